@@ -44,14 +44,14 @@ fn live_processes_are_followed() {
     let shown = browser.run(&asked);
     let collections = shown[0].as_u64().unwrap();
     assert!(collections > 1, "{collections}");
-    assert!(shown[1].as_str().unwrap().contains("Why it collects"));
+    assert!(shown[1].as_str().unwrap().contains("Causes of collections"));
     // What is drawn grows by itself.
     let newest = "Math.max(...[...document.querySelectorAll('a[href*=collections]')].map((link) => Number(link.textContent) || 0))";
     let before = browser.run(&format!("return {newest}")).as_f64().unwrap();
     browser.until(&format!("{newest} > {before} + 5"));
     browser.picture("live-process", 4000);
     drop(sick);
-    browser.until("/exited|No process of pid/.test(document.body.innerText)");
+    browser.until("/exited|No process with pid/.test(document.body.innerText)");
     browser.open(&format!("http://{}/", daemon.address));
     browser.until("document.querySelector('table.processes tbody tr')?.innerText.includes('well')");
     let complaints: Vec<String> = browser.complaints();

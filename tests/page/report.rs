@@ -44,7 +44,7 @@ fn report_opens_without_server() {
         (
             "report-shop",
             "tests/recordings/requests/net8-shop.nettrace.gz",
-            "document.body.innerText.includes('No incident, as far as')",
+            "document.body.innerText.includes('No incident in this recording')",
         ),
         (
             "report-oom",

@@ -113,7 +113,7 @@ fn every_view_fits() {
         (
             "nowhere",
             "/nowhere".to_owned(),
-            "document.querySelector('h1')?.textContent.includes('no such page')",
+            "document.querySelector('h1')?.textContent.includes('Page not found')",
         ),
     ];
     for (name, path, shown) in &views {
@@ -145,7 +145,7 @@ fn requests_that_were_stopped_are_shown() {
     let browser = Lent::new();
     let pid = |place: usize| scene.services.pipeline.runs()[place].key().pid;
     let heading =
-        "[...document.querySelectorAll('h2')].find((title) => title.textContent === 'Requests that pauses delayed')";
+        "[...document.querySelectorAll('h2')].find((title) => title.textContent === 'Requests delayed by pauses')";
     browser.open(&scene.url(&format!("/processes/{}", pid(2))));
     browser.until("document.querySelector('#chart-heap svg .area')");
     assert!(
@@ -247,11 +247,13 @@ fn an_incident_opens_and_ends() {
     assert_eq!(dashboard, true);
     scene.exit(pid);
     // What was on the screen stays there.
-    browser
-        .until("document.body.innerText.includes('It has exited') && document.querySelector('#chart-heap svg .area')");
+    browser.until(
+        "document.body.innerText.includes('The process has exited') && document.querySelector('#chart-heap svg .area')",
+    );
     browser.open(&scene.url("/processes/7777"));
-    browser
-        .until("document.body.innerText.includes('It has exited') && document.querySelector('#chart-heap svg .area')");
+    browser.until(
+        "document.body.innerText.includes('The process has exited') && document.querySelector('#chart-heap svg .area')",
+    );
     // The collection that began its incident is there in full.
     let first = "document.querySelector('.incident a[href*=\"/collections/\"]')";
     if browser.run(&format!("return Boolean({first})")) == true {

@@ -544,11 +544,11 @@ async fn refusals_say_what_to_do() {
         ("/nothing".to_owned(), 404, "paths"),
         ("/assets/nothing.js".to_owned(), 404, "no file"),
         ("/api/v1/processes/4242424".to_owned(), 404, "gcwatch doctor"),
-        ("/api/v1/processes/abc".to_owned(), 400, "is no pid"),
+        ("/api/v1/processes/abc".to_owned(), 400, "is not a valid pid"),
         (
             format!("/api/v1/processes/{pid}/collections/4000000"),
             404,
-            "not remembered",
+            "is not available",
         ),
         (
             format!("/api/v1/processes/{pid}/collections/-1"),

@@ -1,45 +1,45 @@
-//! The account of stopped time as a record: what a process was stopped for, in parts that add up.
+//! Record of a process's stopped time, divided into parts that add up to the total.
 //!
 //! ```text
-//! total = parts + unexplained          by what it was spent on
-//!       = asked_by                     by who asked for it
+//! total = parts + unexplained          by cause
+//!       = asked_by                     by requester
 //! ```
 //!
-//! The names of its fields and the ids of causes and askers are a contract. See [`clr_gc::gc::Cause`] for what each is.
+//! Field names and the ids of causes and requesters are a contract. See [`clr_gc::gc::Cause`] for their meaning.
 
 use clr_gc::gc::{Asker, Cause, StoppedTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a process was stopped for. Parts that took nothing are left out; the largest are first.
+/// Stopped time of a process by cause. Parts of 0 ns are omitted; the largest part comes first.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AccountRecord {
-    /// What is divided: `stopped-time`.
+    /// The quantity that is divided: `stopped-time`.
     pub of: String,
-    /// Its unit: `ns`.
+    /// Unit of the quantity: `ns`.
     pub unit: String,
-    /// All of it.
+    /// Total stopped time.
     pub total: i64,
-    /// The total is of so many nanoseconds; null: not known.
+    /// Duration of the observed period, in nanoseconds; null if unknown.
     pub over_ns: Option<i64>,
-    /// The length of a stop is not known: the total is a lower bound.
+    /// Whether the total is a lower bound because the duration of a stop is unknown.
     pub lower_bound: bool,
-    /// What it was spent on; with `unexplained` these add up to the total.
+    /// Parts by cause. Together with `unexplained`, they add up to the total.
     pub parts: Vec<AccountPart>,
-    /// What nothing says.
+    /// Stopped time without a known cause.
     pub unexplained: i64,
-    /// Who asked for it; these add up to the total.
+    /// Parts by requester. They add up to the total.
     pub asked_by: Vec<AskedPart>,
 }
 
-/// One part, by what it was spent on.
+/// A part of the stopped time, by cause.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AccountPart {
-    /// Its id: `roots.stacks`.
+    /// Id of the cause: `roots.stacks`.
     pub cause: String,
-    /// The same for people.
+    /// Human-readable name of the cause.
     pub title: String,
-    /// Nanoseconds.
+    /// Stopped time in nanoseconds.
     pub value: i64,
     /// Minimum nanoseconds: lower than the value if the process does not separate this part from another one.
     #[serde(default)]
@@ -47,30 +47,30 @@ pub struct AccountPart {
     /// Maximum nanoseconds.
     #[serde(default)]
     pub high: i64,
-    /// Of the total, 0 to 1.
+    /// Share of the total, 0 to 1.
     pub share: f64,
-    /// `measured`; or `estimated`: some of it was divided in a proportion, or is what is left of a phase.
+    /// `measured`, or `estimated` if a proportion or the remainder of a phase was used.
     pub kind: String,
 }
 
-/// One part, by who asked for it.
+/// A part of the stopped time, by requester.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AskedPart {
-    /// Its id: `allocation.small`.
+    /// Id of the requester: `allocation.small`.
     pub asker: String,
-    /// The same for people.
+    /// Human-readable name of the requester.
     pub title: String,
-    /// Nanoseconds.
+    /// Stopped time in nanoseconds.
     pub value: i64,
-    /// Of the total, 0 to 1.
+    /// Share of the total, 0 to 1.
     pub share: f64,
 }
 
-/// A range that is narrower than this share of the total is not shown to people.
+/// Minimum width of a range that is displayed, as a share of the total.
 const MIN_SHOWN: f64 = 0.02;
 
 impl AccountPart {
-    /// Returns the least and the most that the part is of `total`, 0 to 1; `None` if they are about equal.
+    /// Returns the minimum and maximum share of `total`, 0 to 1, or `None` if they are about equal.
     pub fn range(&self, total: i64) -> Option<(f64, f64)> {
         let share = |ns: i64| ns as f64 / total.max(1) as f64;
         let (low, high) = (share(self.low), share(self.high));
@@ -79,7 +79,7 @@ impl AccountPart {
 }
 
 impl AccountRecord {
-    /// What was stopped in so many nanoseconds.
+    /// Creates the account of the stopped time in a period of `over_ns` nanoseconds.
     pub fn of_stopped_time(stopped: &StoppedTime, over_ns: Option<i64>) -> Self {
         let total = stopped.total();
         let share = |ns: i64| if total > 0 { ns as f64 / total as f64 } else { 0.0 };

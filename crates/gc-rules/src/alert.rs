@@ -13,40 +13,43 @@ use super::template::UNKNOWN;
 #[derive(Debug, Clone)]
 pub struct Alert {
     pub rule: Arc<Rule>,
-    /// Number of the alert, unique in the run of the process.
+    /// Number of the alert, unique within the run of the process.
     pub number: u64,
-    /// When the harm began, or else when the condition began to hold, by the time of the observed events.
+    /// Time at which the harm started or, if unknown, at which the condition became true, in the time of observed
+    /// events.
     pub active: Moment,
-    /// When it began to fire.
+    /// Time at which the alert started to fire.
     pub started: Moment,
-    /// The newest occurrence, or when the condition held last.
+    /// Time of the newest occurrence, or time at which the condition was last true.
     pub last: Moment,
-    /// When it ended; `None`: it fires.
+    /// Time at which the alert ended; `None` while it fires.
     pub ended: Option<Moment>,
-    /// The rule's labels at the beginning.
+    /// Labels of the rule when the alert started.
     pub labels: Arc<[(Arc<str>, Box<str>)]>,
-    /// What happened, one sentence, with the figures of its newest rendering: at most a second old while it fires.
+    /// One sentence that states what happened, with the figures of the newest rendering. While the alert fires, they
+    /// are at most one second old.
     pub summary: Arc<str>,
-    /// The rule's annotations.
+    /// Annotations of the rule.
     pub annotations: Arc<[(Arc<str>, Box<str>)]>,
-    /// The rule's windows at the newest rendering: name and value, if known.
+    /// Names and values of the rule's windows at the newest rendering; `None` if a value is unknown.
     pub values: Arc<[(Arc<str>, Option<f64>)]>,
-    /// Number of the collection that it began to fire on.
+    /// Number of the collection on which the alert started to fire.
     pub collection: Option<u32>,
-    /// How often the condition held: occurrences of a rule `on: gc`; 1 for others.
+    /// Number of times that the condition was true: occurrences of a rule `on: gc`; 1 for other rules.
     pub count: u64,
     /// Alerts that the cooldown suppressed before this one.
     pub suppressed: u64,
-    /// The highest value so far of the figure that its summary is about; `None`: it is about none, or unknown.
+    /// Maximum value of the summary's main figure; `None` if the summary has no such figure, or if it is unknown.
     pub peak: Option<f64>,
-    /// How large the harm is, or how much of it this explains, in the rule's unit, at the newest rendering that knew it.
+    /// Size of the harm or of the explained part, in the rule's unit, from the newest rendering with a known value.
     pub amount: Option<f64>,
-    /// Its severity: the highest so far.
+    /// Highest severity so far.
     pub severity: Severity,
 }
 
 impl Alert {
-    /// That of a rule at the time when it begins to hold. `collection`: the number of the one that it holds on.
+    /// Creates the alert of a rule whose condition has just become true. `collection` is the number of the collection
+    /// on which the condition is true.
     pub(crate) fn of(rule: &Arc<Rule>, scope: &Scope<'_>, active: Moment, collection: Option<u32>) -> Self {
         let labels = rule.labels.iter();
         let labels = labels.map(|(name, text)| (Arc::clone(name), text.render_label(scope).into()));
@@ -75,14 +78,14 @@ impl Alert {
         alert
     }
 
-    /// Its texts and values become what they are now, by its rule. Its labels identify it and stay.
+    /// Updates texts and values from the current scope. Labels identify the alert and do not change.
     pub(crate) fn render(&mut self, rule: &Rule, scope: &Scope<'_>) {
         let annotations = rule.annotations.iter();
         let annotations = annotations.map(|(name, text)| (Arc::clone(name), text.render(scope).into()));
         let values = rule.windows.iter();
         let values = values.map(|(name, place)| (Arc::clone(name), scope.window(*place)));
         let summary = rule.summary.render(scope);
-        // Of a figure that is unknown now, the last known one says more.
+        // If a figure is unknown now, the last known text is more useful.
         if self.summary.is_empty() || !summary.contains(UNKNOWN) || self.summary.contains(UNKNOWN) {
             self.summary = summary.into();
         }
@@ -93,17 +96,17 @@ impl Alert {
 }
 
 words! {
-    /// Why an alert ended.
+    /// The reason why an alert ended.
     pub enum Ending {
-        /// The condition ended, or nothing came for as long as the alert is kept.
+        /// The condition became false, or there was no new occurrence within the retention period.
         Cleared = "cleared",
-        /// A more severe one of its group fires instead.
+        /// A more severe alert of the same group fires instead.
         Superseded = "superseded",
-        /// It is no longer known whether the condition holds.
+        /// The condition has become unknown.
         Unknown = "unknown",
-        /// The process exited.
+        /// The process has exited.
         ProcessEnded = "process-ended",
-        /// The rule was removed or changed, or an exception applies now.
+        /// The rule was removed or changed, or an exception now applies.
         RuleChanged = "rule-changed",
     }
 }
@@ -111,7 +114,7 @@ words! {
 /// A change of an alert.
 #[derive(Debug, Clone)]
 pub enum Transition {
-    /// An alert began to fire.
+    /// An alert started to fire.
     Fired(Arc<Alert>),
     Ended(Arc<Alert>, Ending),
 }
@@ -124,20 +127,20 @@ impl Transition {
     }
 }
 
-/// A rule that holds.
+/// A rule whose condition is true.
 #[derive(Debug, Clone)]
 pub struct Holding {
-    /// Its alert as it is now.
+    /// Current state of the alert.
     pub alert: Arc<Alert>,
-    /// False: another rule of its group fires instead.
+    /// Whether the alert fires. If `false`, another rule of its group fires instead.
     pub firing: bool,
 }
 
 /// The result of the rules for one collection.
 #[derive(Debug, Clone, Default)]
 pub struct CollectionVerdict {
-    /// Rules `on: gc` whose condition holds on this collection, including those that fire already or are inhibited. The
-    /// collection is an anomaly if there is one.
+    /// Rules `on: gc` whose condition is true for this collection, including rules that already fire or are inhibited.
+    /// The collection is an anomaly if there is at least one.
     pub matched: Vec<Arc<Rule>>,
     /// Changes of alerts.
     pub transitions: Vec<Transition>,

@@ -1,8 +1,8 @@
-//! The conditions of all rules of a set, divided at `&&`: what several rules require is evaluated once in a round.
+//! The conditions of all rules of a set, split at `&&`. Parts that several rules share are evaluated once per round.
 //!
-//! A condition is false as soon as one of its parts is, whatever the others are (`expression`), so their order is free:
-//! what most rules require comes first. Of the rules that ship 18 of 60 require that the stopped time is worth an
-//! explanation, and in most processes it is not.
+//! A condition is false as soon as one of its parts is false (see `expression`). The order of the parts is therefore
+//! free, and the parts that most rules share come first. For example, 18 of the 60 shipped rules require that the
+//! stopped time is worth an explanation, which is false in most processes.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,23 +12,24 @@ use super::expression::{EvaluationError, Node, Truth, decide};
 use super::field::Scope;
 use super::rule::Rule;
 
-/// How many parts are evaluated once; a set with more evaluates the others, which fewer rules require, each time.
+/// Maximum number of parts that are evaluated once per round. In a larger set, the remaining parts, which fewer rules
+/// share, are evaluated each time.
 const REMEMBERED: usize = 192;
 
-/// A constant, as it is copied many times a second, and a loop over its parts would take longer.
+/// A constant, because it is copied many times per second, and a loop over its parts would take longer.
 const NOTHING_KNOWN: [Option<Truth>; REMEMBERED] = [None; REMEMBERED];
 
-/// The conditions of a set.
+/// The conditions of a rule set.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Conditions {
-    /// The parts, each once; what most rules require first.
+    /// The distinct parts, the most shared ones first.
     parts: Box<[Node]>,
-    /// Of each rule of the set the places of its parts, ascending.
+    /// For each rule of the set, the places of its parts in ascending order.
     of_rule: Box<[Box<[u32]>]>,
 }
 
 impl Conditions {
-    /// Those of these rules.
+    /// Splits the conditions of `rules`.
     #[expect(
         clippy::mutable_key_type,
         reason = "a pattern is hashed by its text, which does not change"
@@ -61,7 +62,7 @@ impl Conditions {
         }
     }
 
-    /// What is known of them in one round.
+    /// Starts a round in which no part has been evaluated.
     pub(crate) fn round(&self) -> Truths<'_> {
         Truths {
             conditions: self,
@@ -70,7 +71,7 @@ impl Conditions {
     }
 }
 
-/// Each part of a condition that has to hold.
+/// Calls `part` for each part of a condition that must be true.
 pub(crate) fn divide<'n>(condition: &'n Node, part: &mut impl FnMut(&'n Node)) {
     match condition {
         Node::And(nodes) => nodes.iter().for_each(|node| divide(node, part)),
@@ -78,7 +79,7 @@ pub(crate) fn divide<'n>(condition: &'n Node, part: &mut impl FnMut(&'n Node)) {
     }
 }
 
-/// What is known of the conditions in one round, in which nothing changes.
+/// Known values of the parts in one round. Facts do not change within a round.
 #[derive(Debug)]
 pub(crate) struct Truths<'c> {
     conditions: &'c Conditions,
@@ -86,7 +87,7 @@ pub(crate) struct Truths<'c> {
 }
 
 impl Truths<'_> {
-    /// That of a rule, by its place in the set.
+    /// Evaluates the condition of a rule, given the rule's place in the set.
     pub(crate) fn of(&mut self, rule: usize, scope: &Scope<'_>) -> Truth {
         let parts = self.conditions.of_rule.get(rule).ok_or(EvaluationError::Type)?;
         decide(parts.iter().map(|place| self.part(*place as usize, scope)), false)

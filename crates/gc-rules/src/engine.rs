@@ -1,4 +1,4 @@
-//! The state of every rule for one process.
+//! Evaluates all rules for one process and keeps their state.
 //!
 //! ```text
 //! collection -> windows of gc.*       -> rules on: gc, on: process -> windows by key -> groups -> Verdict
@@ -6,67 +6,71 @@
 //! tick       -> windows of process.*, stream.* -> rules on: process, ends -> groups -> Transitions
 //! ```
 //!
-//! # A rule
+//! # State of a rule
 //!
-//! | State | When |
+//! | State | Condition |
 //! |---|---|
-//! | not selected | its `select` is false or unknown; evaluated again when more is known of the process |
+//! | not selected | `select` is false or unknown; it is evaluated again when new facts about the process arrive |
 //! | inactive | the condition is false |
-//! | unknown | the condition is unknown, or its evaluation failed (which is counted): no alert. Pending rules are reset |
-//! | pending | the condition holds, not yet for `for`; or the cooldown is not over |
-//! | firing | there is an alert. `on: process`: until the condition was false (or `clear` true) for `keep_firing_for`, or unknown for [`HELD_UNKNOWN_NS`]. `on: gc`: until `keep_firing_for` after the last occurrence, or a collection on which `clear` holds |
-//! | inhibited | as firing, but a more severe one of its group, or an equal one that was first, fires instead |
-//! | excepted | the condition holds and an exception applies |
+//! | unknown | the condition is unknown, or its evaluation failed (counted): no alert; pending rules are reset |
+//! | pending | the condition is true, but not yet for the duration of `for`, or the cooldown has not ended |
+//! | firing | an alert exists. `on: process`: until the condition was false (or `clear` true) for `keep_firing_for`, or unknown for [`HELD_UNKNOWN_NS`]. `on: gc`: until `keep_firing_for` after the last occurrence, or until a collection for which `clear` is true |
+//! | inhibited | like firing, but a more severe rule of the group, or an equal one that was first, fires instead |
+//! | excepted | the condition is true, but an exception applies |
 //!
-//! The cooldown begins when an alert was cleared or became unknown. Occurrences of a rule `on: gc` during it, and
-//! alerts of other rules that would begin and end during it, are counted as suppressed in the next alert; a condition
-//! that holds until its end fires then.
+//! The cooldown starts when an alert is cleared or becomes unknown. Occurrences of a rule `on: gc` during the cooldown,
+//! and alerts of other rules that would start and end during it, are counted as suppressed in the next alert. A
+//! condition that is still true at the end of the cooldown fires then.
 //!
 //! # Groups
 //!
-//! Of the rules of a group that hold at once, one fires: the most severe; of equals the one that fires already, else
-//! the first in the files. A more severe one ends the previous one as superseded. When it ends, the most severe one
-//! that still holds fires. What people see of a group is an [incident](super::incident).
+//! If the conditions of several rules of a group are true, one rule fires: the most severe rule. Among equally severe
+//! rules, the rule that already fires wins, or the first one in the files. A more severe rule ends the previous alert
+//! as superseded. When its alert ends, the most severe remaining rule fires. For users, a group is an
+//! [incident](super::incident).
 //!
 //! # Texts
 //!
-//! While a rule holds, the summary, annotations and values of its alert are rendered anew: `on: process` at each tick,
-//! `on: gc` at each occurrence, at most once a second. After that the last ones stay. Labels stay: they identify it.
+//! While the condition of a rule is true, the summary, annotations and values of its alert are updated: `on: process`
+//! at each tick, `on: gc` at each occurrence, at most once per second. Afterwards, the last texts are kept. Labels
+//! identify the alert and do not change.
 //!
 //! # Time
 //!
-//! The time is that of the last [`Engine::advance`]. Observations can be up to [`AHEAD_NS`] ahead of it and
-//! [`BEHIND_NS`] behind; times beyond are limited to that, so that a stream cannot move the clock arbitrarily. There is
-//! a tick at every full second; a gap of more than [`TICKS_DENSE`] seconds continues in at most [`TICKS_SPARSE`] longer
-//! steps. Up to that gap, the number of steps makes no difference.
+//! The current time is the argument of the last [`Engine::advance`]. Observations can be up to [`AHEAD_NS`] ahead of it
+//! and [`BEHIND_NS`] behind it. Times outside this range are clamped, so that a stream cannot move the clock
+//! arbitrarily. A tick occurs at every full second. A gap of more than [`TICKS_DENSE`] seconds continues in at most
+//! [`TICKS_SPARSE`] longer steps. Below that limit, the number of calls makes no difference.
 //!
-//! Rules `on: process` are evaluated at each tick and at collections, but not at one of generation 0 or 1 that comes
-//! within [`APART_NS`] of the one before it: a process with ten a second would else cost ten times the work for
-//! conditions on its last minutes. What such a one did is seen at the next tick, or when the process or the recording
-//! ends.
+//! Rules `on: process` are evaluated at each tick and at collections, but not at a collection of generation 0 or 1
+//! within [`APART_NS`] of the previous collection. Otherwise, a process with ten collections per second would cost ten
+//! times the work for conditions on its last minutes. The effect of a skipped collection is evaluated at the next tick,
+//! or when the process or the recording ends.
 //!
-//! All times are [`Moment`]s: a `for` of five minutes is one of five minutes that passed, however the wall clock is
-//! set. Only the date on which an exception expires is compared with what the wall clock shows ([`StreamFacts::wall`]).
+//! All times are [`Moment`]s, so a `for` of five minutes measures elapsed time even if the wall clock is changed. Only
+//! the date on which an exception expires is compared with the wall clock ([`StreamFacts::wall`]).
 //!
-//! # Edges of a session
+//! # Start and end of a session
 //!
-//! The first collection after an attach and the last before an end miss parts. Their values are unknown and so are
-//! conditions with them. They are evaluated like all others: the last collection before an out-of-memory exit matters.
+//! The first collection after an attach and the last collection before an exit lack parts. The missing values are
+//! unknown, and so are conditions on them. These collections are evaluated like all others, because the last collection
+//! before an out-of-memory exit matters.
 //!
 //! # Memory
 //!
-//! [`Engine::most_memory`] is the upper limit for one process: for each rule its state and, while it holds, an alert,
-//! and the samples of its windows, which are most of it (see [`window`](super::window)); `benches/rules.rs` measures
-//! it. Rules that are not for this process take no memory, and a process without collections almost none.
+//! [`Engine::most_memory`] is the upper limit for one process: the state of each rule, an alert while its condition is
+//! true, and the samples of the windows, which take most of the memory (see [`window`](super::window));
+//! `benches/rules.rs` measures it. Rules that are not selected for the process take no memory, and a process without
+//! collections takes almost none.
 //!
 //! # Speed
 //!
-//! A host has hundreds of processes, so the memory of one is cold at its next collection. What each collection touches
-//! is close together: equal conditions and values of windows are evaluated once (`plan`), so are parts of conditions
-//! that several rules have (`conditions`). The part of a window's condition that depends on the kind of a collection
-//! alone is evaluated for the first one of that kind (`kinds`). Half of the series keep no samples: of these a
-//! collection touches four bytes (`windows`). Windows are read only when a condition needs them, and of a rule without
-//! a change only the condition is read, which all processes share.
+//! A host has hundreds of processes, so the memory of one process is not in the CPU cache at its next collection. The
+//! data that a collection touches is stored close together. Equal conditions and window values are evaluated once
+//! (`plan`), and so are parts of conditions that several rules share (`conditions`). The part of a window's condition
+//! that depends only on the kind of a collection is evaluated for the first collection of that kind (`kinds`). Half of
+//! the series keep no samples; a collection touches four bytes of each (`windows`). Windows are read only when a
+//! condition needs them. For a rule without a change, only the condition is read, which all processes share.
 
 mod groups;
 mod kinds;
@@ -98,10 +102,10 @@ use windows::Windows;
 pub use run::HELD_UNKNOWN_NS;
 pub use state::{RuleState, State};
 
-/// How far the time of an observation can be ahead of the engine's.
+/// Maximum time by which an observation can be ahead of the engine's time.
 pub const AHEAD_NS: u64 = 10_000_000_000;
 
-/// How far it can be behind.
+/// Maximum time by which an observation can be behind the engine's time.
 pub const BEHIND_NS: u64 = 3_600_000_000_000;
 
 /// Maximum number of one-second ticks in a call of [`Engine::advance`].
@@ -110,41 +114,42 @@ pub const TICKS_DENSE: u64 = 1024;
 /// Maximum number of longer steps for the rest of the gap.
 pub const TICKS_SPARSE: u64 = 512;
 
-/// Rules `on: process` are evaluated at a collection of generation 0 or 1 that comes so long after the one before it.
+/// Minimum distance between a collection of generation 0 or 1 and the previous collection at which rules `on: process`
+/// are evaluated.
 pub const APART_NS: u64 = 1_000_000_000;
 
 const TICK_NS: u64 = 1_000_000_000;
 
-/// The time of a collection: its end, or if that was not seen its last event. Offset in its stream.
+/// Returns the time of a collection as an offset in its stream: its end or, if the end is missing, its last event.
 pub fn collection_at(collection: &Collection) -> i64 {
     collection.end.unwrap_or(collection.last_event)
 }
 
-/// The time of a suspension without a collection: its last known edge. Offset in its stream.
+/// Returns the time of a suspension without a collection as an offset in its stream: its last known edge.
 pub fn suspension_at(suspension: &Suspension) -> Option<i64> {
     let edges = &suspension.edges;
     let restarted = edges.restart_end.or(edges.restart_begin);
     restarted.or(edges.suspend_end).or(edges.suspend_begin)
 }
 
-/// The current collection, if conditions are evaluated on one.
+/// The collection on which conditions are evaluated, if any.
 #[derive(Debug, Clone, Copy, Default)]
 struct Current<'a> {
     gc: Option<GcFacts<'a>>,
     key: Option<Key>,
-    /// Its number, or that of the newest one whose evaluation was left to this one.
+    /// Number of the collection, or of the newest collection whose evaluation was deferred to this one.
     number: Option<u32>,
 }
 
-/// Every rule of one process. See the [module](self).
+/// All rules of one process. See the [module documentation](self).
 #[derive(Debug)]
 pub struct Engine {
     rules: Arc<RuleSet>,
-    /// Whose rules it evaluates: see [`On::subject`].
+    /// The subject whose rules are evaluated: see [`On::subject`].
     subject: On,
     facts: ProcessFacts,
     stream: StreamFacts,
-    /// When watching began, unless the stream facts say.
+    /// Start of observation, unless the stream facts state it.
     began: Moment,
     /// The time of the last [`Engine::advance`].
     advanced: Moment,
@@ -161,19 +166,20 @@ pub struct Engine {
     on_process: Round,
     groups: Groups,
     next_number: u64,
-    /// When the last collection was observed.
+    /// Time at which the last collection was observed.
     collected: Moment,
-    /// The number of the last collection, if the rules `on: process` were not evaluated since.
+    /// Number of the last collection if the rules `on: process` have not been evaluated since.
     unjudged: Option<u32>,
 }
 
 impl Engine {
-    /// The state of a process that was just attached to, or of a recording at its beginning.
+    /// Creates the engine of a process that was just attached to, or of a recording at its start.
     pub fn new(rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
         Self::about(On::Process, rules, facts, now)
     }
 
-    /// The state of a service, or of gcwatch itself: of the rules those that are [about](On::subject) it.
+    /// Creates the engine of a service or of gcwatch itself. It runs the rules that are [about](On::subject) that
+    /// subject.
     pub fn about(subject: On, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
         let mut engine = Self {
             windows: Windows::new(&rules),
@@ -201,22 +207,22 @@ impl Engine {
         engine
     }
 
-    /// The rules that it runs.
+    /// Returns the rules that the engine runs.
     pub fn rules(&self) -> &Arc<RuleSet> {
         &self.rules
     }
 
-    /// What the wall clock shows, by the newest facts on the stream.
+    /// Returns the wall clock of the newest stream facts.
     pub fn wall(&self) -> Wall {
         self.stream.wall
     }
 
-    /// What it is about: a process, a service, gcwatch itself.
+    /// Returns the subject: a process, a service, or gcwatch itself.
     pub fn subject(&self) -> On {
         self.subject
     }
 
-    /// New facts on the process.
+    /// Updates the facts about the process.
     pub fn learned(&mut self, facts: ProcessFacts, now: Moment) -> Vec<Transition> {
         let mut transitions = self.advance(now);
         self.facts = facts;
@@ -228,24 +234,24 @@ impl Engine {
         transitions
     }
 
-    /// New facts on the stream. They are used from the next evaluation on.
+    /// Updates the facts about the stream. They take effect at the next evaluation.
     pub fn stream(&mut self, facts: StreamFacts) {
         let trends = self.stream.trends;
         self.stream = StreamFacts { trends, ..facts };
     }
 
-    /// Level, trend and age of the memory of the process.
+    /// Returns level, trend and age of the memory of the process.
     pub fn memory_trends(&self) -> &MemoryTrends {
         &self.stream.trends
     }
 
-    /// Brings the facts about memory up to the newest samples.
+    /// Updates the memory facts from the newest samples.
     fn measure_memory(&mut self) {
         self.stream.trends = self.memory.trends(&self.stream, field::limits(&self.facts));
     }
 
-    /// Observes a collection. They come in the order of their ends, as from the reconstruction. Its time is its end, or
-    /// if that was not seen its last event.
+    /// Observes a collection. Collections must arrive in the order in which they ended, as from the reconstruction. The
+    /// time of a collection is its end or, if the end is missing, its last event.
     pub fn collection(&mut self, collection: &Collection, base: TimeBase) -> CollectionVerdict {
         let time = self.observed(base.moment(collection_at(collection)));
         let mut verdict = CollectionVerdict::default();
@@ -299,8 +305,8 @@ impl Engine {
             .sample(When::Suspension, None, &scope, time, &mut KindTruths::default());
     }
 
-    /// Advances the time. Called about once a second, and before each collection and suspension of a recording with its
-    /// time.
+    /// Advances the time. It is called about once per second and, in a recording, before each collection and suspension
+    /// with its time.
     pub fn advance(&mut self, now: Moment) -> Vec<Transition> {
         self.advanced = self.advanced.max(now);
         let mut transitions = Vec::new();
@@ -321,7 +327,8 @@ impl Engine {
         transitions
     }
 
-    /// Evaluates the rules `on: process`, if they were not since the last collection: nothing comes after it for now.
+    /// Evaluates the rules `on: process` if this was deferred at the last collection and no other event follows for
+    /// now.
     pub fn catch_up(&mut self) -> Vec<Transition> {
         let mut transitions = Vec::new();
         if self.unjudged.is_some() {
@@ -333,7 +340,7 @@ impl Engine {
     }
 
     /// Replaces the rules. A rule keeps its state if its id and meaning are unchanged; a window keeps its samples if
-    /// its meaning is.
+    /// its meaning is unchanged.
     pub fn adopt(&mut self, rules: Arc<RuleSet>, now: Moment) -> Vec<Transition> {
         let mut transitions = self.advance(now);
         self.wake();
@@ -363,7 +370,7 @@ impl Engine {
         transitions
     }
 
-    /// The process exited, so its alerts end.
+    /// Closes all alerts because the process has exited.
     pub fn end(&mut self, now: Moment) -> Vec<Transition> {
         let mut transitions = self.advance(now);
         transitions.extend(self.catch_up());
@@ -377,17 +384,17 @@ impl Engine {
         transitions
     }
 
-    /// The alerts that fire.
+    /// Returns the alerts that fire.
     pub fn alerts(&self) -> Vec<Arc<Alert>> {
         self.runs.iter().filter_map(|run| run.status.firing()).collect()
     }
 
-    /// The rules that hold, with those that their group inhibits.
+    /// Returns the rules whose condition is true, including rules that their group inhibits.
     pub fn holding(&self) -> Vec<Holding> {
         self.runs.iter().filter_map(RuleRun::holding).collect()
     }
 
-    /// The state of each rule, by its place in the set.
+    /// Returns the state of each rule in the order of the set.
     pub fn states(&self) -> Vec<RuleState> {
         let mut runs = self.runs.iter();
         let state = |rule: &Arc<Rule>| {
@@ -411,13 +418,13 @@ impl Engine {
         self.rules.rules.iter().map(state).collect()
     }
 
-    /// Current memory of the samples of this process, bytes.
+    /// Returns the current memory of the samples of this process, in bytes.
     pub fn memory(&self) -> usize {
         self.windows.memory()
     }
 
-    /// Maximum memory of one process with these rules, bytes, without its alerts, which share their texts with
-    /// notifications.
+    /// Returns the maximum memory of one process with these rules, in bytes. Alerts are not included because they share
+    /// their texts with notifications.
     pub fn most_memory(rules: &RuleSet) -> usize {
         let enabled = rules.rules.iter().filter(|rule| rule.enabled).count();
         size_of::<Self>()
@@ -427,13 +434,13 @@ impl Engine {
             + Self::most_window_memory(rules).map(|(_, bytes)| bytes).sum::<usize>()
     }
 
-    /// Maximum memory of each series of samples of one process with these rules, with the place of its window in the
-    /// set.
+    /// Returns the maximum memory of each series of samples of one process with these rules, with the place of its
+    /// window in the set.
     pub fn most_window_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
         Windows::most_memory(rules)
     }
 
-    /// Creates a run for each rule; returns previous runs without a rule.
+    /// Creates a run for each rule and returns previous runs that no longer have a rule.
     fn place_rules(&mut self, mut before: Vec<RuleRun>) -> Vec<RuleRun> {
         let now = self.now;
         let enabled = self.rules.rules.iter().filter(|rule| rule.enabled);
@@ -452,13 +459,13 @@ impl Engine {
         before
     }
 
-    /// No rule is quiet until it is evaluated again.
+    /// Wakes all rules: no rule is quiet until it is evaluated again.
     fn wake(&mut self) {
         self.on_gc.wake(&self.rules, &mut self.runs);
         self.on_process.wake(&self.rules, &mut self.runs);
     }
 
-    /// Selects the rules for this process. Windows of other rules are not sampled; new windows began at `began`.
+    /// Selects the rules for this process. Windows of other rules are not sampled. New windows start at `began`.
     fn select(&mut self, began: Moment) {
         self.wake();
         let scope = Scope::new(&self.facts, &self.stream, self.now);
@@ -477,7 +484,7 @@ impl Engine {
         }
     }
 
-    /// The time of an observation, limited relative to the engine's time.
+    /// Returns the time of an observation, clamped to the range around the engine's time.
     fn observed(&mut self, at: Moment) -> Moment {
         let oldest = self.advanced.before(BEHIND_NS);
         let time = at.clamp(oldest, self.advanced.after(AHEAD_NS));
@@ -511,7 +518,7 @@ impl Engine {
 
     // Evaluation of the rules, and the resulting transitions.
 
-    /// Ends alerts of rules `on: gc` that had no occurrence for `keep_firing_for`.
+    /// Closes alerts of rules `on: gc` that had no occurrence for `keep_firing_for`.
     fn expire(&mut self, now: Moment, transitions: &mut Vec<Transition>) {
         let expired = self.on_gc.awake(&self.rules);
         let expired = expired.filter_map(|place| Some((place, self.runs.get(place)?.expired(now)?)));
@@ -551,7 +558,7 @@ impl Engine {
             ..current
         };
         let values = self.windows.values(current.key, self.asked());
-        // Their conditions do not use a collection: at a tick there is none.
+        // Conditions of these rules do not use a collection because a tick has no collection.
         let scope = scope(&self.facts, &self.stream, self.now, None, &values);
         let mut changes = Vec::new();
         self.on_process.evaluate(
@@ -569,8 +576,8 @@ impl Engine {
         self.apply(changes, current, transitions);
     }
 
-    /// Renders alerts of rules `on: process` again. Alerts of rules `on: gc` are rendered at each occurrence. The
-    /// group of a rule whose severity rose is settled again: that rule can supersede the one that fires.
+    /// Updates the texts of alerts of rules `on: process`. Alerts of rules `on: gc` are updated at each occurrence. If
+    /// the severity of a rule rose, its group is settled again because the rule can supersede the alert that fires.
     fn refresh(&mut self) {
         let values = self.windows.values(None, self.asked());
         let scope = scope(&self.facts, &self.stream, self.now, None, &values);
@@ -618,8 +625,9 @@ impl Engine {
         }
     }
 
-    /// What a rule would report if the process had been watched for as long as its windows require, and all of that
-    /// time were like what was seen; without `for`. `None`: it would not fire, or is unknown all the same.
+    /// Returns the summary that a rule would have if the process had been observed for the full length of its windows,
+    /// and if the whole time were like the observed part. `for` is ignored. Returns `None` if the rule would not fire
+    /// or remains unknown.
     pub(crate) fn so_far(&self, rule: &Rule) -> Option<String> {
         let at = Asked {
             so_far: true,
@@ -631,7 +639,7 @@ impl Engine {
         holds.then(|| rule.summary.render(&scope))
     }
 
-    /// Fires the alert of a rule that holds.
+    /// Fires the alert of a rule whose condition is true.
     fn fire(&mut self, place: usize, transitions: &mut Vec<Transition>) {
         let now = self.now;
         if let Some(alert) = self

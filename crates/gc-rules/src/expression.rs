@@ -1,10 +1,10 @@
-//! Expressions after the check: trees whose types fit, evaluated without allocation.
+//! Checked expressions: typed trees that are evaluated without allocation.
 //!
-//! The language is CEL, a part of it (see the reference page). Types are checked before anything runs, an unknown value
-//! is a third value and no error, and a rule costs nanoseconds. For known values the result is that of CEL; property
-//! tests compare it with the crate `cel`.
+//! The language is a subset of CEL (see the reference page). Types are checked before evaluation, an unknown value is a
+//! third value and not an error, and a rule costs nanoseconds. For known values, the result equals that of CEL;
+//! property tests compare it with the crate `cel`.
 //!
-//! Two expressions are equal when they are written the same, apart from space, brackets and macros.
+//! Two expressions are equal if their texts are equal apart from whitespace, brackets and macros.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -23,22 +23,22 @@ pub struct Expression {
     pub node: Node,
 }
 
-/// Why an expression could not be evaluated although all of its values are known.
+/// Error returned if an expression with known values cannot be evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EvaluationError {
-    /// `/` or `%` by zero, of integers.
+    /// Integer `/` or `%` by zero.
     #[error("division by zero")]
     DivisionByZero,
-    /// An integer beyond 64 bits.
+    /// An integer does not fit in 64 bits.
     #[error("a number is too large for 64 bits")]
     Overflow,
-    /// The tree is not what the check lets through: a defect of gcwatch.
+    /// The check should have rejected the tree: a defect in gcwatch.
     #[error("types do not fit")]
     Type,
 }
 
 words! {
-    /// How two values are compared.
+    /// A comparison of two values.
     pub enum Comparison {
         /// `==`
         Equal = "==",
@@ -56,7 +56,7 @@ words! {
 }
 
 words! {
-    /// How two numbers are combined. Both have one type; texts know `+` not.
+    /// An operation on two numbers of the same type. `+` does not apply to texts.
     pub enum Arithmetic {
         /// `+`
         Add = "+",
@@ -71,7 +71,7 @@ words! {
     }
 }
 
-/// What is asked of a text.
+/// A test of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TextTest {
     /// `a.contains(b)`
@@ -80,11 +80,11 @@ pub enum TextTest {
     StartsWith(Box<Node>),
     /// `a.endsWith(b)`
     EndsWith(Box<Node>),
-    /// `a.matches('...')`, compiled when the file was read.
+    /// `a.matches('...')`. The pattern is compiled when the file is read.
     Matches(Box<Pattern>),
 }
 
-/// A compiled pattern; equal to another one that is written the same.
+/// A compiled pattern. Patterns are equal if their texts are equal.
 #[derive(Debug, Clone)]
 pub struct Pattern(pub Regex);
 
@@ -102,7 +102,7 @@ impl Hash for Pattern {
     }
 }
 
-/// A constant double; equal to another one when all bits are, so `0.0` is not `-0.0`.
+/// A constant double. Doubles are equal if all bits are equal, so `0.0` differs from `-0.0`.
 #[derive(Debug, Clone, Copy)]
 pub struct Double(pub f64);
 
@@ -137,11 +137,11 @@ pub enum Node {
     Field(&'static Field),
     /// `process.attributes['k8s.namespace.name']`: an attribute of the resource, as text.
     Attribute(Box<str>),
-    /// `service.firing['time.stopped']`: the number of the service's processes on which that rule fires.
+    /// `service.firing['time.stopped']`: the number of processes of the service on which a rule fires.
     Firing(Box<str>),
-    /// A window of the rule: its place in the rule set. A double.
+    /// A window of the rule, by its place in the rule set. Its value is a double.
     Window(usize),
-    /// `has(gc.trigger)`: the value is known. Never unknown.
+    /// `has(gc.trigger)`: whether the value is known. Never unknown itself.
     Has(Box<Node>),
     /// `!a`
     Not(Box<Node>),
@@ -157,25 +157,25 @@ pub enum Node {
     Compute(Arithmetic, Box<(Node, Node)>),
     /// `a ? b : c`
     If(Box<(Node, Node, Node)>),
-    /// `a in b`: a text in texts.
+    /// `a in b`: whether a text is in a list of texts.
     In(Box<(Node, Node)>),
-    /// `a.contains(b)` and its like.
+    /// `a.contains(b)` and similar tests.
     Test(Box<Node>, TextTest),
-    /// `size(a)`: characters of a text, how many texts.
+    /// `size(a)`: number of characters of a text, or number of texts.
     Size(Box<Node>),
     /// `double(a)`
     ToDouble(Box<Node>),
-    /// `int(a)`: towards zero.
+    /// `int(a)`: rounds towards zero.
     ToInt(Box<Node>),
 }
 
-/// The field that says over how much of a window a value is; never what a text is about.
+/// The field that states how much of a window was observed. It is never the subject of a text.
 const WATCHED: &str = "process.watched_s";
 
-/// Known, unknown, or failed.
+/// A known value, unknown (`None`), or an error.
 pub type Outcome<'a> = Result<Option<Value<'a>>, EvaluationError>;
 
-/// The same of a condition.
+/// Result of a condition: a known value, unknown (`None`), or an error.
 pub(crate) type Truth = Result<Option<bool>, EvaluationError>;
 
 impl Default for Expression {
@@ -186,7 +186,7 @@ impl Default for Expression {
 }
 
 impl Expression {
-    /// `true` or `false`.
+    /// Creates the expression `true` or `false`.
     pub const fn constant(truth: bool) -> Self {
         Self {
             kind: Type::Bool,
@@ -194,25 +194,25 @@ impl Expression {
         }
     }
 
-    /// Evaluates it.
+    /// Evaluates the expression.
     ///
     /// # Errors
     ///
-    /// Where arithmetic fails.
+    /// Returns an error if arithmetic fails.
     pub fn evaluate<'a>(&'a self, scope: &Scope<'a>) -> Outcome<'a> {
         self.node.evaluate(scope)
     }
 
-    /// Evaluates a condition: `None` is unknown.
+    /// Evaluates a condition. Returns `None` if it is unknown.
     ///
     /// # Errors
     ///
-    /// Where arithmetic fails.
+    /// Returns an error if arithmetic fails.
     pub fn holds(&self, scope: &Scope<'_>) -> Result<Option<bool>, EvaluationError> {
         self.node.holds(scope)
     }
 
-    /// Its value, if it is a finite number and known.
+    /// Returns the value if it is known and a finite number.
     pub fn number(&self, scope: &Scope<'_>) -> Option<f64> {
         match self.evaluate(scope) {
             Ok(Some(Value::Int(number))) => Some(number as f64),
@@ -221,12 +221,12 @@ impl Expression {
         }
     }
 
-    /// Whether it is one window and nothing else.
+    /// Returns whether the expression is a single window.
     pub(crate) fn is_window(&self) -> bool {
         matches!(self.node, Node::Window(_))
     }
 
-    /// Whether its value comes from a window, or from a field but for how long the process was watched.
+    /// Returns whether the value depends on a window, or on a field other than the duration of observation.
     pub(crate) fn is_measured(&self) -> bool {
         self.node.any(&|node| match node {
             Node::Window(_) => true,
@@ -237,7 +237,7 @@ impl Expression {
 }
 
 impl Node {
-    /// Whether it, or a node below it, is as asked.
+    /// Returns whether the predicate is true for this node or a node below it.
     pub fn any(&self, is: &dyn Fn(&Self) -> bool) -> bool {
         let any = |node: &Self| node.any(is);
         is(self)
@@ -257,11 +257,11 @@ impl Node {
             }
     }
 
-    /// Evaluates the tree below it.
+    /// Evaluates the tree below the node.
     ///
     /// # Errors
     ///
-    /// Where arithmetic fails. As in CEL, `&&` and `||` pass over an error that does not decide.
+    /// Returns an error if arithmetic fails. As in CEL, `&&` and `||` ignore an error that does not affect the result.
     pub fn evaluate<'a>(&'a self, scope: &Scope<'a>) -> Outcome<'a> {
         let known = |value| Ok(Some(value));
         match self {
@@ -323,12 +323,12 @@ impl Node {
         }
     }
 
-    /// The same for a condition, apart from values: most of what is evaluated is conditions, and most of those are
-    /// decided by their first comparison.
+    /// Evaluates a condition. This path is separate from the evaluation of values because most evaluated expressions
+    /// are conditions, and most of those are decided by their first comparison.
     ///
     /// # Errors
     ///
-    /// As for [`Self::evaluate`].
+    /// See [`Self::evaluate`].
     pub(crate) fn holds(&self, scope: &Scope<'_>) -> Truth {
         match self {
             Self::Bool(truth) => Ok(Some(*truth)),
@@ -352,7 +352,7 @@ impl Node {
         }
     }
 
-    /// The same; what is no tree without a call.
+    /// Evaluates an operand. Nodes without children are evaluated without a call.
     #[inline]
     fn operand<'a>(&'a self, scope: &Scope<'a>) -> Outcome<'a> {
         match self {
@@ -374,7 +374,7 @@ fn truth(value: Option<Value<'_>>) -> Truth {
     }
 }
 
-/// CEL refuses what lies on or beyond the ends of 64 bits.
+/// CEL rejects values at or beyond the limits of 64 bits.
 fn to_int(number: f64) -> Result<i64, EvaluationError> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if number > -BEYOND && number < BEYOND {
@@ -388,8 +388,8 @@ fn whole(count: usize) -> Value<'static> {
     Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// `&&` (decided by a false one) and `||` (decided by a true one): what decides goes before failure, failure before
-/// unknown.
+/// Combines `&&` (decided by a false part) or `||` (decided by a true part). A deciding part takes precedence over a
+/// failure, and a failure over unknown.
 #[inline]
 pub(crate) fn decide(truths: impl Iterator<Item = Truth>, decisive: bool) -> Truth {
     let mut unknown = false;
@@ -410,7 +410,7 @@ pub(crate) fn decide(truths: impl Iterator<Item = Truth>, decisive: bool) -> Tru
 }
 
 impl Comparison {
-    /// Whether two values in this order compare so.
+    /// Returns whether the comparison is true for two values in this order.
     pub fn holds(self, order: Ordering) -> bool {
         match self {
             Self::Equal => order.is_eq(),
@@ -449,7 +449,7 @@ impl Arithmetic {
                     Self::Divide => a / b,
                     Self::Remainder => return Err(EvaluationError::Type),
                 };
-                // 0.0 / 0.0 says nothing: it is not known.
+                // 0.0 / 0.0 has no meaning, so the result is unknown.
                 Ok((!number.is_nan()).then_some(Value::Double(number)))
             }
             _ => Err(EvaluationError::Type),
@@ -471,7 +471,7 @@ impl TextTest {
         })
     }
 
-    /// The text that it looks for; `None`: it looks for a pattern.
+    /// Returns the text that the test searches for, or `None` if it uses a pattern.
     pub fn part(&self) -> Option<&Node> {
         match self {
             Self::Contains(part) | Self::StartsWith(part) | Self::EndsWith(part) => Some(part),
@@ -479,7 +479,7 @@ impl TextTest {
         }
     }
 
-    /// Its outcome for a text, where it looks for this part.
+    /// Returns the result of the test for a text. `part` is the text to search for, if the test has one.
     pub fn passes(&self, whole: &str, part: &str) -> bool {
         match self {
             Self::Contains(_) => whole.contains(part),

@@ -1,8 +1,8 @@
 //! All fields that a rule can use.
 //!
-//! One table ([`ALL`]) has each field's name, type, unit, description and accessor, for the check of rule files, the
-//! reference page and the evaluation. `gc.*` has the names of the ndjson `gc` record; durations exist twice, as `*_ns`
-//! (integer nanoseconds) and as `*_ms` (milliseconds, a double).
+//! The table [`ALL`] contains each field's name, type, unit, description and accessor. The check of rule files, the
+//! reference page and the evaluation use it. `gc.*` fields have the names of the ndjson `gc` record. Durations exist
+//! twice: as `*_ns` (integer nanoseconds) and as `*_ms` (milliseconds, a double).
 
 mod command_name;
 mod facts;
@@ -32,38 +32,39 @@ pub(crate) use kind::Kind;
 pub(crate) use process::limits;
 pub use trends::{Limits, MemoryTrend, MemoryTrends};
 
-/// What a field belongs to: where it can be used, and when it is sampled.
+/// The origin of a field. It determines where the field can be used and when it is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Root {
-    /// `gc.*`: the current collection. In conditions of rules `on: gc`, and in windows, sampled at each collection.
+    /// `gc.*`: the current collection. Usable in conditions of rules `on: gc` and in windows; sampled at each
+    /// collection.
     Gc,
-    /// `suspension.*`: a suspension without a collection. Only in windows, sampled at each one.
+    /// `suspension.*`: a suspension without a collection. Usable only in windows; sampled at each such suspension.
     Suspension,
-    /// `process.*`, `settings.*`, `container.*`: what is known of the process. Everywhere; in windows sampled at each
-    /// tick.
-    Process,
-    /// `stream.*`, `open.*`: health of the event stream, and what is in progress. Everywhere; in windows sampled at
+    /// `process.*`, `settings.*`, `container.*`: facts about the process. Usable everywhere; in windows, sampled at
     /// each tick.
+    Process,
+    /// `stream.*`, `open.*`: health of the event stream, and operations in progress. Usable everywhere; in windows,
+    /// sampled at each tick.
     Stream,
-    /// `service.*`: a service on this host, over the ends of its processes. In rules `on: service`; in windows sampled
-    /// at each tick.
+    /// `service.*`: a service on this host, across restarts of its processes. Usable in rules `on: service`; in
+    /// windows, sampled at each tick.
     Service,
-    /// `watcher.*`: gcwatch itself. In rules `on: watcher`; in windows sampled at each tick.
+    /// `watcher.*`: gcwatch itself. Usable in rules `on: watcher`; in windows, sampled at each tick.
     Watcher,
 }
 
 pub struct Field {
-    /// `gc.pause_ms`.
+    /// Name of the field: `gc.pause_ms`.
     pub name: &'static str,
-    /// What it belongs to.
+    /// Origin of the field.
     pub root: Root,
-    /// The type of its value.
+    /// Type of the value.
     pub kind: Type,
-    /// Its unit, empty if it has none: `ns`, `ms`, `bytes`, `bytes/s`, `s`, `percent`, `ratio`.
+    /// Unit, empty for values without a unit: `ns`, `ms`, `bytes`, `bytes/s`, `s`, `percent`, `ratio`.
     pub unit: &'static str,
-    /// Description, with the conditions under which it is unknown; one or two sentences.
+    /// Description in one or two sentences, including the conditions under which the value is unknown.
     pub description: &'static str,
-    /// The values of a string, if they are a closed set: a comparison with another one is an error.
+    /// Possible values of a string if they are a closed set. A comparison with another value is an error.
     pub words: &'static [&'static str],
     read: for<'a> fn(&Scope<'a>) -> Option<Value<'a>>,
 }
@@ -74,7 +75,7 @@ impl fmt::Debug for Field {
     }
 }
 
-/// Two fields are one when their names are.
+/// Fields are equal if their names are equal.
 impl PartialEq for Field {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -90,17 +91,17 @@ impl Hash for Field {
 }
 
 impl Field {
-    /// Its value now; `None`: unknown.
+    /// Returns the current value, or `None` if it is unknown.
     pub fn read<'a>(&self, scope: &Scope<'a>) -> Option<Value<'a>> {
         (self.read)(scope)
     }
 
-    /// The field of that name.
+    /// Returns the field with this name.
     pub fn of(name: &str) -> Option<&'static Self> {
         ALL.iter().find(|field| field.name == name).copied()
     }
 
-    /// The texts that it can have, or that can be among its texts; empty where they are not a closed set.
+    /// Returns the possible texts of the field or of its list elements. Empty if they are not a closed set.
     pub fn texts(&self) -> Vec<&'static str> {
         let known = |name: fn(u32) -> Option<&'static str>| (0..64).filter_map(name).chain(["Unknown"]).collect();
         match self.name {
@@ -113,7 +114,7 @@ impl Field {
     }
 }
 
-/// All fields, in the order of the reference page.
+/// All fields in the order of the reference page.
 pub static ALL: LazyLock<Vec<&'static Field>> = LazyLock::new(|| {
     let gc = gc::FIELDS
         .iter()
@@ -126,38 +127,38 @@ pub static ALL: LazyLock<Vec<&'static Field>> = LazyLock::new(|| {
     gc.chain(of_process).chain(others).collect()
 });
 
-/// A collection, and what follows from the ones before it.
+/// A collection, and values that follow from earlier collections.
 #[derive(Debug, Clone, Copy)]
 pub struct GcFacts<'a> {
     pub collection: &'a Collection,
-    /// Nanoseconds from the last restart before it to its SuspendEEBegin; `None` for the first one, after a loss, and
-    /// if an edge is missing.
+    /// Nanoseconds from the last restart before the collection to its SuspendEEBegin; `None` for the first collection,
+    /// after a loss of events, and if an edge is missing.
     pub since_last_ns: Option<i64>,
-    /// Foreground collections during it, for a background collection; else `None`.
+    /// Number of foreground collections during a background collection; `None` for other collections.
     pub foreground_within: Option<u32>,
 }
 
-/// The data that an expression is evaluated on.
+/// Input of the evaluation of an expression.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
     /// The current collection.
     pub gc: Option<GcFacts<'a>>,
     /// The current suspension without a collection.
     pub suspension: Option<&'a Suspension>,
-    /// What is known of the process.
+    /// Facts about the process.
     pub process: &'a ProcessFacts,
-    /// Health of its event stream.
+    /// Facts about its event stream.
     pub stream: &'a StreamFacts,
-    /// The windows of the rule set.
+    /// Windows of the rule set.
     pub windows: &'a dyn WindowValues,
-    /// The time.
+    /// Current time.
     pub now: Moment,
 }
 
 /// The source of window values.
 pub trait WindowValues: fmt::Debug {
-    /// The value of the window at that place in the rule set; `None`: unknown, most often because there are too few
-    /// samples.
+    /// Returns the value of the window at `place` in the rule set, or `None` if it is unknown, usually because there
+    /// are too few samples.
     fn value(&self, place: usize) -> Option<f64>;
 }
 
@@ -170,7 +171,7 @@ impl WindowValues for NoWindows {
     }
 }
 
-/// By place; those after the last are unknown.
+/// Windows by place. Places beyond the array are unknown.
 impl<const N: usize> WindowValues for [Option<f64>; N] {
     fn value(&self, place: usize) -> Option<f64> {
         self.get(place).copied().flatten()
@@ -178,7 +179,7 @@ impl<const N: usize> WindowValues for [Option<f64>; N] {
 }
 
 impl<'a> Scope<'a> {
-    /// Of a process and its stream alone: no collection, no windows.
+    /// Creates a scope of a process and its stream, without a collection or windows.
     pub fn new(process: &'a ProcessFacts, stream: &'a StreamFacts, now: Moment) -> Self {
         Self {
             gc: None,
@@ -190,7 +191,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// On how many processes of the service a rule fires; `None`: here is no service.
+    /// Returns the number of processes of the service on which a rule fires, or `None` if the scope has no service.
     pub fn firing(&self, rule: &str) -> Option<i64> {
         self.stream.service?;
         let mut attributes = self.process.attributes();
@@ -201,13 +202,13 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The value of a window; `None`: it is unknown.
+    /// Returns the value of a window, or `None` if it is unknown.
     pub fn window(&self, place: usize) -> Option<f64> {
         self.windows.value(place)
     }
 }
 
-/// Defines fields of one root.
+/// Defines the fields of one root.
 macro_rules! fields {
     ($list:ident $root:ident $($name:literal $kind:ident $unit:literal $([$($word:literal),* $(,)?])? $description:literal = $read:expr;)+) => {
         pub(super) static $list: &[$crate::field::Field] = &[
@@ -231,11 +232,11 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: the whole table.
-    /// Guarantee: names are unique, each field has a description, and each duration in milliseconds exists in
+    /// Scenario: the table contains all fields.
+    /// Guarantee: names are unique, each field has a description, and each duration in milliseconds also exists in
     /// nanoseconds.
     #[test]
-    fn the_table_is_sound() {
+    fn field_table_is_consistent() {
         let names: HashSet<&str> = ALL.iter().map(|field| field.name).collect();
         assert_eq!(names.len(), ALL.len());
         for field in ALL.iter() {
@@ -248,10 +249,10 @@ mod tests {
         assert!(Field::of("gc.nope").is_none());
     }
 
-    /// Scenario: the modes that a collection may have.
-    /// Guarantee: the check knows them by the names that they have in records, and that of others.
+    /// Scenario: a rule file compares `gc.pause_mode`.
+    /// Guarantee: the check accepts the names of the modes in records, and `Unknown`.
     #[test]
-    fn modes_have_their_names() {
+    fn pause_modes_have_names_of_records() {
         let modes = Field::of("gc.pause_mode").unwrap().texts();
         assert_eq!(
             modes,

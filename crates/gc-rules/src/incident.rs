@@ -1,41 +1,43 @@
-//! Incidents: what a person sees of one harm on one process.
+//! Incidents: what a user sees of one harm to one process.
 //!
 //! ```text
-//! transitions + rules that hold -> Incidents -> Began | Worse | Explained | Refreshed | Ended -> receivers, log
+//! transitions + active rules    -> Incidents -> Began | Worse | Explained | Refreshed | Ended -> receivers, log
 //!                                            -> open  -> API, page, analyze
 //! ```
 //!
-//! # Which alerts are one incident
+//! # Alerts of one incident
 //!
-//! Only harm begins an incident: a symptom, or a rule without a role. It has the name of the one that it began with
-//! for ever, its beginning, and the highest severity of its harms so far. All harms of a group on one process are one
-//! incident, with those of groups that follow it (`follows` in a rule file); a rule without a group is alone. Where
-//! the consequence begins first, its cause joins it later; where it began two incidents, they become one, and the
-//! other ends as merged. Rules that their group inhibits are members: they hold, though they fire no alert.
+//! Only harm starts an incident: a symptom, or a rule without a role. The incident keeps the name of its first harm,
+//! its start, and the highest severity of its harms. All harms of a group on one process form one incident, together
+//! with harms of groups that follow it (`follows` in a rule file). A rule without a group forms its own incident. If
+//! the consequence starts first, its cause joins the incident later. If both have started an incident, the incidents
+//! become one, and the other ends as merged. Rules that their group inhibits are members because their conditions
+//! are true, although they fire no alert.
 //!
-//! # What explains it
+//! # Causes
 //!
-//! Rules of role `cause` that hold meanwhile are members, too, with the share of the harm that they explain. They
-//! never begin, name, date, worsen or prolong it. The main cause is the one that explains most, and at least
-//! [`EXPLAINS_ENOUGH`]; when it is first known, or becomes another one, that is a message, at most one in
-//! [`EXPLAINED_EVERY_NS`]. A cause may say that what it explains is a consequence of another symptom: with an
-//! incident of that one, both are one.
+//! Rules of role `cause` that are active at the same time are members too, with the share of the harm that they
+//! explain. They never start, name, date, worsen or prolong an incident. The main cause is the one that explains the
+//! largest share, at least [`EXPLAINS_ENOUGH`]. When it becomes known or changes, a message is sent, at most once per
+//! [`EXPLAINED_EVERY_NS`]. A cause can declare that its effect is a consequence of another symptom; if that symptom has
+//! an incident, both incidents become one.
 //!
-//! # What it says
+//! # Texts
 //!
-//! Its head is the gravest of its harms: among equals the first in the order of the files, of a group that follows none
-//! of the others. What holds at one evaluation is one message.
+//! The head of an incident is its most severe harm: among equal harms, the first one in the order of the files, from a
+//! group that follows none of the others. All changes of one evaluation form one message.
 //!
-//! # When it ends
+//! # End
 //!
-//! [`LINGER_NS`] after the last of its members ended, so that members in turn are one incident; it ended when that
-//! one did. When its process exits, its members stay as they were, and it ends [`AFTERMATH_NS`] later or when a
-//! successor of the process is well. Information ends with the process.
+//! An incident ends [`LINGER_NS`] after its last member ended, so that alternating members form one incident. Its end
+//! is the end of that member. When its process exits, its members remain unchanged, and the incident ends
+//! [`AFTERMATH_NS`] later or when a successor of the process is healthy. Incidents of severity info end with the
+//! process.
 //!
-//! # When gcwatch is restarted
+//! # Restart of gcwatch
 //!
-//! Open incidents are stored ([`StoredIncident`]) and [resumed](Incidents::resume) with their numbers: what holds again
-//! within [`RESUME_NS`] goes on without a message, what does not ends as unknown.
+//! Open incidents are stored ([`StoredIncident`]) and [resumed](Incidents::resume) with their numbers. Members that
+//! become active again within [`RESUME_NS`] continue without a message; other members end as unknown.
 
 mod black_box;
 mod found;
@@ -66,71 +68,73 @@ pub use remedy::{remedy_for_a_file, remedy_for_a_process};
 pub use sample::sample;
 pub use stored::StoredIncident;
 
-/// How long an incident waits for another alert after the last one ended: a minute.
+/// Time for which an incident waits for another alert after the last alert ended: one minute.
 pub const LINGER_NS: u64 = 60_000_000_000;
 
-/// How long an incident continues after its process exited: 15 minutes.
+/// Maximum time for which an incident continues after its process exited: 15 minutes.
 pub const AFTERMATH_NS: u64 = 15 * 60_000_000_000;
 
-/// How long a resumed incident waits for its rules to hold again: 15 minutes, in which most windows fill.
+/// Maximum time for which a resumed incident waits until its rules are active again: 15 minutes, in which most windows
+/// fill.
 pub const RESUME_NS: u64 = 15 * 60_000_000_000;
 
-/// Incidents of one process that begin within so long have one recording in common: that is how long it follows the
-/// events, 10 seconds.
+/// Duration for which a recording follows the events, 10 seconds. Incidents of one process that start within this time
+/// share a recording.
 pub const RECORDED_NS: u64 = 10_000_000_000;
 
-/// How often incidents of one rule and service are recorded, at most: 10 minutes.
+/// Minimum interval between two recordings of one rule and service: 10 minutes.
 pub const RECORDS_EVERY_NS: u64 = 10 * 60_000_000_000;
 
-/// The share of a harm that a cause explains at least to be named.
+/// Minimum share of a harm that a named cause explains.
 pub const EXPLAINS_ENOUGH: f64 = 0.3;
 
-/// How often another main cause of an incident is a message, at most: 5 minutes.
+/// Minimum interval between two messages about a changed main cause: 5 minutes.
 pub const EXPLAINED_EVERY_NS: u64 = 5 * 60_000_000_000;
 
-/// How often the newest state of an open incident is passed on, at most: 10 seconds.
+/// Minimum interval between two updates of an open incident: 10 seconds.
 pub const REFRESH_NS: u64 = 10_000_000_000;
 
 words! {
-    /// Why an incident ended.
+    /// The reason why an incident ended.
     pub enum IncidentEnding {
-        /// None of its rules holds any more.
+        /// The conditions of all its rules became false.
         Cleared = "cleared",
-        /// It is no longer known whether they hold.
+        /// The conditions of its rules have become unknown.
         Unknown = "unknown",
-        /// The process exited, and nothing more was seen of it.
+        /// The process exited, and no successor appeared.
         ProcessEnded = "process-ended",
-        /// A successor of the process is well.
+        /// A successor of the process is healthy.
         Recovered = "recovered",
-        /// The process is not read any more: excluded, over a limit, or read by another gcwatch.
+        /// The process is no longer read: it is excluded, exceeds a limit, or is read by another gcwatch instance.
         Unwatched = "unwatched",
-        /// It is a part of another incident.
+        /// The incident became part of another incident.
         Merged = "merged",
-        /// The rules were removed or changed, or an exception applies now.
+        /// The rules were removed or changed, or an exception now applies.
         RuleChanged = "rule-changed",
     }
 }
 
-/// A rule of an incident.
+/// A rule that takes part in an incident.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// Its newest alert.
+    /// Newest alert of the rule.
     pub alert: Arc<Alert>,
-    /// How often its condition held, over all its alerts.
+    /// Number of times that the condition was true, over all alerts of the rule.
     pub count: u64,
-    /// The highest value so far of the figure that its summary is about.
+    /// Maximum value of the summary's main figure.
     pub peak: Option<f64>,
-    /// Of a cause: the largest share of the harm that it explained so far, 0 to 1; `None`: it is no cause, or unknown.
+    /// Largest share of the harm that a cause has explained so far, 0 to 1; `None` if the rule is not a cause, or if
+    /// the share is unknown.
     pub share: Option<f64>,
-    /// The group of the rule.
+    /// Group of the rule.
     pub group: Option<Arc<str>>,
-    /// When it joined: when it began to hold.
+    /// Time at which the condition became true.
     pub since: Moment,
-    /// When it ended; `None`: it holds, or held when the process exited.
+    /// Time at which the member ended; `None` if it is active, or was active when the process exited.
     pub until: Option<Moment>,
-    /// Its place among the rules.
+    /// Place of the rule in the rule set.
     rank: usize,
-    /// Occurrences of its alerts before the newest.
+    /// Number of occurrences of its alerts before the newest alert.
     before: u64,
 }
 
@@ -139,7 +143,7 @@ impl Member {
         &self.alert.rule
     }
 
-    /// Whether it is harm, and no cause.
+    /// Returns whether the member is harm and not a cause.
     pub fn is_harm(&self) -> bool {
         self.rule().is_harm()
     }
@@ -148,7 +152,7 @@ impl Member {
         self.share.is_some_and(|share| share >= EXPLAINS_ENOUGH)
     }
 
-    /// The newest state of an alert of its rule.
+    /// Records the newest state of an alert of the rule.
     fn observe(&mut self, alert: &Arc<Alert>) {
         if alert.active != self.alert.active {
             self.before = self.count;
@@ -166,44 +170,44 @@ impl Member {
 /// An incident of one process.
 #[derive(Debug, Clone)]
 pub struct Incident {
-    /// Its number, unique in the run of the process.
+    /// Number of the incident, unique within the run of the process.
     pub number: u64,
-    /// The rule that it began with, which names it for ever.
+    /// The rule that started the incident and names it permanently.
     pub symptom: Arc<Rule>,
-    /// The group of that rule.
+    /// Group of that rule.
     pub group: Option<Arc<str>>,
-    /// The labels of the alert that it began with.
+    /// Labels of the alert that started the incident.
     pub labels: Arc<[(Arc<str>, Box<str>)]>,
-    /// The highest severity so far.
+    /// Highest severity so far.
     pub severity: Severity,
-    /// When the harm began, by the time of the observed events.
+    /// Time at which the harm started, in the time of the observed events.
     pub began: Moment,
-    /// When it was noticed.
+    /// Time at which the harm was detected.
     pub noticed: Moment,
-    /// When it ended; `None`: it is open.
+    /// Time at which the incident ended; `None` while it is open.
     pub ended: Option<Moment>,
-    /// Why it ended.
+    /// Reason why the incident ended.
     pub ending: Option<IncidentEnding>,
-    /// When its process exited.
+    /// Time at which the process exited.
     pub process_ended: Option<Moment>,
-    /// Its members: the head first, then in the order in which they joined.
+    /// Members: the head first, then in the order in which they joined.
     pub members: Vec<Member>,
-    /// Where the memory of the process was, if a rule of a member has it gathered: as it was last, and from the
-    /// process's exit on as it was then.
+    /// Memory ledger of the process, if a rule of a member gathers it. The newest ledger, or the ledger at the exit of
+    /// the process.
     pub ledger: Option<Arc<Ledger>>,
-    /// What the process was stopped for, of a harm by stopped time: since when, until when, and the sums. As it was last,
-    /// and from the process's exit on as it was then.
+    /// Start, end and sums of the stopped time, if the harm is stopped time. The newest values, or the values at the
+    /// exit of the process.
     pub stopped: Option<Arc<(Moment, Moment, StoppedTime)>>,
-    /// The id of the recording of its process's events around its beginning; `None`: none is made.
+    /// Id of the recording of the process's events around the start of the incident; `None` if there is no recording.
     pub black_box: Option<Arc<str>>,
-    /// That recording is of an earlier incident of the same rule and service, maybe of another process.
+    /// Whether the recording belongs to an earlier incident of the same rule and service, possibly of another process.
     pub is_recorded_before: bool,
-    /// What bursts found, or why there was none; `None`: nothing yet.
+    /// Findings of bursts, or the reasons why there was no burst; `None` if there is no result yet.
     pub found: Option<Arc<Found>>,
 }
 
 impl Incident {
-    /// The gravest of its harms; an incident has at least one member.
+    /// Returns the most severe harm. An incident has at least one member.
     pub fn head(&self) -> Option<&Member> {
         self.members.first()
     }
@@ -212,9 +216,9 @@ impl Incident {
         self.members.iter().filter(|member| member.is_harm())
     }
 
-    /// What explains enough of it, the largest share first.
+    /// Returns the causes that explain enough of the harm, the largest share first.
     pub fn causes(&self) -> Vec<&Member> {
-        // What explains a consequence that became a part of it, in another unit, is not what explains this.
+        // A merged consequence can have another unit, so its causes do not explain this incident.
         let own = |harm: &&Member| {
             let (rule, symptom) = (harm.rule(), &self.symptom);
             rule.id == symptom.id || rule.group.is_some() && rule.group == symptom.group
@@ -229,34 +233,35 @@ impl Incident {
         causes
     }
 
-    /// What explains most of it, and enough.
+    /// Returns the cause that explains the largest share of the harm, if it explains enough.
     pub fn main_cause(&self) -> Option<&Member> {
         self.causes().first().copied()
     }
 
-    /// Whether receivers are notified of it: by the rule of one of its members.
+    /// Returns whether receivers are notified of the incident, according to the rules of its members.
     pub fn notifies(&self) -> bool {
         self.harms().any(|member| member.rule().emit.notify)
     }
 
-    /// Whether a rule of one of its members has this gathered.
+    /// Returns whether a rule of a member gathers this evidence.
     pub fn gathers(&self, evidence: Evidence) -> bool {
         self.members
             .iter()
             .any(|member| member.rule().evidence.contains(&evidence))
     }
 
-    /// Whether it has not ended.
+    /// Returns whether the incident is open.
     pub fn is_open(&self) -> bool {
         self.ended.is_none()
     }
 
-    /// Whether its process's events are recorded, where they are kept: it is severe, or a rule of it asks for that.
+    /// Returns whether events of the process are recorded if they are retained: the incident is severe, or one of its
+    /// rules requires a recording.
     pub fn is_recorded(&self) -> bool {
         self.severity >= Severity::Error || self.gathers(Evidence::BlackBox)
     }
 
-    /// Whether all of its harms ended.
+    /// Returns whether all harms have ended.
     fn is_over(&self) -> bool {
         self.harms().all(|member| member.until.is_some())
     }
@@ -266,29 +271,29 @@ impl Incident {
         ends.max().unwrap_or(self.began)
     }
 
-    /// How long it has lasted at `now`, or lasted, nanoseconds.
+    /// Returns the duration of the incident until `now` or until its end, in nanoseconds.
     pub fn lasted_ns(&self, now: Moment) -> u64 {
         self.ended.unwrap_or(now).since(self.began)
     }
 }
 
-/// A change of an incident, with its state after it.
+/// A change of an incident, with the state after the change.
 #[derive(Debug, Clone)]
 pub enum IncidentChange {
     Began(Arc<Incident>),
-    /// Its severity rose from this one.
+    /// The severity rose from the contained value.
     Worse(Arc<Incident>, Severity),
-    /// Its main cause is known now, or is another one.
+    /// The main cause has become known or has changed.
     Explained(Arc<Incident>),
-    /// Its figures or members changed; not worth a message.
+    /// Figures or members have changed, which is not worth a message.
     Refreshed(Arc<Incident>),
-    /// A burst found something, or there was none: for logs, not for people's receivers.
+    /// A burst returned a finding, or there was no burst. Sent to logs, not to receivers.
     Gathered(Arc<Incident>, Evidence),
     Ended(Arc<Incident>),
 }
 
 impl IncidentChange {
-    /// The incident after the change.
+    /// Returns the incident after the change.
     pub fn incident(&self) -> &Arc<Incident> {
         match self {
             Self::Began(incident)
@@ -300,12 +305,13 @@ impl IncidentChange {
         }
     }
 
-    /// Whether it is passed on at once: to logs, and unless it is only [gathered](Self::Gathered), to receivers.
+    /// Returns whether the change is passed on at once: to logs, and to receivers unless it is only
+    /// [gathered](Self::Gathered).
     pub fn is_message(&self) -> bool {
         !matches!(self, Self::Refreshed(_))
     }
 
-    /// `began`, `worse`, `explained`, `refreshed`, `gathered` or `ended`.
+    /// Returns `began`, `worse`, `explained`, `refreshed`, `gathered` or `ended`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Began(_) => "began",

@@ -1,19 +1,19 @@
-//! The memory ledger of a process: where its memory is, as a record and as one clause of text.
+//! The memory ledger of a process: its memory by use, as a record and as one clause of text.
 //!
 //! ```text
 //! limit = headroom + usage
-//! usage = live + not_looked_at + free                      the collector's: objects, and free space between them
-//!       + committed_unused + bookkeeping                   the collector's: the rest
+//! usage = live + not_looked_at + free                      the collector: objects, and free space between them
+//!       + committed_unused + bookkeeping                   the collector: the rest
 //!       + native                                           the rest of the process
 //!       + other_processes + files_in_memory + kernel       the rest of the container
-//!       + page_cache + kernel_reclaimable                  memory that the kernel takes back by itself
-//!       + unknown                                          what does not add up
+//!       + page_cache + kernel_reclaimable                  memory that the kernel reclaims by itself
+//!       + unknown                                          the difference
 //! ```
 //!
 //! `growth` divides the growth of the usage in the same way.
 //!
-//! A record is plain values: who reads the sources also divides them. The names of its fields are a contract, sizes
-//! are bytes, and what is not known is null.
+//! A record consists of plain values. The code that reads the sources also divides them. The names of the fields are a
+//! contract, sizes are in bytes, and unknown values are null.
 
 use base::words;
 use schemars::JsonSchema;
@@ -22,18 +22,18 @@ use serde::{Deserialize, Serialize};
 use crate::field::CommandName;
 
 words! {
-    /// Where most of the memory is.
+    /// The line with most of the memory.
     #[derive(Default)]
     pub enum MemoryVerdict {
-        /// Objects that the program keeps.
+        /// Objects that the program keeps alive.
         LiveHeap = "live-heap",
-        /// Old objects that no full collection has looked at: they may be dead.
+        /// Old objects that no full collection has visited. They can be dead.
         NotLookedAt = "not-looked-at",
         /// Free space between live objects.
         Fragmentation = "fragmentation",
-        /// Memory that the collector keeps for later: free regions, and what it has not given back.
+        /// Memory that the collector keeps for later: free regions, and memory that it has not released.
         CommittedUnused = "committed-unused",
-        /// The process's memory that is not the collector's.
+        /// Memory of the process outside the collector.
         Native = "native",
         /// Other processes in the same container.
         OtherProcesses = "other-processes",
@@ -43,108 +43,110 @@ words! {
         PageCache = "page-cache",
         /// Kernel memory of the container that cannot be reclaimed.
         Kernel = "kernel",
-        /// Most of it is not known.
+        /// Most of the memory is unknown.
         #[default]
         NotKnown = "not-known",
     }
 }
 
 words! {
-    /// What a ledger is of.
+    /// The subject of a ledger.
     #[derive(Default)]
     pub enum Scope {
         /// A container, or a control group with a limit.
         Container = "container",
-        /// A process that is in none.
+        /// A process outside a container.
         Process = "process",
-        /// A heap alone: a recording knows nothing else.
+        /// A heap only. A recording contains no other memory.
         #[default]
         Heap = "heap",
     }
 }
 
-/// Where the memory of a process is. Null: unknown.
+/// Memory of a process by use. Unknown values are null.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Ledger {
-    /// When it was so, Unix milliseconds.
+    /// Time of the ledger, in Unix milliseconds.
     pub at_ms: Option<u64>,
-    /// What it is of.
+    /// Subject of the ledger.
     pub of: Scope,
-    /// The heap's resident pages were counted; false: it is taken to be resident, as far as the process is.
+    /// Whether the resident pages of the heap were counted. If false, the heap is assumed to be resident, up to the
+    /// resident memory of the process.
     pub counted: bool,
-    /// Where most of it is.
+    /// The line with most of the memory.
     pub verdict: MemoryVerdict,
-    /// How fast that line grows, bytes a minute; null: there is one reading.
+    /// Growth of that line, in bytes per minute; null with a single reading.
     pub growth_per_minute: Option<i64>,
-    /// The line that grows fastest, if one grows by 64 KiB a minute.
+    /// The line that grows fastest, if its growth is at least 64 KiB per minute.
     pub fastest: Option<MemoryVerdict>,
-    /// How fast, bytes a minute.
+    /// Growth of that line, in bytes per minute.
     pub fastest_per_minute: Option<i64>,
-    /// The container's memory limit; null where there is none.
+    /// Memory limit of the container; null without a limit.
     pub limit: Option<u64>,
-    /// What is left of it.
+    /// Unused part of the limit.
     pub headroom: Option<u64>,
-    /// All that is in use.
+    /// Total memory in use.
     pub usage: Option<u64>,
-    /// Live objects: young ones as of the newest collection, old ones as of the newest full collection.
+    /// Live objects: young objects as of the newest collection, old objects as of the newest full collection.
     pub live: Option<u64>,
-    /// Old objects that became old since the newest full collection, or all of them where that was more than five
-    /// minutes ago. They lived when they became old.
+    /// Objects that became old since the newest full collection, or all old objects if that was more than five minutes
+    /// ago. They were alive when they became old.
     pub not_looked_at: Option<u64>,
-    /// How long ago the newest full collection was, seconds; where none was seen, for how long the process is watched.
+    /// Seconds since the newest full collection or, if none was observed, since the process is monitored.
     pub not_looked_at_s: Option<u64>,
-    /// Free space between them.
+    /// Free space between objects.
     pub free: Option<u64>,
-    /// What the collector has committed beyond its objects, as far as it is resident.
+    /// Resident memory that the collector has committed beyond its objects.
     pub committed_unused: Option<u64>,
-    /// The collector's own tables.
+    /// Tables of the collector.
     pub bookkeeping: Option<u64>,
-    /// The process's other memory, without pages of files.
+    /// Other memory of the process, without pages of files.
     pub native: Option<u64>,
-    /// Other processes of the container.
+    /// Other processes in the container.
     pub other_processes: Option<u64>,
-    /// Name of the other process of the container with the most private memory; null without other
-    /// processes, or if unknown.
+    /// Name of the other process in the container with the most private memory; null without other processes, or if
+    /// unknown.
     pub largest_other: Option<CommandName>,
     /// Files in memory (tmpfs, shared memory), without the part that the process has mapped. The kernel cannot reclaim
     /// them.
     pub files_in_memory: Option<u64>,
     /// Pages of files on disk. The kernel reclaims them when memory is needed.
     pub page_cache: Option<u64>,
-    /// Kernel memory for the container that cannot be reclaimed, as network buffers and page tables.
+    /// Kernel memory for the container that cannot be reclaimed, such as network buffers and page tables.
     pub kernel: Option<u64>,
-    /// Kernel memory for the container that the kernel reclaims when memory is needed, as cached directory entries.
+    /// Kernel memory for the container that the kernel reclaims when memory is needed, such as cached directory
+    /// entries.
     pub kernel_reclaimable: Option<u64>,
     /// Whether the division of the kernel memory into the two lines is an estimate. Control groups of version 1 do not
     /// report it.
     pub kernel_is_estimated: bool,
-    /// What of the usage no line explains.
+    /// Part of the usage that no line explains.
     pub unknown: Option<u64>,
-    /// How fast each line grows.
+    /// Growth of each line.
     pub growth: Growth,
 }
 
-/// How fast the lines of a ledger grow, bytes a minute; negative: they shrink. Null: the line is unknown, or there is
-/// one reading. Where all are known, they add up to `usage`, but for rounding.
+/// Growth of the lines of a ledger, in bytes per minute; negative if they shrink. Null if the line is unknown, or with
+/// a single reading. If all lines are known, they add up to `usage`, except for rounding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Growth {
-    /// Of all that is in use.
+    /// Growth of the total memory in use.
     pub usage: Option<i64>,
-    /// Of live objects.
+    /// Growth of live objects.
     pub live: Option<i64>,
-    /// Of old objects that no full collection has looked at.
+    /// Growth of old objects that no full collection has visited.
     pub not_looked_at: Option<i64>,
-    /// Of the free space between objects.
+    /// Growth of the free space between objects.
     pub free: Option<i64>,
-    /// Of what the collector has committed beyond its objects.
+    /// Growth of the memory that the collector has committed beyond its objects.
     pub committed_unused: Option<i64>,
-    /// Of the collector's own tables.
+    /// Growth of the tables of the collector.
     pub bookkeeping: Option<i64>,
-    /// Of the process's other memory.
+    /// Growth of the other memory of the process.
     pub native: Option<i64>,
-    /// Of other processes of the container.
+    /// Growth of other processes in the container.
     pub other_processes: Option<i64>,
     /// Growth of files in memory.
     pub files_in_memory: Option<i64>,
@@ -154,15 +156,15 @@ pub struct Growth {
     pub kernel: Option<i64>,
     /// Growth of reclaimable kernel memory.
     pub kernel_reclaimable: Option<i64>,
-    /// Of what no line explains.
+    /// Growth of the unexplained part.
     pub unknown: Option<i64>,
 }
 
-/// A slower growth is not worth a word, bytes a minute.
+/// Minimum growth that is reported, in bytes per minute.
 pub const WORTH_SAYING: i64 = 64 << 10;
 
 impl Ledger {
-    /// The lines of the usage with their names, in order.
+    /// Returns the lines of the usage with their names, in order.
     pub fn lines(&self) -> [(&'static str, Option<u64>); 12] {
         [
             ("live", self.live),
@@ -180,20 +182,20 @@ impl Ledger {
         ]
     }
 
-    /// The line that a verdict names.
+    /// Returns the line that a verdict names.
     pub fn line_of(&self, verdict: MemoryVerdict) -> Option<u64> {
         let mut lines = self.lines().into_iter();
         let (_, bytes) = lines.find(|(name, _)| *name == line_name(verdict))?;
         bytes.filter(|_| verdict != MemoryVerdict::NotKnown)
     }
 
-    /// Whether nothing of it is known.
+    /// Returns whether all values are unknown.
     pub fn is_empty(&self) -> bool {
         self.usage.is_none() && self.lines().iter().all(|(_, bytes)| bytes.is_none())
     }
 
-    /// `limit 512 MiB: live 120, free 90, native 290 and growing 4 MiB a minute`. Lines of less than a fiftieth are
-    /// left out, but for those that it is about. `None`: nothing is known.
+    /// Returns `limit 512 MiB: live 120, free 90, native 290 and growing 4 MiB per minute`. Lines of less than 2 % are
+    /// omitted, except for the verdict's line and the fastest growing line. Returns `None` if all values are unknown.
     pub fn clause(&self) -> Option<String> {
         if self.is_empty() {
             return None;
@@ -222,7 +224,7 @@ impl Ledger {
             }
             let growth = growth.and_then(|bytes| u64::try_from(bytes).ok()).map(|bytes| {
                 let unit = Unit::of(bytes);
-                format!(" and growing {} {} a minute", unit.number(bytes), unit.0)
+                format!(" and growing {} {} per minute", unit.number(bytes), unit.0)
             });
             let age = self.not_looked_at_s.filter(|_| name == NOT_LOOKED_AT);
             let bytes = unit.number(bytes);
@@ -247,13 +249,13 @@ impl Ledger {
     }
 }
 
-/// The name of the line of old objects that no full collection has looked at.
+/// Name of the line of old objects that no full collection has visited.
 const NOT_LOOKED_AT: &str = "not looked at";
 
-/// The name of the line of other processes.
+/// Name of the line of other processes.
 const OTHER_PROCESSES: &str = "other processes";
 
-/// `40 s`, `6 min`, `3 h`.
+/// Returns `40 s`, `6 min`, `3 h`.
 fn duration(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -262,7 +264,7 @@ fn duration(seconds: u64) -> String {
     }
 }
 
-/// The name of a verdict's line.
+/// Returns the name of a verdict's line.
 fn line_name(verdict: MemoryVerdict) -> &'static str {
     match verdict {
         MemoryVerdict::LiveHeap => "live",
@@ -278,7 +280,7 @@ fn line_name(verdict: MemoryVerdict) -> &'static str {
     }
 }
 
-/// The unit of all figures of a clause: its name, and the bits of a byte's number below it.
+/// The unit of all figures of a clause: its name, and the number of low bits of a byte count that it drops.
 #[derive(Clone, Copy)]
 struct Unit(&'static str, u32);
 
@@ -292,7 +294,7 @@ impl Unit {
     }
 
     fn number(self, bytes: u64) -> String {
-        // Below 2^53 exact; above it the rounding is far below a digit that is shown.
+        // Exact below 2^53; above it, the rounding error is far below the displayed digits.
         let number = bytes as f64 / (1u64 << self.1) as f64;
         let text = if number < 9.95 {
             format!("{number:.1}")
@@ -309,10 +311,11 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Scenario: an idle process whose old objects nothing has looked at for six minutes; another one for 40 s.
-    /// Guarantee: they are not called live, and their age is said.
+    /// Scenario: no full collection has visited the old objects of an idle process for six minutes; in another process,
+    /// for 40 s.
+    /// Guarantee: the objects are not called live, and their age is stated.
     #[test]
-    fn what_nobody_looked_at_is_not_live() {
+    fn unvisited_objects_are_not_called_live() {
         let ledger = Ledger {
             usage: Some(800 * MIB),
             verdict: MemoryVerdict::NotLookedAt,
@@ -331,10 +334,10 @@ mod tests {
         assert!(other.clause().unwrap().contains("708 not looked at for 40 s"));
     }
 
-    /// Scenario: a container at its limit with a native leak; one line is small, another unknown.
-    /// Guarantee: the clause names what counts, in the limit's unit, with the growth of the line that it is about.
+    /// Scenario: a container at its limit has a native leak; one line is small, another is unknown.
+    /// Guarantee: the clause names the relevant lines in the unit of the limit, with the growth of the verdict's line.
     #[test]
-    fn a_clause_says_what_counts() {
+    fn clause_names_relevant_lines() {
         let ledger = Ledger {
             of: Scope::Container,
             verdict: MemoryVerdict::Native,
@@ -349,7 +352,7 @@ mod tests {
             unknown: Some(9 * MIB),
             ..Ledger::default()
         };
-        let text = "limit 512 MiB: live 120, free 90, native 290 and growing 4 MiB a minute";
+        let text = "limit 512 MiB: live 120, free 90, native 290 and growing 4 MiB per minute";
         assert_eq!(ledger.clause().unwrap(), text);
         let other = Ledger {
             fastest: Some(MemoryVerdict::LiveHeap),
@@ -357,12 +360,11 @@ mod tests {
             growth_per_minute: Some(-5),
             ..ledger
         };
-        let text = "limit 512 MiB: live 120 and growing 1.5 MiB a minute, free 90, native 290";
+        let text = "limit 512 MiB: live 120 and growing 1.5 MiB per minute, free 90, native 290";
         assert_eq!(other.clause().unwrap(), text);
     }
 
-    /// Scenario: a container that is full of files in memory, and a container in which another process has most of the
-    /// memory.
+    /// Scenario: one container is full of files in memory; in another, a different process has most of the memory.
     /// Guarantee: the clause names the files, and the largest of the other processes.
     #[test]
     fn clause_names_files_and_other_processes() {
@@ -400,10 +402,10 @@ mod tests {
         assert_eq!(serde_json::from_str::<Ledger>(&json).unwrap(), others);
     }
 
-    /// Scenario: a process without a limit, a heap of a recording, and nothing.
-    /// Guarantee: each says what it is of; large ones are in GiB; nothing has no clause.
+    /// Scenario: ledgers of a process without a limit, of the heap of a recording, and without values.
+    /// Guarantee: each clause states its subject, large values are in GiB, and a ledger without values has no clause.
     #[test]
-    fn a_clause_says_what_it_is_of() {
+    fn clause_states_its_subject() {
         let process = Ledger {
             of: Scope::Process,
             usage: Some(64 << 30),
@@ -422,10 +424,10 @@ mod tests {
         assert_eq!(Ledger::default().clause(), None);
     }
 
-    /// Scenario: a ledger as text of a file, and one of an older version.
-    /// Guarantee: it comes back as it was; unknown is null, and what is not there is unknown.
+    /// Scenario: a ledger is read back from a file, and another has the format of an older version.
+    /// Guarantee: the ledger round-trips unchanged; unknown values are null, and missing fields are unknown.
     #[test]
-    fn a_record_comes_back() {
+    fn ledger_round_trips_through_json() {
         let ledger = Ledger {
             live: Some(5),
             verdict: MemoryVerdict::LiveHeap,

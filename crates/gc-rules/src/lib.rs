@@ -1,4 +1,4 @@
-//! Rules at run time: from collections to alerts and incidents.
+//! Evaluates rules: turns collections into alerts and incidents.
 //!
 //! ```text
 //! rule files -> rule-language -> RuleSet                                                  once, when files are read
@@ -7,38 +7,38 @@
 //!                                               one per process
 //! ```
 //!
-//! What a person writes is read and checked by the crate `rule-language`, which is built on this one; here a rule is a
-//! value that was checked.
+//! The crate `rule-language`, which depends on this crate, reads and checks rule files. In this crate, a rule is a
+//! checked value.
 //!
-//! | Module | What it is |
+//! | Module | Content |
 //! |---|---|
 //! | [`value`] | values of expressions |
 //! | [`field`] | all fields that a rule can use: type, unit, description, accessor |
 //! | [`expression`] | checked expressions: typed trees that are evaluated without allocation |
 //! | [`rule`] | checked rules, windows and groups |
-//! | [`template`] | strings with values in them: their rendering |
-//! | [`plan`] | which samples feed which windows, computed once for all processes |
-//! | [`turns`] | which rules are evaluated when, and which share a group, computed once for all processes |
-//! | [`rule_set`] | all checked rules, with both of these |
+//! | [`template`] | templates with values, and their rendering |
+//! | [`plan`] | assignment of samples to windows, computed once for all processes |
+//! | [`turns`] | evaluation order and groups of rules, computed once for all processes |
+//! | [`rule_set`] | all checked rules, with their plan and turns |
 //! | [`window`], [`engine`] | the state of every rule for one process |
 //! | [`alert`], [`record`] | alerts and their transitions; their JSON |
-//! | [`account`] | what a process was stopped for, as a record |
-//! | [`ledger`] | where the memory of a process is, as a record |
+//! | [`account`] | stopped time of a process by cause, as a record |
+//! | [`ledger`] | memory of a process by use, as a record |
 //! | `memory` | level, trend and age of the memory of a process |
-//! | [`incident`] | what a person sees: the alerts of one cause on one process |
-//! | [`review`] | the rules applied to a complete history: a recording, or the events of a test |
+//! | [`incident`] | incidents: the alerts of one cause on one process, as users see them |
+//! | [`review`] | application of the rules to a complete history: a recording, or the events of a test |
 //!
 //! # Invariants
 //!
-//! * **Pure.** No I/O and no clock: time is a part of the observations, so the daemon, a recording and a rule's test
+//! * **Pure.** No I/O and no clock. Time is part of the observations, so the daemon, a recording and a test of a rule
 //!   run the same code.
-//! * **Three values.** A value that was not seen is unknown, and an expression with it is unknown unless the other
-//!   operand decides (`false && unknown` is false, `true || unknown` is true). Unknown never fires, and never clears at
-//!   once.
-//! * **Bounded.** Windows, alerts and strings have limits; the maximum memory of one process is known in advance
+//! * **Three values.** A value that was not observed is unknown, and an expression with it is unknown unless the other
+//!   operand decides (`false && unknown` is false, `true || unknown` is true). An unknown condition never fires an
+//!   alert and never clears it at once.
+//! * **Bounded.** Windows, alerts and strings have limits. The maximum memory of one process is known in advance
 //!   ([`engine::Engine::most_memory`]).
 
-// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+// Time is a value, and state has one owner: no clock and no lock (clippy.toml).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod account;

@@ -1,9 +1,9 @@
-//! Level, trend and age of the memory of one process: the facts that verdicts on memory rest on.
+//! Level, trend and age of the memory of one process: the facts on which memory verdicts are based.
 //!
 //! ```text
 //! collections ---------------> heap: live after full collections ----+
 //! private memory ------------> process ------------------------------+-> MemoryHistory -> MemoryTrends
-//! container's held memory ---> container ----------------------------+   (one a process)  (fields, page, API)
+//! container's held memory ---> container ----------------------------+   (1 per process)  (fields, page, API)
 //! ```
 //!
 //! | Memory | Level | Trend |
@@ -12,16 +12,17 @@
 //! | process | private memory, as a share of the container's limit | private memory without unvisited heap bytes |
 //! | heap | live bytes after the newest full collection, as a share of the heap's limit | the same bytes; before the first full collection, bytes in use after the first collection |
 //!
-//! A heap byte is *unvisited* if it survived a collection of generation 0 or 1 and no full collection has looked at it
-//! since: it may be dead. A latency mode that keeps full collections away (LowLatency, a no-GC region) is the
-//! exception: objects that become old in it stay, so they count as growth of the process. They do not count towards the
+//! A heap byte is *unvisited* if it survived a collection of generation 0 or 1 and no full collection has visited it
+//! since. It can be dead. A latency mode that prevents full collections (LowLatency, a no-GC region) is the exception:
+//! objects that become old in this mode stay, so they count as growth of the process. They do not count towards the
 //! limit of the container, because the runtime does run full collections when memory is short.
 //!
-//! Without unvisited bytes, a memory rises in steps, one for each full collection. So the memory with them must grow as
-//! well: a warm-up that has ended shows no step for minutes, but the whole memory rests at once.
+//! Without unvisited bytes, a memory rises in steps, one per full collection. Therefore the memory including unvisited
+//! bytes must grow too: after the end of a warm-up, the steps can be minutes apart, but the whole memory stops growing
+//! at once.
 //!
 //! The trend of each memory is the slope of its [lower envelope](envelope). The age of the trend is the time since that
-//! slope started. Both are unknown where too little was seen, and the trend is 0 where memory does not grow.
+//! slope started. Both are unknown if too little was observed. The trend is 0 if the memory does not grow.
 //!
 //! The state of one process takes at most [`MemoryHistory::MAX_BYTES`].
 
@@ -40,50 +41,53 @@ const FAST_SLOT_NS: u64 = 15_000_000_000;
 /// Length of the slots of a window of one hour.
 const SLOW_SLOT_NS: u64 = 180_000_000_000;
 
-/// A process without a collection for this long may be filling generation 0: its private memory shows no trend.
+/// Maximum time without a collection. Beyond it, the process can be filling generation 0, so its private memory shows
+/// no trend.
 const MAX_QUIET_NS: u64 = 100_000_000_000;
 
-/// Minimum growth in five minutes, as a share of the deepest fall. In an hour there is no minimum: a batch in between
+/// Minimum growth in five minutes, as a share of the deepest fall. For one hour there is no minimum: a batch in between
 /// must not hide a leak.
 const MIN_SHARE: f64 = 0.3;
 
-/// Maximum number of gaps without a rise. Growth has ended after them.
+/// Maximum number of gaps without a rise. After them, growth has ended.
 const MAX_GAPS: f64 = 2.0;
 
-/// Maximum number of gaps of a part of a memory: it rises with full collections, and the whole shows the end of growth.
+/// Maximum number of gaps for a part of a memory. The part rises with full collections, and the whole memory shows the
+/// end of growth.
 const MAX_PART_GAPS: f64 = 3.0;
 
-/// Maximum number of gaps of the whole memory, which rises with each collection.
+/// Maximum number of gaps for the whole memory, which rises with each collection.
 const MAX_WHOLE_GAPS: f64 = 1.5;
 
-/// Minimum time of observation before a memory without growth has the trend 0.
+/// Minimum observation time before a memory without growth has the trend 0.
 const MIN_WATCHED_NS: u64 = 60_000_000_000;
 
-/// The memory of one process over time. Pure: [`Self::collection`] and [`Self::observe`] take values and their time.
+/// History of the memory of one process. Pure: [`Self::collection`] and [`Self::observe`] take values and their time.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryHistory {
     container: Option<Box<Track>>,
     process: Option<Box<Track>>,
     heap: Option<Box<Track>>,
     heap_now: Option<Heap>,
-    /// Whether the samples of `process` are of private memory.
+    /// Whether the samples of `process` are private memory.
     has_private: bool,
 }
 
-/// The heap as of the newest collections.
+/// State of the heap as of the newest collections.
 #[derive(Debug, Clone, Copy)]
 struct Heap {
     /// Time of the newest collection.
     at: Moment,
-    /// Bytes of objects after it.
+    /// Bytes of objects after that collection.
     in_use: u64,
-    /// Bytes of objects after the newest full collection; before the first full one, after the first collection.
+    /// Bytes of objects after the newest full collection or, before the first full collection, after the first
+    /// collection.
     visited: u64,
-    /// Time of that collection.
+    /// Time of the collection of `visited`.
     visited_at: Moment,
     /// Whether the collection of `visited` was a full one.
     is_full: bool,
-    /// Set while the latency mode keeps full collections away: unvisited bytes when the mode was first observed.
+    /// Unvisited bytes when the latency mode was first observed. Set while the mode prevents full collections.
     unvisited_before_mode: Option<u64>,
 }
 
@@ -92,7 +96,7 @@ impl Heap {
         self.in_use.saturating_sub(self.visited)
     }
 
-    /// Unvisited bytes that are not growth.
+    /// Returns the unvisited bytes that do not count as growth.
     fn uncounted(&self) -> u64 {
         let unvisited = self.unvisited();
         self.unvisited_before_mode
@@ -103,9 +107,9 @@ impl Heap {
 /// A sample of a memory, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sample {
-    /// The memory without unvisited bytes that are not growth.
+    /// The memory without unvisited bytes that do not count as growth.
     visited: u64,
-    /// The memory that must grow as well.
+    /// The memory that must grow too.
     whole: u64,
 }
 
@@ -154,8 +158,8 @@ impl Track {
 
     /// Recomputes the trend.
     fn update(&mut self, now: Moment) {
-        // The whole memory shows the end of growth at once. A part of it rises with full collections only, and grows no
-        // faster than the whole for long: it takes the place of unvisited bytes.
+        // The whole memory shows the end of growth at once. A part of it rises only with full collections and cannot
+        // grow faster than the whole for long, because it replaces unvisited bytes.
         let fast = if self.is_part {
             let fast = self.fast.growth(now, MAX_PART_GAPS, MIN_SHARE);
             fast.zip(self.whole.growth(now, MAX_WHOLE_GAPS, MIN_SHARE))
@@ -230,7 +234,7 @@ impl MemoryHistory {
         self.heap_now = Some(heap);
     }
 
-    /// Applies what is known at `now`, about once a second. The container is followed only if it has a limit.
+    /// Applies the facts at `now`, about once per second. The container is tracked only if it has a limit.
     pub(crate) fn observe(&mut self, now: Moment, stream: &StreamFacts, limits: Limits) {
         let uncounted = self.heap_now.map_or(0, |heap| heap.uncounted());
         let sample = |track: &mut Option<Box<Track>>, sample: Option<Sample>| match sample {
@@ -263,8 +267,8 @@ impl MemoryHistory {
             Some(without(whole, uncounted))
         });
         sample(&mut self.process, process);
-        // Bytes in use are a saw-tooth of full collections, so private memory shows whether the heap still grows. A
-        // recording has no private memory.
+        // Bytes in use form a saw-tooth between full collections, so private memory shows whether the heap still grows.
+        // A recording has no private memory.
         let heap = self.heap_now.map(|heap| Sample {
             visited: heap.visited,
             whole: private.unwrap_or(heap.visited),
@@ -307,7 +311,7 @@ mod tests {
         Moment::from_ns((1_000_000 + second) * 1_000_000_000)
     }
 
-    /// A collection that leaves `mib` MiB in generation 2.
+    /// Returns a collection that leaves `mib` MiB in generation 2.
     fn collection(generation: u32, mib: u64, mode: PauseMode) -> Collection {
         let mut collection = Collection::unknown(1);
         collection.generation = Some(generation);
@@ -343,8 +347,8 @@ mod tests {
         }
     }
 
-    /// The facts after `seconds` young collections, one per second. Each leaves 1 MiB more in the heap, in private memory
-    /// and in the container.
+    /// Returns the facts after `seconds` young collections, one per second. Each collection leaves 1 MiB more in the
+    /// heap, in private memory and in the container.
     fn young_growth(seconds: u64, mode: PauseMode, reads_private: bool) -> MemoryTrends {
         let mut history = MemoryHistory::default();
         history.collection(&collection(2, 50, mode), at(0));
@@ -365,9 +369,9 @@ mod tests {
         trend.per_minute.map(|bytes| (bytes / MIB as f64).round())
     }
 
-    /// Scenario: young collections leave 1 MiB more in each second, and no full collection visits it; then the same in
-    /// the latency mode LowLatency.
-    /// Guarantee: unvisited bytes have no trend. In LowLatency they are growth of the process, not of the container.
+    /// Scenario: each second, a young collection leaves 1 MiB more, and no full collection visits it; then the same
+    /// happens in the latency mode LowLatency.
+    /// Guarantee: unvisited bytes have no trend. In LowLatency, they are growth of the process, not of the container.
     #[test]
     fn unvisited_bytes_grow_only_in_latency_mode() {
         let facts = young_growth(150, PauseMode(1), true);
@@ -384,8 +388,8 @@ mod tests {
         assert!(facts.process.since.is_some_and(|since| since <= at(20)));
     }
 
-    /// Scenario: the mode LowLatency in a recording, which has no private memory.
-    /// Guarantee: the trend of the process is that of the heap; its bytes and its level are unknown.
+    /// Scenario: a recording, which has no private memory, contains the mode LowLatency.
+    /// Guarantee: the trend of the process is the trend of the heap, and its bytes and level are unknown.
     #[test]
     fn recording_has_trend_of_heap() {
         let facts = young_growth(150, PauseMode::LOW_LATENCY, false);
@@ -393,8 +397,8 @@ mod tests {
         assert_eq!((facts.process.bytes, facts.process.level), (None, None));
     }
 
-    /// Scenario: full collections each 10 s leave 5 MiB more each, under limits.
-    /// Guarantee: the heap grows by 30 MiB per minute, levels are shares of the limits, and nothing is unvisited.
+    /// Scenario: full collections every 10 s each leave 5 MiB more, under limits.
+    /// Guarantee: the heap grows by 30 MiB per minute, levels are shares of the limits, and no bytes are unvisited.
     #[test]
     fn full_collections_show_trend_and_level() {
         let mut history = MemoryHistory::default();
@@ -421,8 +425,8 @@ mod tests {
         assert_eq!((facts.unvisited, facts.full_collection), (Some(0), Some(at(200))));
     }
 
-    /// Scenario: a warm-up adds 2 MiB in each second for two minutes, and full collections come after 10, 30, 60 and 110 s.
-    /// Guarantee: the process grows during the warm-up, and from 55 s after its end it does not.
+    /// Scenario: a warm-up adds 2 MiB per second for two minutes, with full collections after 10, 30, 60 and 110 s.
+    /// Guarantee: the process grows during the warm-up, and no longer grows 55 s after its end.
     #[test]
     fn growth_ends_with_the_whole_memory() {
         let mut history = MemoryHistory::default();
@@ -441,8 +445,8 @@ mod tests {
         }
     }
 
-    /// Scenario: no collection and no reading yet; then a process that stops collecting and fills generation 0.
-    /// Guarantee: unknown facts are `None`, and private memory shows no trend once no collection has come for 100 s.
+    /// Scenario: there is no collection and no reading; then a process stops collecting and fills generation 0.
+    /// Guarantee: unknown facts are `None`, and private memory shows no trend after 100 s without a collection.
     #[test]
     fn unknown_is_not_zero() {
         let mut history = MemoryHistory::default();

@@ -1,14 +1,14 @@
-//! How the windows of a rule set are fed: computed once, used for every process.
+//! Assignment of samples to the windows of a rule set. It is computed once and used for every process.
 //!
 //! ```text
 //! sample -> filter (once) -> measured value (once) -> series -> values of the windows on it
 //! ```
 //!
-//! Many windows of a rule set use the same samples: the same condition, value and extent. Their samples are a series,
-//! and windows whose functions can use one series (count, ratio and rate; slope and r2; median and mad) share it. Equal
-//! conditions and values are evaluated once for each sample, however many series they feed; a value is only evaluated
-//! if its condition is true. The parts of a condition that are the same for all collections of one kind are apart: if
-//! they are false, the others are not evaluated.
+//! Many windows of a rule set use the same samples: the same condition, value and extent. These samples form a series,
+//! and windows whose functions can be computed from one series (count, ratio and rate; slope and r2; median and mad)
+//! share it. Equal conditions and values are evaluated once per sample, even if they feed several series. A value is
+//! evaluated only if its condition is true. The parts of a condition that are the same for all collections of one kind
+//! are evaluated separately; if they are false, the other parts are not evaluated.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,16 +20,16 @@ use super::rule::{By, Extent, Window};
 use super::value::Type;
 use super::window::Class;
 
-/// When series are sampled.
+/// The time at which series are sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum When {
-    /// At each collection, before the conditions.
+    /// Each collection, before the conditions are evaluated.
     Gc,
-    /// At each collection, after the conditions: it is compared with those before it.
+    /// Each collection, after the conditions, so that it is compared with earlier collections.
     Keyed,
-    /// At each stop without a collection.
+    /// Each suspension without a collection.
     Suspension,
-    /// At each tick.
+    /// Each tick.
     Tick,
 }
 
@@ -46,7 +46,7 @@ impl When {
     }
 }
 
-/// What a series is of: windows of which all of it is the same share one, and its samples are kept over a reload.
+/// The identity of a series. Windows with the same identity share a series, and its samples survive a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Meaning<'w> {
     when: When,
@@ -68,64 +68,65 @@ impl<'w> Meaning<'w> {
     }
 }
 
-/// Series with one condition, which has up to two parts: each sample that fulfils both is in them.
+/// Series with the same condition, which has up to two parts. A sample is added to these series if both parts are true.
 #[derive(Debug, Clone)]
 pub struct SeriesFeed {
-    /// When they are sampled.
+    /// Time at which the series are sampled.
     pub when: When,
-    /// The part of the condition that is the same for all collections of one kind (`field::Kind`); `None`: there is none.
+    /// Part of the condition that is the same for all collections of one kind (`field::Kind`); `None` if there is no
+    /// such part.
     pub of_kind: Option<Expression>,
-    /// The other part.
+    /// The other part of the condition.
     pub of_each: Option<Expression>,
-    /// Their measured values: places in [`Plan::measured`].
+    /// Measured values of the series, as places in [`Plan::measured`].
     pub measured: Range<usize>,
 }
 
-/// Series of a feed with one measured value, which follow one another.
+/// The consecutive series of a feed that have the same measured value.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// The value; `None`: nothing is measured.
+    /// The value; `None` if no value is measured.
     pub of: Option<Expression>,
-    /// The first of them. It and those up to `measuring` also know samples for which the condition is false.
+    /// First series. The series up to `measuring` also receive samples for which the condition is false.
     counting: u32,
     measuring: u32,
     end: u32,
 }
 
 impl Measured {
-    /// All of them.
+    /// Returns the places of the series.
     pub fn series(&self) -> Range<usize> {
         self.counting as usize..self.end as usize
     }
 
-    /// Whether one of them also knows samples for which the condition is false.
+    /// Returns whether a series also receives samples for which the condition is false.
     pub fn counts(&self, series: usize) -> bool {
         series < self.measuring as usize
     }
 }
 
-/// The feeds and series of a rule set. What every collection goes through lies in one piece.
+/// The feeds and series of a rule set. Data that every collection needs is stored contiguously.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// Its feeds: those of one time together.
+    /// All feeds, grouped by time.
     feeds: Vec<SeriesFeed>,
-    /// Of each time, its feeds.
+    /// For each time, the places of its feeds.
     feeds_at: [Range<usize>; When::COUNT],
     /// The measured values of all feeds.
     pub measured: Vec<Measured>,
-    /// Of each series, a window on it.
+    /// For each series, one of its windows.
     pub series: Vec<usize>,
-    /// Of each window, its series.
+    /// For each window, its series.
     pub of_window: Vec<usize>,
-    /// The times and lengths, in nanoseconds, of series over time, each once.
+    /// The distinct times and lengths, in nanoseconds, of series over time.
     pub occasions: Vec<(When, u64)>,
-    /// Of each series its place among them; `None`: it is over samples, or by key.
+    /// For each series, its place in `occasions`; `None` for series over samples or by key.
     pub occasions_of: Vec<Option<usize>>,
 }
 
 impl Plan {
-    /// That of these windows. Series are numbered as they are fed: those of a process lie one behind the other, and it
-    /// is gone through them forwards.
+    /// Creates the plan of these windows. Series are numbered in the order in which they are fed, so that the series of
+    /// a process are contiguous and are accessed in order.
     #[expect(
         clippy::mutable_key_type,
         reason = "a pattern is hashed by its text, which does not change"
@@ -186,24 +187,24 @@ impl Plan {
         self
     }
 
-    /// The feeds that are sampled then, each with its place among all.
+    /// Returns the feeds that are sampled at this time, each with its place among all feeds.
     pub fn feeds_at(&self, when: When) -> impl Iterator<Item = (usize, &SeriesFeed)> {
         let places = self.feeds_at.get(when as usize).cloned().unwrap_or_default();
         let feeds = self.feeds.get(places.clone()).unwrap_or_default();
         places.zip(feeds)
     }
 
-    /// How many feeds there are.
+    /// Returns the number of feeds.
     pub fn feeds(&self) -> usize {
         self.feeds.len()
     }
 
-    /// The measured values of a feed.
+    /// Returns the measured values of a feed.
     pub fn measured_of(&self, feed: &SeriesFeed) -> &[Measured] {
         self.measured.get(feed.measured.clone()).unwrap_or_default()
     }
 
-    /// What each series means, of the windows that this plan was made of.
+    /// Returns the identity of each series. `windows` must be the windows of this plan.
     pub fn meanings<'w>(&self, windows: &'w [Window]) -> impl Iterator<Item = Meaning<'w>> {
         self.series
             .iter()
@@ -212,18 +213,18 @@ impl Plan {
     }
 }
 
-/// A series, in the order in which they are fed: those with one filter together, of those the ones with one value.
+/// A series in the order of feeding: sorted by filter, then by value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Fed {
     when: When,
     filter: usize,
     value: usize,
     measures: bool,
-    /// The first window on it.
+    /// First window of the series.
     window: usize,
 }
 
-/// Whether it is the same for all collections of one [`Kind`].
+/// Returns whether a condition is the same for all collections of one [`Kind`].
 fn is_of_kind(part: &Node) -> bool {
     !part.any(&|node| match node {
         Node::Field(field) => !Kind::decides(field),
@@ -232,8 +233,7 @@ fn is_of_kind(part: &Node) -> bool {
     })
 }
 
-/// The parts of a condition that have to hold: those that are the same for all collections of one [`Kind`], and the
-/// others.
+/// Splits a condition into the part that is the same for all collections of one [`Kind`], and the remaining part.
 pub(crate) fn divided(condition: &Expression) -> (Option<Expression>, Option<Expression>) {
     let mut parts = Vec::new();
     divide(&condition.node, &mut |part| parts.push(part));
@@ -291,11 +291,11 @@ mod tests {
         Node::Compare(comparison, Box::new((Node::Field(field), with)))
     }
 
-    /// Scenario: a condition with parts on the kind of a collection, parts on its figures, and one on both, some of them
-    /// in a condition within it.
-    /// Guarantee: what the kind alone decides is apart, and every part is in one of the two.
+    /// Scenario: a condition has parts on the kind of a collection, on its figures, and on both; some parts are in a
+    /// nested condition.
+    /// Guarantee: parts that depend only on the kind are separate, and no part is lost.
     #[test]
-    fn a_filter_is_divided_by_what_decides_it() {
+    fn filter_is_split_by_dependence_on_kind() {
         let full = compare("gc.generation", Comparison::Equal, Node::Int(2));
         let blocking = Node::Not(Box::new(compare(
             "gc.type",

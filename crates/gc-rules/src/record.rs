@@ -1,4 +1,4 @@
-//! Alerts as JSON. The names of the fields are a contract.
+//! JSON records of alerts. The names of the fields are a contract.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,41 +10,41 @@ use serde::Serialize;
 use crate::alert::{Alert, Ending, Transition};
 use crate::rule::{Role, Severity};
 
-/// What every record of an alert has: in `/api/v1/alerts` and in ndjson. Unknown values are null.
+/// Common part of all records of an alert: in `/api/v1/alerts` and in ndjson. Unknown values are null.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AlertRecord {
     /// Id of the rule.
     pub rule: String,
-    /// What the rule is for; null: it has no role.
+    /// Role of the rule; null if it has no role.
     pub role: Option<Role>,
     /// Title of the rule.
     pub title: String,
-    /// The rule's group. Of the rules of a group only the most severe fires.
+    /// Group of the rule. Only the most severe rule of a group fires.
     pub group: Option<String>,
     /// Severity of the rule.
     pub severity: Severity,
-    /// What happened, one sentence.
+    /// One sentence that states what happened.
     pub summary: String,
-    /// What it means.
+    /// Meaning of the alert.
     pub description: String,
-    /// What to do.
+    /// Advice.
     pub remedy: String,
-    /// The rule's labels.
+    /// Labels of the rule.
     pub labels: BTreeMap<String, String>,
-    /// The rule's annotations.
+    /// Annotations of the rule.
     pub annotations: BTreeMap<String, String>,
-    /// The rule's windows at the newest rendering of the summary.
+    /// Windows of the rule at the newest rendering of the summary.
     pub values: BTreeMap<String, Option<f64>>,
-    /// Number of the collection that it began on.
+    /// Number of the collection on which the alert started.
     pub gc_number: Option<u32>,
-    /// How often the condition held.
+    /// Number of times that the condition was true.
     pub count: u64,
-    /// Alerts that the cooldown suppressed before it.
+    /// Number of alerts that the cooldown suppressed before this alert.
     pub suppressed: u64,
 }
 
 impl AlertRecord {
-    /// The record of an alert; `group` is the name of the rule's group.
+    /// Creates the record of an alert. `group` is the name of the rule's group.
     pub fn new(alert: &Alert, group: Option<&str>) -> Self {
         let rule = &alert.rule;
         let values = alert.values.iter();
@@ -67,13 +67,13 @@ impl AlertRecord {
     }
 }
 
-/// Names and texts, for a record.
+/// Converts names and texts for a record.
 pub(crate) fn owned<C: FromIterator<(String, String)>>(texts: &[(Arc<str>, Box<str>)]) -> C {
     let texts = texts.iter();
     texts.map(|(name, text)| (name.to_string(), text.to_string())).collect()
 }
 
-/// The ndjson record of an alert's change: `kind: "anomaly"`. Unknown values are null.
+/// ndjson record of a change of an alert: `kind: "anomaly"`. Unknown values are null.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AnomalyRecord {
     kind: &'static str,
@@ -83,11 +83,11 @@ pub struct AnomalyRecord {
     pub process: Option<String>,
     /// `firing` or `ended`.
     pub state: &'static str,
-    /// Why it ended; null while it fires.
+    /// Reason why the alert ended; null while it fires.
     pub ending: Option<Ending>,
-    /// When it changed, RFC 3339, by the time of the observed events.
+    /// Time of the change, RFC 3339, in the time of the observed events.
     pub at: Option<String>,
-    /// When it began to fire.
+    /// Time at which the alert started to fire.
     pub started: Option<String>,
     /// The alert.
     #[serde(flatten)]
@@ -95,7 +95,7 @@ pub struct AnomalyRecord {
 }
 
 impl AnomalyRecord {
-    /// The record of a change.
+    /// Creates the record of a change.
     pub fn new(
         pid: Option<u32>,
         process: Option<&str>,

@@ -1,4 +1,4 @@
-//! Rules applied to complete histories: a recording, or the events of a test.
+//! Applies rules to complete histories: a recording, or the events of a test.
 //!
 //! A [`Review`] drives one [`Engine`] with events in the order of their time, and keeps all alerts. `gcwatch analyze`
 //! and `gcwatch rules test` use it; the daemon drives its engines with the same calls.
@@ -21,21 +21,21 @@ mod known_rules;
 
 pub use known_rules::NotJudged;
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND: u64 = 1_000_000_000;
 
 /// The history of one process in a recording.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct History<'a> {
-    /// Its collections, by GCStart; those without one first.
+    /// Collections, sorted by GCStart; collections without a GCStart come first.
     pub collections: &'a [Collection],
-    /// Its suspensions without a collection, by time.
+    /// Suspensions without a collection, sorted by time.
     pub suspensions: &'a [Suspension],
-    /// What its finalizer thread did: each change, by time.
+    /// Changes of the state of the finalizer thread, sorted by time.
     pub finalizers: &'a [(i64, Finalizers)],
 }
 
-/// A history that was repeated, see [`repeated`].
+/// A repeated history, see [`repeated`].
 #[derive(Debug, Default)]
 pub struct Repeated {
     collections: Vec<Collection>,
@@ -44,7 +44,7 @@ pub struct Repeated {
 }
 
 impl Repeated {
-    /// The whole of it.
+    /// Returns the whole history.
     pub fn history(&self) -> History<'_> {
         History {
             collections: &self.collections,
@@ -63,7 +63,7 @@ pub enum HistoryStep<'a> {
     Suspension(&'a Suspension),
     /// New facts on the stream.
     Stream(StreamFacts),
-    /// What the finalizer thread does from now on.
+    /// New state of the finalizer thread.
     Finalizers(Finalizers),
     /// New facts on the process.
     Learned(ProcessFacts),
@@ -75,12 +75,12 @@ pub enum HistoryStep<'a> {
 #[derive(Debug, Clone)]
 pub struct Reviewed {
     pub alert: Arc<Alert>,
-    /// Why it ended; `None`: it still fires.
+    /// Reason why the alert ended; `None` if it still fires.
     pub ending: Option<Ending>,
 }
 
 impl Reviewed {
-    /// The newest change of it.
+    /// Returns the newest change of the alert.
     pub fn transition(&self) -> Transition {
         let alert = Arc::clone(&self.alert);
         match self.ending {
@@ -89,13 +89,13 @@ impl Reviewed {
         }
     }
 
-    /// The name of its group in its rule set.
+    /// Returns the name of the alert's group in its rule set.
     pub fn group<'r>(&self, rules: &'r RuleSet) -> Option<&'r str> {
         rules.groups.get(self.alert.rule.group?).map(|group| &*group.name)
     }
 }
 
-/// One process under the rules.
+/// Evaluation of the rules for one process.
 #[derive(Debug)]
 pub struct Review {
     engine: Engine,
@@ -104,16 +104,16 @@ pub struct Review {
     stream: StreamFacts,
     alerts: BTreeMap<u64, Reviewed>,
     incidents: Incidents,
-    /// What the process was stopped for so far.
+    /// Stopped time of the process so far.
     stopped: StoppedTime,
-    /// Every incident by its number, as it is now or ended.
+    /// All incidents by number, in their current or final state.
     all_incidents: BTreeMap<u64, Arc<Incident>>,
     matched: BTreeMap<u32, Vec<Arc<Rule>>>,
     judged: KnownRules,
 }
 
 impl Review {
-    /// A review of the rules about a process, a service or gcwatch itself, that begins at offset 0.
+    /// Creates a review of the rules about a process, a service or gcwatch itself. It starts at offset 0.
     pub fn about(subject: On, rules: Arc<RuleSet>, facts: ProcessFacts, base: TimeBase) -> Self {
         let mut review = Self {
             engine: Engine::about(subject, rules, facts, base.moment(0)),
@@ -134,8 +134,8 @@ impl Review {
         review
     }
 
-    /// Reviews the history of a process in a recording. `observed_ns`: from its sync point to its last event;
-    /// `lost_events`: in the whole recording.
+    /// Reviews the history of a process in a recording. `observed_ns` is the time from the sync point to the last
+    /// event; `lost_events` is the count for the whole recording.
     pub fn of(
         rules: Arc<RuleSet>,
         facts: ProcessFacts,
@@ -154,7 +154,7 @@ impl Review {
         for (at, step) in steps(history) {
             review.step(at, &step);
         }
-        // Where they were lost is only known for single collections.
+        // The position of lost events is known only for single collections.
         let open = open(history, base);
         let known = review.stream;
         let at_the_end = |lost_events| {
@@ -170,7 +170,8 @@ impl Review {
         review.step(observed_ns, &at_the_end(lost_events.map(|_| 0)));
         review.until(observed_ns);
         if lost_events > Some(0) {
-            // Rules look at the count once a second: the next one still has none, that after it all of them.
+            // Rules read the count once per second: it is still 0 at the next second, and complete at the second after
+            // it.
             let passed = i64::try_from(base.moment(observed_ns).ns() % SECOND).unwrap_or(0);
             let next = observed_ns.saturating_add(SECOND as i64 - passed);
             review.until(next);
@@ -180,7 +181,7 @@ impl Review {
         review
     }
 
-    /// Applies a step, `at` nanoseconds since the sync point.
+    /// Applies a step. `at` is the offset from the sync point, in nanoseconds.
     pub fn step(&mut self, at: i64, step: &HistoryStep<'_>) {
         let now = self.base.moment(at);
         let passed = self.engine.advance(now);
@@ -233,28 +234,29 @@ impl Review {
         }
     }
 
-    /// The rules that could not be judged so far.
+    /// Returns the rules that could not be evaluated so far.
     pub fn not_judged(&self, watched_ns: i64) -> NotJudged {
         self.judged
             .others(&self.engine, u64::try_from(watched_ns).unwrap_or_default())
     }
 
-    /// The engine as it is now.
+    /// Returns the current state of the engine.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// All alerts in the order in which they began to fire; those that fire as of the last [`until`](Self::until).
+    /// Returns all alerts in the order in which they started to fire. Firing alerts have the state of the last
+    /// [`until`](Self::until).
     pub fn alerts(&self) -> impl Iterator<Item = &Reviewed> {
         self.alerts.values()
     }
 
-    /// All incidents in the order in which they began, as they are now or ended.
+    /// Returns all incidents in the order in which they started, in their current or final state.
     pub fn incidents(&self) -> impl Iterator<Item = &Arc<Incident>> {
         self.all_incidents.values()
     }
 
-    /// The rules that hold on a collection, by its number.
+    /// Returns the rules whose condition is true for the collection with this number.
     pub fn matched(&self, number: u32) -> &[Arc<Rule>] {
         self.matched.get(&number).map_or(&[], Vec::as_slice)
     }
@@ -283,7 +285,7 @@ impl Review {
     }
 }
 
-/// The steps of a history in the order of a live session.
+/// Returns the steps of a history in the order of a live session.
 pub fn steps(history: History<'_>) -> Vec<(i64, HistoryStep<'_>)> {
     let collections = history.collections.iter();
     let collections = collections.map(|collection| (collection_at(collection), HistoryStep::Collection(collection)));
@@ -297,8 +299,8 @@ pub fn steps(history: History<'_>) -> Vec<(i64, HistoryStep<'_>)> {
     steps
 }
 
-/// What is in progress at the end of a recording: the newest collection without its end, or its suspension without a
-/// restart.
+/// Returns the operations in progress at the end of a recording: the newest collection without an end, or its
+/// suspension without a restart.
 fn open(history: History<'_>, base: TimeBase) -> Open {
     let moment = |at: Option<i64>| at.map(|at| base.moment(at));
     let newest = history
@@ -328,7 +330,7 @@ fn open(history: History<'_>, base: TimeBase) -> Open {
     }
 }
 
-/// A recording repeated in sequence, to simulate a longer run. `length_ns` is the length of one round.
+/// Repeats a recording in sequence to simulate a longer run. `length_ns` is the length of one round.
 pub fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> Repeated {
     let mut whole = Repeated::default();
     let numbers = history
@@ -362,10 +364,10 @@ pub fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> Repeated {
             delay_edges(&mut suspension.edges, by);
             suspension
         }));
-        // A round that runs at the end runs on.
+        // A round that is in progress at the end continues.
         let before = whole.finalizers.last().map(|(_, state)| *state).unwrap_or_default();
         let mut running = before.begun;
-        // What a collection finds before the first round of a recording ends none.
+        // Waiting objects that a collection finds before the first round of a recording do not end a round.
         let mut is_first = true;
         whole.finalizers.extend(history.finalizers.iter().map(|(at, state)| {
             let found = is_first && state.begun.is_none() && state.waiting.is_some_and(|waiting| waiting > 0);

@@ -14,38 +14,38 @@ pub use word::{Division, Evidence, HarmUnit, On, Role, Severity, Status};
 /// The length of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Extent {
-    /// This many nanoseconds.
+    /// A duration in nanoseconds.
     Over(u64),
-    /// This many samples.
+    /// A number of samples.
     Last(u32),
 }
 
-/// A window over what is sampled of one process. Windows that are equal are one, whichever rules use them.
+/// A window over samples of one process. Equal windows of different rules are shared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Window {
     pub function: Function,
-    /// What is sampled: a number. `None`: only that there is a sample (count, ratio, rate).
+    /// Sampled value, a number. `None` if only the number of samples matters (count, ratio, rate).
     pub of: Option<Expression>,
-    /// Which samples count. Unknown: the sample is unknown, see [`Window::unknown_share`].
+    /// Condition that selects samples. If it is unknown, the sample is unknown, see [`Window::unknown_share`].
     pub filter: Option<Expression>,
-    /// When it is sampled: at each collection, suspension, or tick.
+    /// Time of sampling: at each collection, suspension, or tick.
     pub sampled: Root,
-    /// Its length.
+    /// Length of the window.
     pub extent: Extent,
-    /// Which samples are comparable with the current collection, which is not among them.
+    /// Selects the samples that are comparable with the current collection, which is not among them.
     pub by: By,
-    /// With fewer samples, its value is unknown.
+    /// Minimum number of samples. With fewer samples, the value is unknown.
     pub min_samples: u32,
-    /// Until the process was watched for this time, its value is unknown, nanoseconds.
+    /// Minimum time for which the process must have been observed, in nanoseconds. Before, the value is unknown.
     pub min_watched_ns: u64,
-    /// With a higher ratio of unknown samples, its value is unknown.
+    /// Maximum share of unknown samples. Above it, the value is unknown.
     pub unknown_share: Double,
 }
 
-/// A string with values in it: `gen{{ gc.generation }} paused {{ gc.pause_ms | round(1) }} ms`.
+/// A text with values: `gen{{ gc.generation }} paused {{ gc.pause_ms | round(1) }} ms`.
 #[derive(Debug, Clone, Default)]
 pub struct Template {
-    /// Its parts, in order.
+    /// Parts of the template, in order.
     pub parts: Vec<TemplatePart>,
 }
 
@@ -54,26 +54,27 @@ pub struct Template {
 pub enum TemplatePart {
     /// Literal text.
     Text(Box<str>),
-    /// A value and its format; `<na>` if it is unknown.
+    /// A value and its format. An unknown value is rendered as `<na>`.
     Value(Expression, Form),
-    /// A clause in `[[` and `]]`: left out when a value in it is unknown or an empty string. It has no clause in it.
+    /// A clause in `[[` and `]]`. It is omitted if one of its values is unknown or an empty string. Clauses cannot be
+    /// nested.
     Clause(Vec<TemplatePart>),
 }
 
 /// The format of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// An integer as it is, a double with three significant digits.
+    /// An integer as is, a double with three significant digits.
     Plain,
-    /// With this number of decimal places.
+    /// Number with a fixed number of decimal places.
     Round(u8),
-    /// Bytes, as `1.5 GiB`.
+    /// Bytes, such as `1.5 GiB`.
     Bytes,
-    /// A ratio, as `12.5 %`.
+    /// A ratio, such as `12.5 %`.
     Percent,
-    /// Milliseconds, as `1.2 s` or `350 ms`.
+    /// Milliseconds, such as `1.2 s` or `350 ms`.
     Milliseconds,
-    /// Seconds, as `2 min 5 s`.
+    /// Seconds, such as `2 min 5 s`.
     Seconds,
 }
 
@@ -81,40 +82,40 @@ pub enum Form {
 #[derive(Debug, Clone)]
 pub struct Exception {
     pub name: Arc<str>,
-    /// When it applies. Unknown: it does not.
+    /// Condition of the exception. If it is unknown, the exception does not apply.
     pub when: Expression,
-    /// When it expires, Unix nanoseconds; `None`: never.
+    /// Time at which the exception expires, in Unix nanoseconds; `None` if it does not expire.
     pub until_unix_ns: Option<u64>,
 }
 
 impl Exception {
-    /// Whether it can apply at that time, Unix nanoseconds: it has not expired.
+    /// Returns whether the exception has not expired at this time, in Unix nanoseconds.
     pub fn is_in_force(&self, unix_ns: u64) -> bool {
         self.until_unix_ns.is_none_or(|until| unix_ns < until)
     }
 }
 
-/// Rules for one kind of incident: of those that hold for a process, only the most severe fires, and of equals the
-/// first.
+/// Rules for one kind of incident. If several of their conditions are true for a process, only the most severe rule
+/// fires; among equally severe rules, the first one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     pub name: Arc<str>,
-    /// Its description, one sentence.
+    /// Description in one sentence.
     pub title: Arc<str>,
-    /// Groups whose consequences its alerts are, by place in the set.
+    /// Groups whose consequences the alerts of this group are, by place in the set.
     pub follows: Vec<usize>,
 }
 
-/// Where alerts of a rule go.
+/// Destinations of the alerts of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Emit {
     /// A log record.
     pub log: bool,
-    /// An event on the collection's span, and its error status from `error` on.
+    /// An event on the collection's span, and its error status for severity `error` and above.
     pub span: bool,
-    /// The counters and the state, as metrics.
+    /// Counters and state as metrics.
     pub metric: bool,
-    /// Alertmanager, webhooks.
+    /// Alertmanager and webhooks.
     pub notify: bool,
 }
 
@@ -129,123 +130,125 @@ impl Default for Emit {
     }
 }
 
-/// A parameter of a rule, as it is written. Its values are in the expressions.
+/// A parameter of a rule as written. Its values are part of the expressions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
     pub name: Arc<str>,
     pub value: Arc<str>,
-    /// Other values, each with the processes that it is for; the first that applies is used.
+    /// Other values, each with the processes that it applies to. The first applicable value is used.
     pub others: Vec<(Arc<str>, Arc<str>)>,
 }
 
-/// The expressions of a rule as they are written.
+/// The expressions of a rule as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Texts {
-    /// `select`; empty: all processes.
+    /// `select`; empty for all processes.
     pub select: Arc<str>,
     /// `when`.
     pub when: Arc<str>,
-    /// `clear`; empty: when `when` is false.
+    /// `clear`; empty if the rule clears when `when` is false.
     pub clear: Arc<str>,
-    /// `harm`, of a symptom.
+    /// `harm` of a symptom.
     pub harm: Arc<str>,
-    /// `explains`, of a cause.
+    /// `explains` of a cause.
     pub explains: Arc<str>,
-    /// `lasting`, of a symptom.
+    /// `lasting` of a symptom.
     pub lasting: Arc<str>,
-    /// `worse`: severity and condition.
+    /// `worse`: severities and conditions.
     pub worse: Vec<(Arc<str>, Arc<str>)>,
-    /// Windows: name, and keys with values.
+    /// Windows: names, and keys with values.
     pub windows: Vec<(Arc<str>, Arc<str>)>,
 }
 
-/// A checked rule. By default it is not enabled, and never fires.
+/// A checked rule. By default it is disabled and never fires.
 #[derive(Debug, Clone, Default)]
 pub struct Rule {
-    /// Id, unique in all files; identifies its state.
+    /// Id, unique among all files. It identifies the state of the rule.
     pub id: Arc<str>,
-    /// What it finds, in a few words.
+    /// Title in a few words.
     pub title: Arc<str>,
-    /// What it means, and its causes.
+    /// Meaning and causes of the finding.
     pub description: Arc<str>,
-    /// What to do.
+    /// Advice.
     pub remedy: Arc<str>,
-    /// The source of its threshold.
+    /// Source of the threshold.
     pub source: Arc<str>,
-    /// How reliable it is.
+    /// Reliability of the rule.
     pub status: Status,
-    /// What it is for; `None`: it has no role.
+    /// Role of the rule; `None` if it has no role.
     pub role: Option<Role>,
-    /// The symptoms that a cause explains, by id.
+    /// Ids of the symptoms that a cause explains.
     pub of: Vec<Arc<str>>,
-    /// How large the harm of a symptom is, or how much of it a cause explains, in [`Self::unit`]; `None`: it says nothing.
+    /// Size of the harm of a symptom, or of the part that a cause explains, in [`Self::unit`]; `None` if the rule does
+    /// not state it.
     pub amount: Option<Expression>,
-    /// The unit of [`Self::amount`].
+    /// Unit of [`Self::amount`].
     pub unit: Option<HarmUnit>,
-    /// How long the harm has lasted when the rule fires, seconds; `None`: since the condition holds.
+    /// Duration of the harm when the rule fires, in seconds; `None` if it starts with the condition.
     pub lasting: Option<Expression>,
-    /// The symptoms, by id, of which those that this cause explains are a consequence.
+    /// Ids of the symptoms of which the symptoms explained by this cause are a consequence.
     pub consequence_of: Box<[Arc<str>]>,
-    /// Severity of its alerts, at least.
+    /// Minimum severity of its alerts.
     pub severity: Severity,
-    /// When it is evaluated.
+    /// Time of evaluation.
     pub on: On,
-    /// The processes that it is for; `None`: all. Unknown: not this one, for now.
+    /// Processes that the rule applies to; `None` for all processes. If unknown, the rule does not apply for now.
     pub select: Option<Expression>,
-    /// The services that must run on the host, for rules `on: service`; `select` is theirs then.
+    /// Services that must run on the host, for rules `on: service`; `select` then selects services.
     pub expect: Vec<Arc<str>>,
-    /// What the services that it is for are divided by; `None`: it is for services as a whole.
+    /// Division of the services that the rule applies to; `None` for whole services.
     pub by: Option<Division>,
-    /// When it fires.
+    /// Condition of the rule.
     pub when: Expression,
-    /// Conditions under which its alert is more severe, in ascending order of the severity.
+    /// Conditions under which the alert is more severe, in ascending order of severity.
     pub worse: Vec<(Severity, Expression)>,
-    /// When it clears; `None`: when `when` is false.
+    /// Condition under which the alert clears; `None` if it clears when `when` is false.
     pub clear: Option<Expression>,
-    /// Its parameters, in the order of their names.
+    /// Parameters, sorted by name.
     pub params: Vec<Param>,
-    /// Its expressions as they are written.
+    /// Expressions as written.
     pub texts: Texts,
-    /// The page with its explanation.
+    /// URL of a page that explains the rule.
     pub runbook_url: Option<Arc<str>>,
-    /// The windows it uses: their names in the rule, and their places in the set.
+    /// Windows of the rule: their names in the rule, and their places in the set.
     pub windows: Vec<(Arc<str>, usize)>,
-    /// How long the condition must hold before it fires, nanoseconds. 0 for rules `on: gc`.
+    /// Time for which the condition must be true before the rule fires, in nanoseconds. 0 for rules `on: gc`.
     pub hold_ns: u64,
-    /// How long the alert continues after the condition ended, or after the last occurrence, nanoseconds.
+    /// Time for which the alert continues after the condition became false, or after the last occurrence, in
+    /// nanoseconds.
     pub keep_firing_ns: u64,
-    /// How long after its end it does not fire again, nanoseconds; suppressed alerts are counted.
+    /// Time after its end in which the rule does not fire again, in nanoseconds. Suppressed alerts are counted.
     pub cooldown_ns: u64,
-    /// Its group, by place in the set.
+    /// Group of the rule, by place in the set.
     pub group: Option<usize>,
     /// Labels of its alerts, in addition to those of all alerts.
     pub labels: Vec<(Arc<str>, Template)>,
-    /// What happened, one sentence.
+    /// One sentence that states what happened.
     pub summary: Template,
     /// Annotations of its alerts.
     pub annotations: Vec<(Arc<str>, Template)>,
-    /// When it does not fire.
+    /// Exceptions of the rule.
     pub exceptions: Vec<Exception>,
-    /// Where its alerts go.
+    /// Destinations of its alerts.
     pub emit: Emit,
-    /// What is gathered for its incidents.
+    /// Evidence that is gathered for its incidents.
     pub evidence: Vec<Evidence>,
-    /// If false, it is checked and listed, not evaluated.
+    /// Whether the rule is evaluated. A disabled rule is only checked and listed.
     pub enabled: bool,
-    /// File, line and column of its beginning: `rules/pauses.yaml:12:3`.
+    /// File, line and column of the start of the rule: `rules/pauses.yaml:12:3`.
     pub location: Arc<str>,
-    /// A digest of all that its state depends on; where it is the same after a reload, the state is kept. 0 where it is
-    /// not enabled.
+    /// Hash of everything that the state depends on. If it is unchanged after a reload, the state is kept. 0 for a
+    /// disabled rule.
     pub meaning: u64,
 }
 
 impl Rule {
-    /// Whether its alerts begin incidents.
+    /// Returns whether alerts of the rule start incidents.
     pub fn is_harm(&self) -> bool {
         matches!(self.role, None | Some(Role::Symptom))
     }
 
-    /// The value of [`Self::amount`] now, in its unit; `None`: unknown.
+    /// Returns the current value of [`Self::amount`] in its unit, or `None` if it is unknown.
     pub fn amount_now(&self, scope: &Scope<'_>) -> Option<f64> {
         let amount = self.amount.as_ref()?.number(scope)?.max(0.0);
         // Slopes are per hour.
@@ -256,8 +259,8 @@ impl Rule {
         })
     }
 
-    /// The severity of its alert with these values: the highest whose condition holds. An evaluation that fails does not
-    /// hold.
+    /// Returns the severity of the alert with these values: the highest severity whose condition is true. A condition
+    /// that cannot be evaluated counts as false.
     pub fn severity_now(&self, scope: &Scope<'_>) -> Severity {
         let mut worse = self.worse.iter().rev();
         let holds = worse.find(|(_, condition)| condition.holds(scope) == Ok(Some(true)));

@@ -1,4 +1,5 @@
-//! All checked rules, with what is computed once for all processes: how windows are fed, and which rules have a turn.
+//! All checked rules, with data that is computed once for all processes: the plan of the windows, and the turns of the
+//! rules.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,19 +15,19 @@ use super::turns::Turns;
 pub struct RuleSet {
     /// Rules, in the order of the files.
     pub rules: Vec<Arc<Rule>>,
-    /// The windows that they use.
+    /// Windows used by the rules.
     pub windows: Vec<Window>,
-    /// How the windows are fed.
+    /// Assignment of samples to windows.
     pub(crate) plan: Plan,
-    /// Which rules are evaluated when.
+    /// Evaluation order of the rules.
     pub(crate) turns: Turns,
-    /// What their conditions have in common.
+    /// Shared parts of the conditions.
     pub(crate) conditions: Conditions,
     pub groups: Vec<Group>,
 }
 
 impl RuleSet {
-    /// That of these rules, with the windows and the groups that they name by place.
+    /// Creates a rule set. Rules refer to windows and groups by place.
     pub fn new(rules: Vec<Arc<Rule>>, windows: Vec<Window>, groups: Vec<Group>) -> Self {
         Self {
             turns: Turns::of(&rules, groups.len()),
@@ -38,12 +39,12 @@ impl RuleSet {
         }
     }
 
-    /// The rule of that id.
+    /// Returns the rule with this id.
     pub fn rule(&self, id: &str) -> Option<&Arc<Rule>> {
         self.rules.iter().find(|rule| &*rule.id == id)
     }
 
-    /// The group of the rule of an alert now; after a reload the alert still has the old rule.
+    /// Returns the group of an alert's rule in this set. After a reload, the alert still refers to the old rule.
     pub(crate) fn group_of(&self, alert: &Alert) -> Option<usize> {
         self.rule(&alert.rule.id)?.group
     }
@@ -56,7 +57,7 @@ impl RuleSet {
         self.groups.iter().position(|group| *group.name == *name)
     }
 
-    /// Whether the alerts of a group are consequences of those of another one, directly or over others.
+    /// Returns whether the alerts of a group are consequences of the alerts of another group, directly or indirectly.
     pub(crate) fn follows(&self, group: usize, cause: usize) -> bool {
         let mut seen = vec![group];
         let mut next = 0;
@@ -74,13 +75,14 @@ impl RuleSet {
         false
     }
 
-    /// The name of a rule's group; `None`: it has none, or is not of this set, by whose places groups go.
+    /// Returns the name of a rule's group, or `None` if it has no group or if the rule is not part of this set, because
+    /// groups are identified by place.
     pub fn group_name_of(&self, rule: &Arc<Rule>) -> Option<Arc<str>> {
         let known = self.rule(&rule.id).filter(|known| Arc::ptr_eq(known, rule))?;
         self.group_name(known.group)
     }
 
-    /// Rules by id.
+    /// Returns the rules by id.
     pub fn by_id(&self) -> HashMap<&str, &Arc<Rule>> {
         self.rules.iter().map(|rule| (&*rule.id, rule)).collect()
     }

@@ -1,8 +1,8 @@
-//! Strings with values in them: `gen{{ gc.generation }} paused {{ gc.pause_ms | ms }}`.
+//! Templates: texts with values, such as `gen{{ gc.generation }} paused {{ gc.pause_ms | ms }}`.
 //!
-//! Between `{{` and `}}` is an expression and, after `|`, the filter for its value. Templates are checked when the file
-//! is read; rendering never fails: unknown values are `<na>`. A clause in `[[` and `]]` is left out when a value in it
-//! is unknown or an empty string: `No space[[, the limit is {{ settings.hard_limit | bytes }}]]`.
+//! `{{` and `}}` enclose an expression and, after `|`, the filter for its value. Templates are checked when the file is
+//! read. Rendering never fails: unknown values are `<na>`. A clause in `[[` and `]]` is omitted if one of its values is
+//! unknown or an empty string: `No space[[, the limit is {{ settings.hard_limit | bytes }}]]`.
 
 use std::fmt::Write as _;
 
@@ -13,36 +13,36 @@ use super::value::{Texts, Value};
 
 mod number;
 
-/// Maximum length of a summary or annotation, bytes.
+/// Maximum length of a summary or annotation, in bytes.
 pub const MOST_TEXT_BYTES: usize = 1024;
-/// Maximum length of a label's value, bytes.
+/// Maximum length of the value of a label, in bytes.
 pub const MOST_LABEL_BYTES: usize = 256;
 
-/// An unknown value.
+/// Text of an unknown value.
 pub const UNKNOWN: &str = "<na>";
-/// A value whose evaluation failed, such as a division by zero.
+/// Text of a value whose evaluation failed, such as a division by zero.
 const FAILED: &str = "<error>";
-/// The end of a truncated string.
+/// Last character of a truncated string.
 const CUT: char = '…';
 
 impl Template {
-    /// The string, at most [`MOST_TEXT_BYTES`]; for summaries and annotations.
+    /// Renders a summary or annotation of at most [`MOST_TEXT_BYTES`].
     pub fn render(&self, scope: &Scope<'_>) -> String {
         self.render_within(scope, MOST_TEXT_BYTES)
     }
 
-    /// The string, at most [`MOST_LABEL_BYTES`]; for labels.
+    /// Renders a label of at most [`MOST_LABEL_BYTES`].
     pub fn render_label(&self, scope: &Scope<'_>) -> String {
         self.render_within(scope, MOST_LABEL_BYTES)
     }
 
-    /// The figure that it is about: its first value with a unit or decimal places, else its first window. How long
-    /// the process was watched is none. `None`: it has none, or it is unknown.
+    /// Returns the main figure of the text: its first value with a unit or decimal places, or its first window. The
+    /// duration of observation does not count. Returns `None` if there is no such value, or if it is unknown.
     pub(crate) fn figure(&self, scope: &Scope<'_>) -> Option<f64> {
         let values = || {
             self.parts.iter().filter_map(|part| match part {
                 TemplatePart::Value(expression, form) => Some((expression, *form)),
-                // What may be left out is not what it is about.
+                // A clause that can be omitted is not the subject of the text.
                 TemplatePart::Text(_) | TemplatePart::Clause(_) => None,
             })
         };
@@ -51,8 +51,8 @@ impl Template {
         about.0.number(scope)
     }
 
-    /// The string, at most `most` bytes (at least those of `…`, which ends a truncated one). Control characters of
-    /// values are escaped: names of processes are foreign.
+    /// Renders at most `most` bytes (at least the bytes of `…`, which ends a truncated text). Control characters of
+    /// values are escaped because names of processes come from outside.
     pub fn render_within(&self, scope: &Scope<'_>, most: usize) -> String {
         let mut out = String::new();
         for part in &self.parts {
@@ -72,7 +72,7 @@ impl Template {
     }
 }
 
-/// Appends a clause, or nothing when a value in it says nothing.
+/// Appends a clause, or nothing if one of its values is unknown or empty.
 fn push_clause(out: &mut String, parts: &[TemplatePart], scope: &Scope<'_>, most: usize) {
     let before = out.len();
     for part in parts {
@@ -91,7 +91,7 @@ fn push_clause(out: &mut String, parts: &[TemplatePart], scope: &Scope<'_>, most
     }
 }
 
-/// Truncates a string between characters, with `…` at its end.
+/// Truncates a string between characters, and appends `…`.
 fn cut(out: &mut String, most: usize) {
     let end = most.saturating_sub(CUT.len_utf8());
     let end = (0..=end).rev().find(|&end| out.is_char_boundary(end)).unwrap_or(0);
@@ -99,7 +99,7 @@ fn cut(out: &mut String, most: usize) {
     out.push(CUT);
 }
 
-/// Appends a value. Returns whether it says something: it is known, and no empty string.
+/// Appends a value. Returns whether the value is known and not an empty string.
 fn push_value(out: &mut String, expression: &Expression, form: Form, scope: &Scope<'_>, most: usize) -> bool {
     let before = out.len();
     match expression.evaluate(scope) {
@@ -127,7 +127,8 @@ fn push_texts(out: &mut String, texts: Texts<'_>, most: usize) {
     });
 }
 
-/// A foreign string: escapes characters that a terminal, a log or a header would interpret, and stops at the limit.
+/// Appends a string from outside. Escapes characters that a terminal, a log or a header would interpret, and stops at
+/// the limit.
 fn push_foreign(out: &mut String, text: &str, most: usize) {
     for c in text.chars() {
         if out.len() > most {
@@ -142,7 +143,7 @@ fn push_foreign(out: &mut String, text: &str, most: usize) {
     }
 }
 
-/// Line separators and marks that change the direction of what follows.
+/// Returns whether a character is a line separator or changes the direction of the following text.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

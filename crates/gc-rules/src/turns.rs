@@ -1,7 +1,8 @@
-//! Which rules of a set are evaluated when, and which share a group: computed once, used for every process.
+//! Evaluation order of the rules of a set, and the members of its groups. They are computed once and used for every
+//! process.
 //!
-//! An engine has a state for each enabled rule, in the order of the files. A rule's place among those states is its
-//! `run` here.
+//! An engine has a state for each enabled rule, in the order of the files. `run` is the place of a rule among these
+//! states.
 
 use std::sync::Arc;
 
@@ -9,12 +10,12 @@ use super::expression::Expression;
 use super::plan::divided;
 use super::rule::{On, Rule};
 
-/// A rule's turn in a round of evaluations.
+/// The turn of a rule in an evaluation round.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turn {
-    /// Its place among the enabled rules.
+    /// Place among the enabled rules.
     pub(crate) run: u32,
-    /// Its place in the set.
+    /// Place in the set.
     pub(crate) rule: u32,
 }
 
@@ -28,7 +29,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Those of these rules, which name `groups` groups.
+    /// Creates the turns of `rules`, which refer to `groups` groups.
     pub(crate) fn of(rules: &[Arc<Rule>], groups: usize) -> Self {
         let enabled = || {
             let enabled = (0..).zip(rules).filter(|(_, rule)| rule.enabled);
@@ -53,22 +54,23 @@ impl Turns {
         }
     }
 
-    /// Those of the rules `on: gc`, or of all others.
+    /// Returns the turns of the rules `on: gc`, or of all other rules.
     pub(crate) fn round(&self, on_gc: bool) -> &[Turn] {
         if on_gc { &self.on_gc } else { &self.others }
     }
 
-    /// Of each turn `on: gc` the part of the condition that is the same for all collections of one kind (`field::Kind`).
+    /// Returns, for each turn `on: gc`, the part of the condition that is the same for all collections of one kind
+    /// (`field::Kind`).
     pub(crate) fn of_kind(&self) -> &[Option<Expression>] {
         &self.of_kind
     }
 
-    /// The runs of the rules of a group.
+    /// Returns the runs of the rules of a group.
     pub(crate) fn members(&self, group: usize) -> &[u32] {
         self.members.get(group).map_or(&[], |members| members)
     }
 
-    /// How many groups there are.
+    /// Returns the number of groups.
     pub(crate) fn groups(&self) -> usize {
         self.members.len()
     }

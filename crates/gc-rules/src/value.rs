@@ -7,7 +7,7 @@ use clr_gc::event::CondemnReasons1;
 use clr_gc::gc::MissingParts;
 
 words! {
-    /// The type of a field or an expression, as CEL calls it.
+    /// The type of a field or an expression. The names are those of CEL.
     pub enum Type {
         /// A boolean.
         Bool = "bool",
@@ -23,13 +23,13 @@ words! {
 }
 
 impl Type {
-    /// Whether it is a number.
+    /// Returns whether the type is a number.
     pub fn is_number(self) -> bool {
         matches!(self, Self::Int | Self::Double)
     }
 }
 
-/// A known value. Unknown ones are `None`.
+/// A known value. Unknown values are `None`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     Bool(bool),
@@ -42,14 +42,14 @@ pub enum Value<'a> {
     Texts(Texts<'a>),
 }
 
-/// Several strings, from a fixed set or a list of the rule.
+/// Several strings, from a fixed set or from a list in the rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Texts<'a> {
-    /// Why a generation was condemned.
+    /// Reasons why a generation was condemned.
     Condemned(CondemnReasons1),
     /// Missing parts of a collection.
     Missing(MissingParts),
-    /// A list of a rule.
+    /// A list in a rule.
     List(&'a [Box<str>]),
 }
 
@@ -70,7 +70,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Whether `text` is one of them.
+    /// Returns whether `text` is one of the strings.
     pub fn contains(self, text: &str) -> bool {
         match self {
             Self::Condemned(reasons) => reasons.names().any(|name| name == text),
@@ -79,7 +79,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of strings.
     pub fn count(self) -> usize {
         let mut count = 0;
         self.for_each(|_| count += 1);
@@ -98,7 +98,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The number; `None` if it is something else.
+    /// Returns the number, or `None` for another type.
     pub fn as_number(self) -> Option<f64> {
         match self {
             Self::Int(number) => Some(number as f64),
@@ -107,7 +107,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Compares as CEL does: numbers of both types by value, strings by code points. `None`: they are not comparable.
+    /// Compares two values like CEL: numbers of both types by value, strings by code points. Returns `None` if the
+    /// values are not comparable.
     pub fn compare(self, other: Value<'_>) -> Option<Ordering> {
         match (self, other) {
             (Self::Bool(a), Value::Bool(b)) => Some(a.cmp(&b)),
@@ -144,8 +145,8 @@ fn compare_mixed(int: i64, double: f64) -> Option<Ordering> {
 mod tests {
     use super::*;
 
-    /// Scenario: integers and doubles, including integers that no double represents.
-    /// Guarantee: they compare by value, without rounding.
+    /// Scenario: integers are compared with doubles, including integers that no double represents.
+    /// Guarantee: numbers compare by value, without rounding.
     #[test]
     fn numbers_compare_by_value() {
         let compare = |a, b| Value::Int(a).compare(Value::Double(b));

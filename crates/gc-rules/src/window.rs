@@ -1,35 +1,35 @@
 //! Windows over the samples of one process.
 //!
-//! | Extent | What is kept | What is exact |
+//! | Extent | Retained data | Exact values |
 //! |---|---|---|
-//! | [`Extent::Over`]: count, ratio, rate, sum, share, mean, min, max, change, newest, slope, r2 | [`BUCKETS`] sub-intervals of equal length, each with its aggregates, whatever the rate of samples | the aggregates of all samples within the covered time |
-//! | [`Extent::Over`]: median, mad, turns | the newest [`MAX_SAMPLES`] samples within the time | of those |
+//! | [`Extent::Over`]: count, ratio, rate, sum, share, mean, min, max, change, newest, slope, r2 | [`BUCKETS`] sub-intervals of equal length with aggregates, regardless of the sample rate | the aggregates of all samples within the covered time |
+//! | [`Extent::Over`]: median, mad, turns | the newest [`MAX_SAMPLES`] samples within the time | of these samples |
 //! | [`Extent::Last`] | that many samples, at most [`MAX_LAST`] | everything |
 //!
 //! # Time
 //!
-//! Time is that of the observations. Sub-intervals are aligned to multiples of their length on the clock of
-//! [`Moment`]s, so a window of 32 of them covers between 31 and 32: the current one, and the 31 before it.
-//! [`Function::Rate`] and [`Function::Share`] divide by the covered time, at most the time that the process was
-//! watched. Samples can be out of order; one older than the window is dropped.
+//! Time is the time of the observations. Sub-intervals are aligned to multiples of their length on the clock of
+//! [`Moment`]s, so a window of 32 sub-intervals covers 31 to 32 of them: the current sub-interval and the 31 before it.
+//! [`Function::Rate`] and [`Function::Share`] divide by the covered time, at most the time for which the process was
+//! observed. Samples can be out of order. A sample older than the window is dropped.
 //!
-//! # What counts
+//! # Samples that count
 //!
-//! * Functions that count (count, ratio, rate) see every sample, and whether it matches the filter. For all
-//!   others the window only contains samples that match; `Last(n)` are the newest n of those.
-//! * A sample whose filter or value is unknown is unknown. With a higher ratio of them than `unknown_share`, the value
-//!   is unknown; below that, turns ignores them.
-//! * For turns, consecutive equal samples are one, with the time of the newest.
-//! * With [`By::GenerationAndType`] there are six windows in one, and the value is that of the current collection's
-//!   key. At a tick there is no current collection, and the value is unknown.
+//! * Functions that count (count, ratio, rate) see every sample, and whether it matches the filter. For all other
+//!   functions, the window contains only samples that match; `Last(n)` are the newest n of them.
+//! * A sample is unknown if its filter or value is unknown. If the ratio of unknown samples exceeds `unknown_share`,
+//!   the value is unknown; below this ratio, turns ignores them.
+//! * For turns, consecutive equal samples are one sample, with the time of the newest.
+//! * A window with [`By::GenerationAndType`] consists of six windows, and its value is the value for the current
+//!   collection's key. At a tick there is no current collection, and the value is unknown.
 //!
 //! # Memory
 //!
-//! None before the first sample, and none in sub-intervals as long as every sample is alike: when samples were taken is
-//! kept once for all series of one length (`occasions`). At most, for each key: `BUCKETS` x (12 to 48) bytes = 0.4 to
-//! 1.5 KiB for sub-intervals, 16 KiB for `MAX_SAMPLES`, 16 n bytes for `Last(n)` (above 64, n is rounded up to a power
-//! of two), and half as much again for median and mad of more than 64. [`SeriesSet::most_memory`] computes it for a
-//! window.
+//! A window takes no memory before the first sample, and none for sub-intervals as long as all samples are alike,
+//! because the times of samples are stored once for all series of one length (`occasions`). The maximum for each key is
+//! `BUCKETS` x (12 to 48) bytes = 0.4 to 1.5 KiB for sub-intervals, 16 KiB for `MAX_SAMPLES`, 16 n bytes for `Last(n)`
+//! (above 64, n is rounded up to a power of two), and half as much again for median and mad of more than 64 samples.
+//! [`SeriesSet::most_memory`] computes it for a window.
 
 mod aggregate;
 mod answer;
@@ -51,10 +51,10 @@ use super::rule::{By, Extent, Function, Window};
 pub(crate) use occasions::{Occasions, Uniform};
 pub(crate) use series_set::{SeriesAt, SeriesSet};
 
-/// Sub-intervals of a window over time.
+/// Number of sub-intervals of a window over time.
 pub const BUCKETS: u64 = 32;
 
-/// Samples kept one by one in a window over time.
+/// Maximum number of samples that a window over time stores individually.
 pub const MAX_SAMPLES: usize = 1024;
 
 /// Maximum number of samples of a window over samples.
@@ -63,7 +63,7 @@ pub const MAX_LAST: usize = 4096;
 /// The value of one sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Worth {
-    /// It counts, with this value; 1 where nothing is measured. Finite.
+    /// The sample counts with this finite value, or with 1 if no value is measured.
     Counts(f64),
     /// The filter is false.
     Not,
@@ -71,15 +71,15 @@ pub(crate) enum Worth {
     Unknown,
 }
 
-/// Which of the six windows of [`By::GenerationAndType`]: the generation twice, one more when blocking.
+/// Number of one of the six windows of [`By::GenerationAndType`]: twice the generation, plus one if blocking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key(usize);
 
 impl Key {
-    /// How many there are.
+    /// Number of keys.
     pub(crate) const COUNT: usize = 6;
 
-    /// That of a collection; `None`: its generation or its type was never seen.
+    /// Returns the key of a collection, or `None` if its generation or its type is unknown.
     pub(crate) fn of(collection: &Collection) -> Option<Self> {
         let generation = collection.generation.filter(|generation| *generation <= 2)?;
         let blocking = collection.gc_type? != GcType::BACKGROUND || collection.became_blocking;
@@ -87,44 +87,44 @@ impl Key {
     }
 }
 
-/// When a value is asked for.
+/// Time and options of a read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
-    /// Not before any sample.
+    /// Current time, not before any sample.
     pub(crate) now: Moment,
-    /// How long the process has been watched, nanoseconds.
+    /// Time for which the process has been observed, in nanoseconds.
     pub(crate) watched: u64,
-    /// Windows have values also where the process was not watched for as long as they require.
+    /// Whether windows have values even if the process was observed for less time than they require.
     pub(crate) so_far: bool,
 }
 
-/// What is kept of samples. Functions of one class can be computed from the same.
+/// The data that is retained of samples. Functions of one class can be computed from the same data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Class {
-    /// How many, and for how many the filter holds, by sub-interval.
+    /// Number of samples, and number of samples for which the filter is true, per sub-interval.
     Counts,
-    /// Sums by sub-interval.
+    /// Sums per sub-interval.
     Sums,
-    /// The smallest and the largest by sub-interval.
+    /// The smallest and the largest sample per sub-interval.
     Extremes,
-    /// The oldest and the newest by sub-interval.
+    /// The oldest and the newest sample per sub-interval.
     Ends,
-    /// The line that fits best, by sub-interval.
+    /// The regression line per sub-interval.
     Trend,
     /// The newest sample.
     Latest,
-    /// Samples: whether the filter holds for them.
+    /// Samples: whether the filter is true for each.
     Marks,
-    /// Samples in the order of their times.
+    /// Samples in the order of time.
     Samples,
-    /// The same; equal ones in a row are one.
+    /// Samples in the order of time, with consecutive equal samples merged.
     Runs,
-    /// Samples in the order of their times, and in that of their size.
+    /// Samples in the order of time, and in the order of size.
     Sorted,
 }
 
 impl Class {
-    /// The class of a window.
+    /// Returns the class of a window.
     pub(crate) fn of(window: &Window) -> Self {
         let over = matches!(window.extent, Extent::Over(_));
         match window.function {
@@ -141,7 +141,7 @@ impl Class {
         }
     }
 
-    /// Whether it includes samples that do not match the filter.
+    /// Returns whether samples that do not match the filter are included.
     pub(crate) fn counts(self) -> bool {
         matches!(self, Self::Counts | Self::Marks)
     }
@@ -153,23 +153,23 @@ pub(crate) struct Taken {
     pub(crate) key: Option<Key>,
     pub(crate) worth: Worth,
     pub(crate) time: Moment,
-    /// Not before any sample.
+    /// Current time, not before any sample.
     pub(crate) now: Moment,
 }
 
-/// What a process has of a series: of all windows of one [`Class`], extent, filter and value.
+/// State of a series in one process, shared by all windows with the same [`Class`], extent, filter and value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kept {
     /// No sample yet.
     Nothing,
-    /// Every sample was alike.
+    /// All samples were alike.
     Uniform(Uniform),
     Samples(SeriesAt),
 }
 
 impl Kept {
-    /// The value of one of the windows of the series, which began to be sampled at that time; `None`: unknown. Expired
-    /// samples are already removed; the occasions are all that there were.
+    /// Returns the value of one of the windows of the series, or `None` if it is unknown. `began` is the start of
+    /// sampling. Expired samples must already be removed, and `occasions` must contain the times of all samples.
     pub(crate) fn value(
         self,
         set: &SeriesSet,
@@ -205,7 +205,7 @@ impl Kept {
     }
 }
 
-/// The value without any sample: a count is 0, a measured value is unknown.
+/// Returns the value without samples: a count is 0, a measured value is unknown.
 fn nothing(window: &Window, at: Asked) -> Option<f64> {
     match window.function {
         _ if window.min_samples > 0 => None,
@@ -215,7 +215,7 @@ fn nothing(window: &Window, at: Asked) -> Option<f64> {
     }
 }
 
-/// What a sample for which the filter holds is worth, by what is measured of it.
+/// Returns the value of a sample for which the filter is true.
 pub(crate) fn worth(of: Option<&Expression>, scope: &Scope<'_>) -> Result<Worth, EvaluationError> {
     let Some(of) = of else {
         return Ok(Worth::Counts(1.0));

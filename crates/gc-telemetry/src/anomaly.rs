@@ -1,4 +1,4 @@
-//! Anomalies in OpenTelemetry's model: events and status of a collection's span, and log records.
+//! Anomalies in the OpenTelemetry model: events and status of a collection's span, and log records.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -15,36 +15,36 @@ use base::time::{Moment, Wall};
 use gc_rules::alert::{Alert, Transition};
 use gc_rules::rule::{Rule, Severity};
 
-/// A rule whose condition holds on a collection.
+/// Rule whose condition holds on a collection.
 #[derive(Debug, Clone, Copy)]
 pub struct Anomaly<'a> {
     pub rule: &'a Rule,
-    /// The severity of the alert that began on this very collection, else that of the rule.
+    /// Severity of the alert that started on this collection; otherwise severity of the rule.
     pub severity: Severity,
-    /// What happened, where the alert began on this very collection.
+    /// Summary of the alert that started on this collection; `None` if no alert started.
     pub summary: Option<&'a str>,
-    /// When, Unix nanoseconds.
+    /// Time of the collection, Unix nanoseconds.
     pub at_unix_ns: u64,
 }
 
-/// What a collection's root span carries of its anomalies.
+/// Anomaly data of a collection's root span.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Marks {
-    /// `gcwatch.anomaly.rules`; `None` without any.
+    /// Attribute `gcwatch.anomaly.rules`; `None` without anomalies.
     pub(crate) attribute: Option<KeyValue>,
-    /// One `gcwatch.anomaly` per rule.
+    /// One event `gcwatch.anomaly` per rule.
     pub(crate) events: Vec<Event>,
-    /// Error with the title of the most severe rule, from severity `error` on.
+    /// Error status with the title of the most severe rule; `None` below severity `error`.
     pub(crate) status: Option<Status>,
 }
 
 impl Marks {
-    /// Of the rules that emit to spans (`emit.span`).
+    /// Creates the marks of the rules that emit to spans (`emit.span`).
     pub(crate) fn of(anomalies: &[Anomaly<'_>]) -> Self {
         let on_span = || anomalies.iter().filter(|anomaly| anomaly.rule.emit.span);
         let mut ids = on_span().map(|anomaly| anomaly.rule.id.to_string()).peekable();
         let array = ids.peek().is_some().then(|| list(ids));
-        // The first one among equals, in the order of the rules.
+        // Among rules of equal severity, the first one in the order of the rules.
         let worst = on_span().rev().max_by_key(|anomaly| anomaly.severity);
         let worst = worst.filter(|anomaly| anomaly.severity >= Severity::Error);
         Self {
@@ -74,7 +74,7 @@ fn event(anomaly: &Anomaly<'_>) -> Event {
     }
 }
 
-/// The log record of a transition; `span` is the root span of the collection on which the alert began.
+/// Returns the log record of a transition; `span` is the root span of the collection on which the alert started.
 pub fn log_record(
     transition: &Transition,
     group: Option<&str>,
@@ -95,15 +95,15 @@ pub fn log_record(
     }
 }
 
-/// A log record with a text, on a span.
+/// Returns a log record with a text, linked to a span.
 pub(crate) fn record(event: &str, severity: SeverityNumber, text: String, span: Option<SpanIds>) -> LogRecord {
     let value = Some(Value::StringValue(text));
     LogRecord {
         severity_number: severity.into(),
-        // As SDKs write it: `INFO`, `WARN`, `ERROR`, `ERROR4`.
+        // SDKs write `INFO`, `WARN`, `ERROR`, `ERROR4`.
         severity_text: severity.as_str_name().trim_start_matches("SEVERITY_NUMBER_").to_owned(),
         body: Some(AnyValue { value }),
-        // Sampled: the span of an anomaly is always exported.
+        // Sampled flag: the span of an anomaly is always exported.
         flags: u32::from(span.is_some()),
         trace_id: span.map_or_else(Vec::new, |span| span.trace_id.to_vec()),
         span_id: span.map_or_else(Vec::new, |span| span.span_id.to_vec()),
@@ -112,7 +112,7 @@ pub(crate) fn record(event: &str, severity: SeverityNumber, text: String, span: 
     }
 }
 
-/// Time of the transition, by the clock of the events.
+/// Returns the time of the transition on the clock of the events.
 fn time(transition: &Transition) -> Moment {
     let alert = transition.alert();
     match transition {
@@ -165,7 +165,7 @@ fn log_attributes(transition: &Transition, group: Option<&str>, wall: Wall) -> V
     list
 }
 
-/// INFO, WARN, ERROR. Critical is the highest ERROR, because FATAL stands for the end of a program.
+/// Returns INFO, WARN or ERROR. Critical is the highest ERROR, because FATAL means the end of a program.
 pub(crate) fn severity_number(severity: Severity) -> SeverityNumber {
     match severity {
         Severity::Info => SeverityNumber::Info,

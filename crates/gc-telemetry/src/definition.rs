@@ -1,7 +1,7 @@
-//! The definitions of what is exported: every metric and attribute with its unit, kind, description and source.
+//! Definitions of the exported telemetry: all metrics and attributes with unit, kind, description and source.
 //!
-//! Spans and series contain no names of their own: they refer to the entries here. The tables of `docs/telemetry.md`
-//! are generated from them, and a test compares the telemetry of every recording with them.
+//! Spans and series have no other names; they refer to the entries in this module. The tables of
+//! `docs/telemetry.md` are generated from the entries, and a test compares the telemetry of every recording with them.
 
 pub mod anomaly;
 pub mod container;
@@ -12,23 +12,23 @@ pub mod resource;
 pub mod settings;
 pub mod span;
 
-/// The type of an attribute's value.
+/// Type of an attribute's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueKind {
-    /// A string.
+    /// String.
     Text,
-    /// A signed 64-bit integer.
+    /// Signed 64-bit integer.
     Int,
-    /// A floating-point number.
+    /// Floating-point number.
     Double,
-    /// True or false.
+    /// Boolean.
     Bool,
-    /// Several strings.
+    /// List of strings.
     Texts,
 }
 
 impl ValueKind {
-    /// As the semantic conventions write it: `string`, `int`, `double`, `boolean`, `string[]`.
+    /// Returns the name in the semantic conventions: `string`, `int`, `double`, `boolean`, `string[]`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "string",
@@ -40,32 +40,32 @@ impl ValueKind {
     }
 }
 
-/// One attribute of a resource, a span or a metric's point.
+/// Attribute of a resource, a span or a metric's point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attribute {
-    /// As exported: `gcwatch.gc.reason`.
+    /// Exported name: `gcwatch.gc.reason`.
     pub name: &'static str,
-    /// Type of every value it has.
+    /// Type of the attribute's values.
     pub kind: ValueKind,
-    /// Meaning, with the unit where it has one; one or two sentences.
+    /// Meaning in one or two sentences, with the unit if the value has one.
     pub description: &'static str,
-    /// Where the fact comes from: event and field, file of `/proc`, or the semantic conventions.
+    /// Source of the value: event and field, file of `/proc`, or the semantic conventions.
     pub source: &'static str,
 }
 
-/// How stable a name is.
+/// Stability of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stability {
-    /// Stable in the semantic conventions of OpenTelemetry.
+    /// Stable name of the OpenTelemetry semantic conventions.
     Stable,
-    /// In the semantic conventions, and may still change there.
+    /// Name of the semantic conventions that may change.
     Development,
-    /// gcwatch's own: the conventions have no name for it.
+    /// Name of gcwatch; the conventions have no name for the value.
     Own,
 }
 
 impl Stability {
-    /// `stable`, `development`, `gcwatch`.
+    /// Returns `stable`, `development` or `gcwatch`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stable => "stable",
@@ -75,30 +75,30 @@ impl Stability {
     }
 }
 
-/// A row in a table of attributes of the documentation.
+/// Row of an attribute table in the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// Name, type, meaning and source.
+    /// Attribute with name, type, meaning and source.
     pub attribute: &'static Attribute,
-    /// Stability of its name.
+    /// Stability of the name.
     pub stability: Stability,
 }
 
-/// Which kind of instrument a metric is.
+/// Instrument of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instrument {
-    /// A sum that only rises.
+    /// Sum that only rises.
     Counter,
-    /// A sum that rises and falls.
+    /// Sum that rises and falls.
     UpDownCounter,
-    /// The newest value.
+    /// Newest value.
     Gauge,
-    /// A distribution.
+    /// Distribution.
     Histogram,
 }
 
 impl Instrument {
-    /// As the semantic conventions write it: `Counter`, `UpDownCounter`, `Gauge`, `Histogram`.
+    /// Returns the name in the semantic conventions: `Counter`, `UpDownCounter`, `Gauge`, `Histogram`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Counter => "Counter",
@@ -109,33 +109,33 @@ impl Instrument {
     }
 }
 
-/// Name, unit, instrument and meaning of one metric.
+/// Name, unit, instrument and meaning of a metric.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MetricDefinition {
-    /// As exported over OTLP: `dotnet.gc.pause.time`.
+    /// Name exported over OTLP: `dotnet.gc.pause.time`.
     pub name: &'static str,
-    /// Its unit in UCUM: `s`, `By`, `1`, `{collection}`.
+    /// Unit in UCUM: `s`, `By`, `1`, `{collection}`.
     pub unit: &'static str,
-    /// Decides between sum, gauge and histogram in OTLP, and the type in `/metrics`.
+    /// Instrument: selects sum, gauge or histogram in OTLP, and the type in `/metrics`.
     pub instrument: Instrument,
-    /// Meaning, in one or two sentences; the HELP text of `/metrics`.
+    /// Meaning in one or two sentences; the HELP text of `/metrics`.
     pub description: &'static str,
-    /// Attributes that identify its points. A point omits those that are unknown.
+    /// Attributes that identify the metric's points. A point omits unknown attributes.
     pub attributes: &'static [&'static Attribute],
-    /// Where the fact comes from: event and field.
+    /// Source of the value: event and field.
     pub source: &'static str,
     /// Stability of the name.
     pub stability: Stability,
 }
 
 impl MetricDefinition {
-    /// Whether the runtime's own meter of .NET 9 and later may export a metric of this name too.
+    /// Returns `true` if the runtime's meter (.NET 9 and later) may export a metric with the same name.
     pub fn is_of_the_runtime(&self) -> bool {
         self.stability == Stability::Stable
     }
 }
 
-/// Defines attributes and the list of them.
+/// Defines attributes and their list.
 macro_rules! attributes {
     ($($(#[$meta:meta])* $entry:ident $name:literal $kind:ident $stability:ident $description:literal from $source:literal)+) => {
         $(
@@ -160,7 +160,7 @@ macro_rules! attributes {
 }
 pub(crate) use attributes;
 
-/// Defines metrics and the list of them.
+/// Defines metrics and their list.
 macro_rules! metrics {
     ($list:ident $($entry:ident $name:literal $unit:literal $instrument:ident [$($attribute:ident),*] $stability:ident $description:literal from $source:literal)+) => {
         $(

@@ -1,21 +1,21 @@
-//! Distributions of durations: the exponential histogram of OpenTelemetry, and explicit buckets.
+//! Distributions of durations: the OpenTelemetry exponential histogram, and explicit buckets.
 
-/// Nanoseconds in a second, the unit of exported bounds and sums.
+/// Nanoseconds per second, the unit of exported bounds and sums.
 const SECOND_NS: f64 = 1e9;
 
-/// The finest scale: 2^20 buckets between a number and its double.
+/// Finest scale: 2^20 buckets between a number and twice the number.
 pub(crate) const MAX_SCALE: i32 = 20;
 
 /// Count, sum, minimum and maximum of the recorded durations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
-    /// Recorded durations.
+    /// Number of recorded durations.
     pub(crate) count: u64,
-    /// Their sum, ns.
+    /// Sum of the durations, ns.
     pub(crate) sum_ns: u64,
-    /// The shortest, ns; `None` without any.
+    /// Minimum duration, ns; `None` without durations.
     pub(crate) min_ns: Option<u64>,
-    /// The longest, ns; `None` without any.
+    /// Maximum duration, ns; `None` without durations.
     pub(crate) max_ns: Option<u64>,
 }
 
@@ -28,10 +28,10 @@ impl Summary {
     }
 }
 
-/// Durations in buckets of equal ratio: bucket `i` of scale `s` holds those above `2^(i / 2^s)` seconds and not above
-/// `2^((i + 1) / 2^s)`.
+/// Durations in buckets of equal ratio: bucket `i` of scale `s` contains durations above `2^(i / 2^s)` seconds and at
+/// most `2^((i + 1) / 2^s)` seconds.
 ///
-/// The scale is as fine as the number of buckets allows. It becomes coarser when a duration lies outside of them: pairs
+/// The scale is as fine as the number of buckets permits. A duration outside the buckets makes the scale coarser: pairs
 /// of adjacent buckets are merged, which is exact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExponentialHistogram {
@@ -45,7 +45,7 @@ pub(crate) struct ExponentialHistogram {
 }
 
 impl ExponentialHistogram {
-    /// An empty histogram of at most `max_buckets` buckets, and at least 2.
+    /// Creates an empty histogram with at most `max_buckets` buckets, and at least 2.
     pub(crate) fn new(max_buckets: u16) -> Self {
         Self {
             summary: Summary::default(),
@@ -73,34 +73,34 @@ impl ExponentialHistogram {
         self.count_in(index);
     }
 
-    /// Resets all counts; the scale is the finest again.
+    /// Resets all counts and restores the finest scale.
     pub(crate) fn clear(&mut self) {
         self.summary = Summary::default();
         (self.zero, self.scale, self.offset) = (0, MAX_SCALE, 0);
         self.counts.clear();
     }
 
-    /// Count, sum, minimum and maximum since the last [`Self::clear`].
+    /// Returns count, sum, minimum and maximum since the last [`Self::clear`].
     pub(crate) fn summary(&self) -> Summary {
         self.summary
     }
 
-    /// Durations of 0 ns, which are in no bucket.
+    /// Returns the number of durations of 0 ns, which are in no bucket.
     pub(crate) fn zero_count(&self) -> u64 {
         self.zero
     }
 
-    /// Scale of the buckets: 2^scale buckets between a number and its double.
+    /// Returns the scale of the buckets: 2^scale buckets between a number and twice the number.
     pub(crate) fn scale(&self) -> i32 {
         self.scale
     }
 
-    /// The index of the first bucket, and the counts.
+    /// Returns the index of the first bucket, and the counts.
     pub(crate) fn buckets(&self) -> (i32, &[u64]) {
         (self.offset, &self.counts)
     }
 
-    /// By how many steps the scale must become coarser so that all buckets and this one fit.
+    /// Returns the number of steps by which the scale must become coarser so that all buckets and this bucket fit.
     fn excess(&self, index: i32) -> u32 {
         let (mut low, mut high) = self
             .last()
@@ -152,41 +152,41 @@ impl ExponentialHistogram {
     }
 }
 
-/// The bucket of a positive, normal number.
+/// Returns the bucket of a positive, normal number.
 ///
-/// A power of two is the upper bound of its bucket in every scale, and that is exact here: its significand is 1. For
-/// other numbers it is as exact as the logarithm.
+/// A power of two is the upper bound of its bucket in every scale. For a power of two the result is exact: the
+/// significand is 1. For other numbers the result is as exact as the logarithm.
 fn index(value: f64, scale: i32) -> i32 {
     let bits = value.to_bits();
     let exponent = i32::try_from(bits >> 52 & 0x7ff).unwrap_or_default() - 1023;
     let fraction = bits & ((1 << 52) - 1);
     if scale <= 0 {
-        // The upper bound belongs to the bucket below.
+        // The upper bound belongs to the lower bucket.
         let exponent = if fraction == 0 { exponent - 1 } else { exponent };
         return exponent >> -scale;
     }
     if fraction == 0 {
         return (exponent << scale) - 1;
     }
-    // The significand's logarithm lies between 0 and 1, so that its error is that of 52 bits, whatever the exponent.
+    // The logarithm of the significand is between 0 and 1. The error is the error of 52 bits for every exponent.
     let significand = f64::from_bits(fraction | 1023 << 52);
     let steps = 1i32 << scale;
     let within = (significand.log2() * f64::from(steps)).ceil() as i32;
     (exponent << scale) + within.clamp(1, steps) - 1
 }
 
-/// Durations in buckets with given upper bounds.
+/// Durations in buckets with specified upper bounds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExplicitHistogram {
     summary: Summary,
-    /// Upper bounds in seconds, rising.
+    /// Upper bounds in ascending order, seconds.
     bounds: Vec<f64>,
-    /// One more than there are bounds.
+    /// Counts; one more than the number of bounds.
     counts: Vec<u64>,
 }
 
 impl ExplicitHistogram {
-    /// An empty histogram. Bounds that are not finite are ignored, the others are sorted.
+    /// Creates an empty histogram. Bounds that are not finite are ignored; the other bounds are sorted.
     pub(crate) fn new(bounds: &[f64]) -> Self {
         let mut bounds: Vec<f64> = bounds.iter().copied().filter(|bound| bound.is_finite()).collect();
         bounds.sort_by(f64::total_cmp);
@@ -198,7 +198,7 @@ impl ExplicitHistogram {
         }
     }
 
-    /// Counts a duration in the first bucket whose bound is not below it.
+    /// Counts a duration in the first bucket whose bound is at least the duration.
     pub(crate) fn record(&mut self, ns: u64) {
         self.summary.record(ns);
         let seconds = ns as f64 / SECOND_NS;
@@ -214,12 +214,12 @@ impl ExplicitHistogram {
         self.counts.fill(0);
     }
 
-    /// Count, sum, minimum and maximum since the last [`Self::clear`].
+    /// Returns count, sum, minimum and maximum since the last [`Self::clear`].
     pub(crate) fn summary(&self) -> Summary {
         self.summary
     }
 
-    /// The upper bounds in seconds, and the counts: one more, for what is above the last.
+    /// Returns the upper bounds in seconds, and the counts; the last count is for durations above the last bound.
     pub(crate) fn buckets(&self) -> (&[f64], &[u64]) {
         (&self.bounds, &self.counts)
     }
@@ -231,7 +231,7 @@ mod tests {
 
     use super::*;
 
-    /// The upper bound of a bucket in seconds.
+    /// Returns the upper bound of a bucket in seconds.
     fn bound(index: i32, scale: i32) -> f64 {
         (f64::from(index + 1) * 2f64.powi(-scale)).exp2()
     }
@@ -244,8 +244,8 @@ mod tests {
         histogram
     }
 
-    /// Scenario: every power of two from 2^-40 to 2^40 in every scale.
-    /// Guarantee: it is the upper bound of its bucket, and the next larger number is in the next bucket.
+    /// Scenario: the numbers are all powers of two from 2^-40 to 2^40 in all scales.
+    /// Guarantee: each power of two is the upper bound of its bucket, and the next larger number is in the next bucket.
     #[test]
     fn powers_of_two_are_upper_bounds() {
         for scale in -4..=MAX_SCALE {
@@ -264,31 +264,31 @@ mod tests {
         }
     }
 
-    /// Scenario: pauses of one length.
-    /// Guarantee: one bucket of the finest scale.
+    /// Scenario: all pauses have the same length.
+    /// Guarantee: the histogram has one bucket of the finest scale.
     #[test]
-    fn one_length_is_one_bucket() {
+    fn equal_lengths_share_one_bucket() {
         let histogram = histogram(&[1_234_567; 3], 160);
         assert_eq!(histogram.scale(), MAX_SCALE);
         assert_eq!(histogram.buckets().1, [3]);
     }
 
     proptest! {
-        /// Scenario: a duration in any scale.
-        /// Guarantee: it lies between the bounds of its bucket, but for the error of the logarithm.
+        /// Scenario: a duration is counted in any scale.
+        /// Guarantee: the duration is between the bounds of its bucket, except for the error of the logarithm.
         #[test]
-        fn a_duration_lies_in_its_bucket(ns in 1u64.., scale in -4..=MAX_SCALE) {
+        fn duration_is_in_its_bucket(ns in 1u64.., scale in -4..=MAX_SCALE) {
             let seconds = ns as f64 / SECOND_NS;
             let index = index(seconds, scale);
             prop_assert!(seconds <= bound(index, scale) * (1.0 + 1e-13));
             prop_assert!(seconds > bound(index - 1, scale) * (1.0 - 1e-13));
         }
 
-        /// Scenario: any durations, any number of buckets.
-        /// Guarantee: as a naive count: each duration put alone into the bucket of the scale that was reached. No more
-        /// buckets than allowed; and a scale finer by one would not have fit.
+        /// Scenario: any durations are counted in any number of buckets.
+        /// Guarantee: the result equals a naive count that puts each duration into the bucket of the final scale. The
+        /// number of buckets is within the limit, and the next finer scale would exceed the limit.
         #[test]
-        fn as_a_naive_count(
+        fn counts_match_naive_count(
             durations in prop::collection::vec(prop_oneof![0u64..50, 1_000u64..100_000_000, any::<u64>()], 0..80),
             max_buckets in 0u16..200,
         ) {
@@ -319,19 +319,19 @@ mod tests {
             prop_assert_eq!(histogram.zero_count() + counts.iter().sum::<u64>(), summary.count);
         }
 
-        /// Scenario: the same durations in two orders.
-        /// Guarantee: one and the same histogram.
+        /// Scenario: the same durations are counted in two orders.
+        /// Guarantee: both histograms are equal.
         #[test]
-        fn the_order_does_not_matter(durations in prop::collection::vec(any::<u64>(), 0..60), max_buckets in 2u16..40) {
+        fn histogram_ignores_order(durations in prop::collection::vec(any::<u64>(), 0..60), max_buckets in 2u16..40) {
             let mut sorted = durations.clone();
             sorted.sort_unstable();
             prop_assert_eq!(histogram(&durations, max_buckets), histogram(&sorted, max_buckets));
         }
 
-        /// Scenario: any durations into explicit buckets, whatever was given as bounds.
-        /// Guarantee: each is counted once, in the first bucket whose bound is not below it.
+        /// Scenario: any durations are counted in explicit buckets with any bounds.
+        /// Guarantee: each duration is counted once, in the first bucket whose bound is at least the duration.
         #[test]
-        fn explicit_buckets(durations in prop::collection::vec(0u64..4_000_000_000, 0..50), bounds in prop::collection::vec(any::<f64>(), 0..6)) {
+        fn explicit_buckets_count_each_duration_once(durations in prop::collection::vec(0u64..4_000_000_000, 0..50), bounds in prop::collection::vec(any::<f64>(), 0..6)) {
             let mut explicit = ExplicitHistogram::new(&bounds);
             for &ns in &durations {
                 explicit.record(ns);

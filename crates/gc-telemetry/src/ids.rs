@@ -1,8 +1,8 @@
 //! Ids of traces and spans, derived from the collection.
 //!
-//! The ids of a collection follow from the seed of its process's run, the runtime's instance and the collection's
-//! number. So a foreground collection, which is exported first, can link to the background collection that it ran in,
-//! and spans and exemplars agree without exchanging ids.
+//! The ids of a collection are derived from the seed of the run, the runtime instance and the collection number. A
+//! foreground collection is exported before the background collection that contains it; derived ids make the link
+//! possible. Spans and exemplars have equal ids without an exchange of ids.
 
 use std::collections::VecDeque;
 use std::hash::Hasher as _;
@@ -11,36 +11,36 @@ use std::hash::SipHasher;
 
 use clr_gc::gc::Collection;
 
-/// How many collections back a repeated number is detected. Only collections that the end of a session cut in two occur
-/// twice, and only a few are in progress at once.
+/// Number of remembered collections for the detection of repeated numbers. Only collections that the end of a session
+/// split into two parts occur twice, and only a few collections are in progress at the same time.
 const REMEMBERED: usize = 64;
 
-/// Ids of a span, as in links, exemplars and log records.
+/// Ids of a span in links, exemplars and log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SpanIds {
     /// Id of the collection's trace.
     pub trace_id: [u8; 16],
-    /// Id of the span in that trace.
+    /// Id of the span in the trace.
     pub span_id: [u8; 8],
 }
 
 impl SpanIds {
-    /// The 56 random bits of the trace id that decide on sampling (W3C trace context, level 2).
+    /// Returns the 56 random bits of the trace id that control sampling (W3C trace context, level 2).
     pub(crate) fn randomness(&self) -> u64 {
         let bytes = self.trace_id.iter().skip(9);
         bytes.fold(0, |value, &byte| value << 8 | u64::from(byte))
     }
 }
 
-/// The ids of one run of a process.
+/// Generator of the ids of one run of a process.
 #[derive(Debug)]
 pub(crate) struct Ids {
     key: [u64; 2],
-    /// The latest collections, newest last.
+    /// Most recent collections, newest last.
     recent: VecDeque<(u16, u32)>,
 }
 
-/// The ids of one collection's spans.
+/// Ids of one collection's spans.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TraceIds {
     key: [u64; 2],
@@ -56,8 +56,8 @@ impl Ids {
         }
     }
 
-    /// The ids of the next collection. One that was already exported in part (a session ended in the middle of it) gets
-    /// different ids, because span ids must be unique.
+    /// Returns the ids of the next collection. A collection that was already partially exported (a session ended during
+    /// the collection) has different ids, because span ids must be unique.
     pub(crate) fn next(&mut self, collection: &Collection) -> TraceIds {
         let subject = (collection.clr_instance.unwrap_or(0), collection.number);
         let before = self.recent.iter().filter(|&&other| other == subject).count();
@@ -68,14 +68,15 @@ impl Ids {
         self.of(subject.0, subject.1, before as u64)
     }
 
-    /// The root span of another collection of the same runtime.
+    /// Returns the root span of another collection of the same runtime.
     pub(crate) fn linked(&self, clr_instance: Option<u16>, number: u32) -> SpanIds {
         self.of(clr_instance.unwrap_or(0), number, 0).root()
     }
 
-    /// A span in the trace of a request: the request's span, and the place of the stop in it.
+    /// Returns the ids of a span in the trace of a request, from the request's span and the index of the stop in the
+    /// request.
     pub(crate) fn in_request(&self, request: [u8; 8], place: usize) -> SpanIds {
-        // A number that no collection of a runtime has: instances are of 16 bits.
+        // No collection has this number: runtime instances have 16 bits.
         let message = [u64::from_be_bytes(request), u64::MAX, place as u64];
         SpanIds {
             trace_id: [0; 16],
@@ -102,7 +103,7 @@ impl TraceIds {
         self.part(0)
     }
 
-    /// The span with this place in the tree, 0 for the root.
+    /// Returns the span with this index in the tree; 0 is the root.
     pub(crate) fn part(&self, place: u64) -> SpanIds {
         let [collection, occurrence] = self.subject;
         SpanIds {
@@ -117,7 +118,8 @@ fn words(bytes: [u8; 16]) -> [u64; 2] {
     [whole as u64, (whole >> 64) as u64]
 }
 
-/// SipHash-2-4 (Aumasson and Bernstein, 2012) of 24 bytes, given as words. Never 0, which is an invalid id.
+/// Returns SipHash-2-4 (Aumasson and Bernstein, 2012) of 24 bytes, specified as words. The result is never 0, which is
+/// an invalid id.
 #[expect(deprecated, reason = "the hash must never change, and `DefaultHasher` may")]
 fn hash([low, high]: [u64; 2], message: [u64; 3]) -> u64 {
     let mut hasher = SipHasher::new_with_keys(low, high);
@@ -133,17 +135,17 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: key and message 00 01 02 ..., 24 bytes, of the reference implementation's table of vectors.
-    /// Guarantee: the hash is the published one.
+    /// Scenario: key and message are 00 01 02 ..., 24 bytes, from the vector table of the reference implementation.
+    /// Guarantee: the hash equals the published hash.
     #[test]
-    fn the_hash_is_siphash_2_4() {
+    fn hash_is_siphash_2_4() {
         let bytes = |from: u8| u64::from_le_bytes(std::array::from_fn(|place| from + place as u8));
         let hash = hash([bytes(0), bytes(8)], [bytes(0), bytes(8), bytes(16)]);
         assert_eq!(hash.to_le_bytes(), [0x94, 0xaf, 0x49, 0xf6, 0xc6, 0x50, 0xad, 0xb8]);
     }
 
-    /// Scenario: 200 runs of 500 collections with 12 spans each.
-    /// Guarantee: every id is unique, none is zero.
+    /// Scenario: 200 runs have 500 collections with 12 spans each.
+    /// Guarantee: all ids are unique, and no id is zero.
     #[test]
     fn ids_are_unique() {
         let (mut traces, mut spans) = (HashSet::new(), HashSet::new());

@@ -1,4 +1,4 @@
-//! Incidents in OpenTelemetry's model: log records.
+//! Incidents in the OpenTelemetry model: log records.
 
 use base::time::Wall;
 use gc_rules::field::CommandName;
@@ -12,7 +12,7 @@ use super::definition::span::NUMBER;
 use super::ids::SpanIds;
 use super::value::{Attributes, key_value, list};
 
-/// The log record of a change; `span` is the root span of the collection on which the incident began.
+/// Returns the log record of a change; `span` is the root span of the collection on which the incident started.
 pub fn incident_record(
     change: &IncidentChange,
     subject: &IncidentSubject,
@@ -35,7 +35,7 @@ pub fn incident_record(
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let cause = record.causes.first();
     let severity = match change {
-        // The end of harm is none.
+        // The end of an incident is not harmful.
         IncidentChange::Ended(_) => SeverityNumber::Info,
         _ => severity_number(record.severity),
     };
@@ -97,7 +97,8 @@ pub fn incident_record(
     }
 }
 
-/// `No space for a large object: a full collection was forced (...)`, and where the memory is if that was gathered.
+/// Returns `No space for a large object: a full collection was forced (...)`, with the memory breakdown if it was
+/// gathered.
 fn line(record: &IncidentRecord) -> String {
     let mut line = record.title.clone();
     let memory = record.evidence_text(Evidence::Ledger).map(|text| ("; memory: ", text));
@@ -109,7 +110,7 @@ fn line(record: &IncidentRecord) -> String {
     line
 }
 
-/// What an incident's members are, for one line of text.
+/// Returns an incident's members as one line of text.
 pub fn members(members: &[MemberRecord]) -> String {
     let members = members.iter().map(MemberRecord::line);
     members.collect::<Vec<_>>().join(", ")
@@ -125,11 +126,11 @@ mod tests {
     use super::*;
     use crate::value;
 
-    /// Scenario: an incident that carries a memory ledger, and one that does not.
-    /// Guarantee: the log record has it as a clause in its text and as attributes, what is unknown left out; without
-    /// one there is none of it.
+    /// Scenario: one incident has a memory ledger; another incident has no ledger.
+    /// Guarantee: the log record contains the ledger as a clause in its text and as attributes; unknown values are
+    /// absent. The record without a ledger contains no ledger text and no ledger attributes.
     #[test]
-    fn a_ledger_is_in_the_record() {
+    fn ledger_is_in_record() {
         let record = |ledger: Option<Ledger>| {
             let IncidentChange::Began(incident) =
                 gc_rules::incident::sample(Wall::UNIX.moment(1_800_000_000_000_000_000)).remove(0)
@@ -152,7 +153,7 @@ mod tests {
             native: Some(290 << 20),
             ..Ledger::default()
         }));
-        let clause = "limit 512 MiB: native 290 and growing 4 MiB a minute";
+        let clause = "limit 512 MiB: native 290 and growing 4 MiB per minute";
         assert!(body(&with).ends_with(&format!("; memory: {clause}")), "{}", body(&with));
         let text = |name: &str| value::text(&with.attributes, name);
         assert_eq!(text("gcwatch.incident.ledger").as_deref(), Some(clause));

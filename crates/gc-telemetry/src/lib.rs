@@ -1,36 +1,36 @@
-//! Spans, metrics and log records of a .NET process's collections, in OpenTelemetry's model.
+//! Spans, metrics and log records of a .NET process's collections, in the OpenTelemetry model.
 //!
 //! ```text
 //! clr_gc::gc::Collection --+--> spans    one trace per collection, as encoded OTLP
-//!                          '--> series   the metrics of one run of a process --> prometheus   text of /metrics
+//!                          '--> series   metrics of one run of a process --> prometheus   text of /metrics
 //! gc_rules::alert       ------> anomaly  events on spans, log records
-//! counters of the caller -----> snapshot metrics of values that are counted elsewhere
-//! definition                    every name, unit, kind and source, once; docs/telemetry.md is generated from it
+//! counters of the caller -----> snapshot metrics of values that other code counts
+//! definition                    names, units, kinds and sources; source of docs/telemetry.md
 //! ```
 //!
 //! # Layers
 //!
-//! A module uses only those before it, in this order:
+//! A module uses only the modules before it in this order:
 //!
-//! 1. `definition`, `options`: what is exported, and which part of it
+//! 1. `definition`, `options`: exported telemetry, and selection of its parts
 //! 2. `wire`, `names`, `value`, `ids`, `histogram`: encoding, words, ids, distributions
-//! 3. `anomaly`, `spans`: the spans of a collection and the records of its anomalies; `notice`: changes of alerts and
-//!    incidents, with the spans that they began on
-//! 4. `series`, `snapshot`: the metrics
-//! 5. `prometheus`, `origin`: metrics as text, and the resource that everything is exported with
+//! 3. `anomaly`, `spans`: spans of a collection and records of its anomalies; `notice`: changes of alerts and of
+//!    incidents, with the spans on which they started
+//! 4. `series`, `snapshot`: metrics
+//! 5. `prometheus`, `origin`: metrics as text, and resource of all telemetry
 //!
 //! # Invariants
 //!
 //! * **Pure**: no I/O, no threads and no clock. The times of points, spans and records are arguments, so the same input
 //!   gives the same bytes.
-//! * **Unknown is absent**, never 0: an attribute, a point or a span exists only when its value was observed.
-//! * **One source of names**: spans and series refer to [`definition`] and contain no name of their own.
-//! * **One model**: `/metrics` is a translation of the very messages that are sent over OTLP, so both export the same
+//! * **Unknown is absent**, never 0: an attribute, a point or a span exists only if its value was observed.
+//! * **One source of names**: spans and series refer to [`definition`] and contain no other names.
+//! * **One model**: `/metrics` is a translation of the messages that are sent over OTLP, so both export the same
 //!   values.
 //! * **Bounded**: spans by a rate ([`options::SpanOptions::max_per_second`]), series by a limit
-//!   ([`options::MetricOptions::max_series`]), histograms by their buckets. What is over a limit is counted.
+//!   ([`options::MetricOptions::max_series`]), histograms by their buckets. Items over a limit are counted.
 
-// Time is a value, and state has one owner: no clock, no lock (clippy.toml).
+// Time is a value, and state has one owner: no clock and no lock (clippy.toml).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod anomaly;
@@ -50,7 +50,7 @@ mod ids;
 mod names;
 mod wire;
 
-/// The example of the README compiles.
+/// Test that the example of the README compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,11 +1,11 @@
-//! Names of types, reasons and generations, the same in spans and metrics.
+//! Names of types, reasons and generations, shared by spans and metrics.
 
 use std::borrow::Cow;
 
 use clr_gc::event::{GcReason, GcType, PauseMode};
 use clr_gc::gc::{Collection, HeapGeneration};
 
-/// The type that it ran as: a collection announced as background that ran blocking is blocking.
+/// Returns the actual type: a collection that was announced as background and ran as blocking is blocking.
 pub(crate) fn effective_type(collection: &Collection) -> Option<GcType> {
     if collection.became_blocking {
         Some(GcType::BLOCKING)
@@ -14,7 +14,7 @@ pub(crate) fn effective_type(collection: &Collection) -> Option<GcType> {
     }
 }
 
-/// `blocking`, `background`, `foreground`; an unknown number as text.
+/// Returns `blocking`, `background` or `foreground`; an unknown number as text.
 pub(crate) fn type_name(gc_type: GcType) -> Cow<'static, str> {
     match gc_type {
         GcType::BLOCKING => Cow::Borrowed("blocking"),
@@ -24,19 +24,19 @@ pub(crate) fn type_name(gc_type: GcType) -> Cow<'static, str> {
     }
 }
 
-/// `AllocSmall`, `Induced` ...; an unknown number as text.
+/// Returns the reason (`AllocSmall`, `Induced`, and others); an unknown number as text.
 pub(crate) fn reason_name(reason: GcReason) -> Cow<'static, str> {
     reason
         .name()
         .map_or_else(|| Cow::Owned(reason.to_string()), Cow::Borrowed)
 }
 
-/// `Batch`, `Interactive` ...; an unknown number as text.
+/// Returns the mode (`Batch`, `Interactive`, and others); an unknown number as text.
 pub(crate) fn pause_mode_name(mode: PauseMode) -> Cow<'static, str> {
     mode.name().map_or_else(|| Cow::Owned(mode.to_string()), Cow::Borrowed)
 }
 
-/// The collected generation; `None` also for an invalid number.
+/// Returns the collected generation; `None` if unknown or invalid.
 pub(crate) fn condemned(collection: &Collection) -> Option<HeapGeneration> {
     match collection.generation? {
         0 => Some(HeapGeneration::Gen0),

@@ -1,4 +1,4 @@
-//! What receivers are notified of: changes of alerts, and of the incidents that they make.
+//! Notifications to receivers: changes of alerts and of the resulting incidents.
 
 use std::sync::Arc;
 
@@ -8,51 +8,52 @@ use base::time::Wall;
 use gc_rules::alert::Transition;
 use gc_rules::incident::IncidentChange;
 
-/// A change of an alert, with what the rule does not know: the process, the group, the span. It becomes a log record.
+/// Change of an alert, with the data that the rule does not have: process, group, span. The change is exported as a log
+/// record.
 #[derive(Debug, Clone)]
 pub struct Notice {
-    /// The run that it concerns. Run, rule and the alert's number identify the alert.
+    /// Run of the process. Run, rule and alert number identify the alert.
     pub run: RunKey,
-    /// The name of the process.
+    /// Name of the process.
     pub process: Arc<str>,
     pub group: Option<Arc<str>>,
-    /// What changed.
+    /// Transition of the alert.
     pub transition: Transition,
-    /// The root span of the collection on which the alert began, where it has one.
+    /// Root span of the collection on which the alert started; `None` without a span.
     pub span: Option<SpanIds>,
 }
 
-/// A change of an incident: what receivers are notified of.
+/// Change of an incident for receivers.
 #[derive(Debug, Clone)]
 pub struct IncidentNotice {
-    /// The run that it concerns. Run and the incident's number identify the incident.
+    /// Run of the process. Run and incident number identify the incident.
     pub run: RunKey,
-    /// The name of the process.
+    /// Name of the process.
     pub process: Arc<str>,
-    /// What changed.
+    /// Change of the incident.
     pub change: IncidentChange,
-    /// The root span of the collection on which it began, where it has one.
+    /// Root span of the collection on which the incident started; `None` without a span.
     pub span: Option<SpanIds>,
 }
 
-/// What came of a step of one process.
+/// Notices from one step of one process.
 #[derive(Debug, Clone, Default)]
 pub struct Notices {
     /// Changes of alerts, in order.
     pub alerts: Vec<Notice>,
     /// Changes of incidents, in order.
     pub incidents: Vec<IncidentNotice>,
-    /// What the wall clock shows at their instants.
+    /// Wall clock at the moments of the notices.
     pub wall: Wall,
 }
 
 impl Notices {
-    /// Whether nothing changed.
+    /// Returns `true` if no alert and no incident changed.
     pub fn is_empty(&self) -> bool {
         self.alerts.is_empty() && self.incidents.is_empty()
     }
 
-    /// Adds what came later.
+    /// Appends later notices.
     pub fn extend(&mut self, later: Self) {
         self.alerts.extend(later.alerts);
         self.incidents.extend(later.incidents);

@@ -1,29 +1,29 @@
-//! Options of the export: which collections become spans, and how they become metrics.
+//! Options of the export: selection of collections for spans, and form of the metrics.
 
 use std::time::Duration;
 
 use base::words;
 use gc_requests::route::Routes;
 
-/// Which collections become spans, and with how much detail.
+/// Selection of collections for spans, and their level of detail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpanOptions {
-    /// No spans at all when false.
+    /// Whether spans are exported.
     pub enabled: bool,
-    /// Only collections of this generation or an older one (0: all).
+    /// Youngest generation to export; 0 exports all collections.
     pub min_generation: u32,
-    /// Collections that paused the process for at least as long, or for a time that is unknown; shorter ones only where
-    /// they were blocking ones of generation 2 or stopped a request.
+    /// Minimum pause. Collections with an unknown pause are exported too. Shorter collections are exported only if they
+    /// are blocking collections of generation 2 or stopped a request.
     pub min_pause: Duration,
-    /// Share of the collections that become spans, 0 to 1, decided by their trace ids.
+    /// Share of the collections to export, 0 to 1, selected by trace id.
     pub ratio: f64,
-    /// Limit of collections of one process that become spans in one second; the others are counted.
+    /// Maximum number of exported collections of one process per second; the other collections are counted.
     pub max_per_second: u32,
-    /// Child spans for pauses and the concurrent part.
+    /// Whether pauses and the concurrent part have child spans.
     pub children: bool,
-    /// Durations of the phases as attributes: the runtime reports no start times, so they cannot be spans.
+    /// Whether phase durations are attributes. The runtime reports no start times, so the phases cannot be spans.
     pub phases: bool,
-    /// Which requests get the pauses into their own traces.
+    /// Selection of requests whose traces contain the pauses.
     pub requests: VictimOptions,
 }
 
@@ -42,16 +42,16 @@ impl Default for SpanOptions {
     }
 }
 
-/// Which requests get the pauses into their traces.
+/// Selection of requests whose traces contain the pauses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VictimOptions {
-    /// None at all when false.
+    /// Whether requests are exported.
     pub enabled: bool,
-    /// Requests that lost at least this much.
+    /// Minimum loss.
     pub min_lost: Duration,
-    /// Or at least this share of their time, 0 to 1.
+    /// Alternative minimum loss as a share of the request's time, 0 to 1.
     pub min_share: f64,
-    /// Limit of requests of one process in one second; the others are counted.
+    /// Maximum number of exported requests of one process per second; the other requests are counted.
     pub max_per_second: u32,
 }
 
@@ -67,7 +67,7 @@ impl Default for VictimOptions {
 }
 
 words! {
-    /// The attribute of a point's generation.
+    /// Attribute of a point's generation.
     #[derive(Default)]
     pub enum GenerationKey {
         /// `dotnet.gc.heap.generation`, as in the semantic conventions.
@@ -78,75 +78,75 @@ words! {
     }
 }
 
-/// Buckets of the histograms of durations.
+/// Histogram buckets for durations.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HistogramBuckets {
-    /// An exponential histogram of at most so many buckets.
+    /// Exponential histogram with a maximum number of buckets.
     Exponential {
-        /// Limit of buckets; the scale becomes coarser when they do not suffice.
+        /// Maximum number of buckets; the scale becomes coarser if the number is not sufficient.
         max_buckets: u16,
     },
-    /// Upper bounds in seconds, rising.
+    /// Upper bounds in ascending order, seconds.
     Explicit(Vec<f64>),
 }
 
 words! {
-    /// The time that a point's value counts from.
+    /// Start time of a point's value.
     #[derive(Default)]
     pub enum Temporality {
-        /// The first attach to the process.
+        /// First attach to the process.
         #[default]
         Cumulative = "cumulative",
-        /// The previous export.
+        /// Previous export.
         Delta = "delta",
     }
 }
 
 words! {
-    /// How much of each process becomes metrics.
+    /// Amount of detail in the metrics of each process.
     #[derive(Default)]
     pub enum Detail {
-        /// Everything.
+        /// All metrics.
         #[default]
         Full = "full",
-        /// One histogram of pauses without attributes, and no metric of `definition::metric::DETAILED`: less than 10 kB of
-        /// a process on `/metrics`.
+        /// One histogram of pauses without attributes, and no metric of `definition::metric::DETAILED`: less than 10 kB
+        /// per process on `/metrics`.
         Low = "low",
     }
 }
 
 words! {
-    /// Whether the conventions' `dotnet.gc.*` metrics are exported, which a process of .NET 9 or later may export itself.
+    /// Export of the conventions' `dotnet.gc.*` metrics, which a process with .NET 9 or later may also export.
     #[derive(Default)]
     pub enum RuntimeMetrics {
-        /// Of a process that does not export them itself, as far as that is seen.
+        /// Export for processes that are not known to export these metrics.
         #[default]
         Auto = "auto",
-        /// Of every process.
+        /// Export for all processes.
         On = "on",
-        /// Of none.
+        /// No export.
         Off = "off",
     }
 }
 
-/// How the collections of a process become metrics.
+/// Options for the metrics of a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricOptions {
-    /// Interval of the export; exemplars are of one interval.
+    /// Interval between exports; exemplars belong to one interval.
     pub interval: Duration,
-    /// What a point's value counts from (over OTLP; `/metrics` is always cumulative).
+    /// Start time of a point's value over OTLP; `/metrics` is always cumulative.
     pub temporality: Temporality,
     /// Key of the generation in the attributes of points.
     pub generation_key: GenerationKey,
     /// Buckets of the histograms of durations.
     pub buckets: HistogramBuckets,
-    /// Whether the conventions' `dotnet.gc.*` are exported. What they say is in `gcwatch.*`, too.
+    /// Export of the conventions' `dotnet.gc.*` metrics. The `gcwatch.*` metrics contain the same values.
     pub runtime_metrics: RuntimeMetrics,
-    /// How much of each process.
+    /// Amount of detail for each process.
     pub detail: Detail,
-    /// The classes of requests.
+    /// Classes of requests.
     pub routes: Routes,
-    /// Limit of series of one process; measurements beyond it go to an overflow point and are counted.
+    /// Maximum number of series of one process; further measurements are aggregated into an overflow point and counted.
     pub max_series: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The resource that all telemetry of one process belongs to.
+//! Resource of all telemetry of one process.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
@@ -7,18 +7,18 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
 
-/// The resource of one process together with its encoded OTLP message: it goes with all telemetry of the process, and
-/// changes only when new attributes become known.
+/// Resource of one process with its encoded OTLP message. It is attached to all telemetry of the process, and changes
+/// only if new attributes become known.
 #[derive(Debug, Clone)]
 pub struct Origin {
     resource: Resource,
     encoded: Box<[u8]>,
-    /// Hash of those bytes: every request looks up whether it already contains this origin.
+    /// Hash of the encoded bytes: every request checks whether it already contains this origin.
     hash: u64,
 }
 
 impl Origin {
-    /// Encodes a resource with these attributes.
+    /// Creates an origin with these attributes.
     pub fn new(attributes: Vec<KeyValue>) -> Self {
         let resource = Resource {
             attributes,
@@ -34,7 +34,7 @@ impl Origin {
         }
     }
 
-    /// The message `Resource` of OTLP.
+    /// Returns the OTLP message `Resource`.
     pub fn encoded(&self) -> &[u8] {
         &self.encoded
     }

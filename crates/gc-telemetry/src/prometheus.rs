@@ -1,22 +1,22 @@
 //! Metrics in the text formats of Prometheus and of OpenMetrics 1.0.
 //!
-//! The translation is the conventional one of OTLP metrics ("Prometheus and OpenMetrics compatibility" of the
+//! The translation is the conventional translation of OTLP metrics ("Prometheus and OpenMetrics compatibility" in the
 //! OpenTelemetry specification): dots become underscores, the unit is a suffix (`_seconds`, `_bytes`, `_ratio`),
-//! counters end in `_total`, a sum that falls is a gauge, and the resource is in `target_info`.
+//! counters end in `_total`, a sum that can fall is a gauge, and the resource is in `target_info`.
 //!
 //! # Labels of the process
 //!
-//! Every series has `job` (`service.namespace/service.name`), `instance` (`service.instance.id`), and those of
-//! `service_name`, `process_pid`, `k8s_namespace_name`, `k8s_pod_name`, `k8s_container_name` that are known. Prometheus
-//! has a job and an instance of its own for each scrape target and renames these to `exported_job` and
-//! `exported_instance`, unless the scrape configuration sets `honor_labels: true`; the other labels stay.
+//! Every series has `job` (`service.namespace/service.name`), `instance` (`service.instance.id`), and the known labels
+//! of `service_name`, `process_pid`, `k8s_namespace_name`, `k8s_pod_name`, `k8s_container_name`. Prometheus has its own
+//! job and instance for each scrape target and renames these labels to `exported_job` and `exported_instance`, unless
+//! the scrape configuration sets `honor_labels: true`. The other labels remain.
 //!
 //! # Histograms
 //!
-//! The text formats have no exponential histograms. They get buckets with the bounds 2^-13 s (0.12 ms) to 2^3 s (8 s):
-//! powers of two are bounds of an exponential histogram of any scale that is not negative, so the counts are exact and
-//! never decrease when the scale becomes coarser. (With fewer than 66 buckets the scale may become negative; then a
-//! bucket that reaches beyond a bound counts as above it.) A histogram with explicit bounds keeps its own.
+//! The text formats have no exponential histograms. The exported buckets have the bounds 2^-13 s (0.12 ms) to 2^3 s (8
+//! s). Powers of two are bounds of an exponential histogram of any nonnegative scale, so the counts are exact and never
+//! decrease if the scale becomes coarser. With fewer than 66 buckets the scale can become negative; a bucket that
+//! extends above a bound is then counted above the bound. A histogram with explicit bounds keeps its bounds.
 
 mod family;
 mod labels;
@@ -38,7 +38,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Value of the `Content-Type` header.
+    /// Returns the value of the `Content-Type` header.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -47,9 +47,10 @@ impl Format {
     }
 }
 
-/// Appends the metrics of all processes to `out`, one family after the other. The metrics must be cumulative.
+/// Appends the metrics of all processes to `out`, grouped by family. The metrics must be cumulative.
 ///
-/// Returns the number of points that cannot be translated and are skipped (deltas, summaries, a name of two kinds).
+/// Returns the number of skipped points. A point is skipped if it has no translation (deltas, summaries, a name with
+/// two kinds).
 pub fn exposition(format: Format, processes: &[(&Resource, &[Metric])], out: &mut String) -> usize {
     let targets = target_labels(processes.iter().map(|(resource, _)| *resource));
     let mut families = Families::default();

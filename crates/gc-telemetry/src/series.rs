@@ -1,11 +1,11 @@
-//! The metrics of one run of a process: sums, newest values and distributions, from the first attach to its end.
+//! Metrics of one run of a process: sums, newest values and distributions, from the first attach to the end of the run.
 //!
-//! A [`Series`] lives as long as the run, across its sessions, so that totals continue when gcwatch attaches again. It
-//! has no clock: the times of points are arguments.
+//! A [`Series`] exists for the whole run, across its sessions, so that totals continue after gcwatch reattaches. It has
+//! no clock: the times of points are arguments.
 //!
-//! Unknown values create no point and no measurement. Totals cover what was observed; what was not observed is counted
+//! Unknown values create no point and no measurement. Totals cover only observed data; unobserved data is counted
 //! separately (`gcwatch.collections.missed`, `gcwatch.collections.incomplete`, `gcwatch.gc.pauses.unknown`,
-//! `gcwatch.events.lost`). Only `gcwatch.gc.collections` is whole: those that were missed have no generation.
+//! `gcwatch.events.lost`). Only `gcwatch.gc.collections` is complete: missed collections have no generation.
 
 mod exemplars;
 mod labels;
@@ -28,30 +28,30 @@ use super::names::{condemned, effective_type};
 use super::options::{Detail, MetricOptions, RuntimeMetrics, Temporality};
 use super::spans::{NotExported, SpanIds};
 
-/// The points of a process are few, and stay: their list grows in small steps.
+/// Number of points by which the list grows: a process has few points, and they remain.
 const POINTS_AT_ONCE: usize = 4;
 
-/// The metrics of one run of a process.
+/// Metrics of one run of a process.
 #[derive(Debug)]
 pub struct Series {
     options: MetricOptions,
     start_unix_ns: u64,
-    /// Time of the last delta export.
+    /// Time of the last delta export, Unix nanoseconds.
     exported_unix_ns: u64,
-    /// The points of all metrics by metric and labels, contiguous: a collection touches nearly all of them, and with
-    /// hundreds of processes they are not in the CPU's cache.
+    /// Points of all metrics by metric and labels, contiguous: a collection uses nearly all points, and with hundreds
+    /// of processes the points are not in the CPU cache.
     points: Vec<(Labels, Point)>,
-    /// Index of the first point of each of [`row::METRICS`], and the end of the last one's.
+    /// Index of the first point of each metric in [`row::METRICS`], and end of the last metric's points.
     begins: Box<[u32]>,
     /// Number of points, without overflow points.
     within_limit: usize,
     missed: Missed,
-    /// The process exports the metrics of its runtime itself.
+    /// Whether the process exports its runtime metrics.
     exports_runtime: bool,
 }
 
 impl Series {
-    /// The metrics of a run that counts from `start_unix_ns` on, its first attach.
+    /// Creates the metrics of a run that counts from `start_unix_ns`, the first attach.
     pub fn new(options: MetricOptions, start_unix_ns: u64) -> Self {
         let mut series = Self {
             options,
@@ -63,7 +63,7 @@ impl Series {
             missed: Missed::default(),
             exports_runtime: false,
         };
-        // Counted from the attach on, so they are known to be 0 at first.
+        // The count starts at the attach, so the initial value is a known 0.
         for generation in [HeapGeneration::Gen0, HeapGeneration::Gen1, HeapGeneration::Gen2] {
             series.add(
                 &row::OWN_COLLECTIONS,
@@ -85,7 +85,7 @@ impl Series {
         series
     }
 
-    /// Observes a collection; `span` is its root span, where it has one.
+    /// Observes a collection; `span` is its root span, or `None` without a span.
     pub fn observe(&mut self, collection: &Collection, base: UnixBase, span: Option<SpanIds>) {
         let at = base.unix_ns(collection.end.unwrap_or(collection.last_event));
         let generation = condemned(collection).map(Label::Generation);
@@ -114,9 +114,9 @@ impl Series {
         self.heap(collection, at);
     }
 
-    /// The conventions' total counts from the first collection on as long as every one after it says what was allocated;
-    /// after a gap, or where a part is an estimate, it is absent, and begins anew with the next measurement. Ours goes
-    /// on, as a lower bound.
+    /// Updates the totals of allocated bytes. The conventions' total counts from the first collection while every later
+    /// collection has a known allocation. After a gap or an estimate the total is absent, and restarts with the next
+    /// measurement. The total of gcwatch continues as a lower bound.
     fn allocated(&mut self, collection: &Collection, base: UnixBase) {
         match collection.allocated {
             Ok(allocated) => {
@@ -217,7 +217,7 @@ impl Series {
         }
     }
 
-    /// Observes a request that ended.
+    /// Observes an ended request.
     pub fn observe_request(&mut self, request: &Request, base: UnixBase) {
         let Some(lost) = known(request.stopped_ns) else {
             self.add(&row::REQUESTS_UNKNOWN, Labels::NONE, 1);
@@ -236,7 +236,7 @@ impl Series {
         }
     }
 
-    /// Counts a request that lost enough for spans in its trace and got none.
+    /// Counts a request that has no spans in its trace although its loss was large enough.
     pub fn observe_unexported_request(&mut self) {
         self.add(&row::REQUESTS_UNEXPORTED, Labels::NONE, 1);
     }
@@ -246,22 +246,23 @@ impl Series {
         self.add(&row::UNEXPORTED_SPANS, Labels::of([Some(Label::NotExported(why))]), 1);
     }
 
-    /// Whether the process exports the metrics of its runtime itself, from now on.
+    /// Sets whether the process exports its runtime metrics.
     pub fn set_exports_runtime(&mut self, is: bool) {
         self.exports_runtime = is;
     }
 
-    /// Adds events that the runtime dropped. The metric is absent (unknown) until the first call, which may be with 0.
+    /// Adds events that the runtime dropped. The metric is absent (unknown) until the first call; the first call can
+    /// add 0.
     pub fn lost(&mut self, events: u64) {
         self.add(&row::EVENTS_LOST, Labels::NONE, events);
     }
 
-    /// When its totals began.
+    /// Returns the start time of the totals.
     pub fn start_unix_ns(&self) -> u64 {
         self.start_unix_ns
     }
 
-    /// The totals since the first attach.
+    /// Returns the totals since the first attach.
     pub fn cumulative(&mut self, now_unix_ns: u64) -> Vec<Metric> {
         self.export_at(now_unix_ns);
         let times = Times {
@@ -280,8 +281,8 @@ impl Series {
         })
     }
 
-    /// Changes since the previous call, or since the first attach. Up-down counters are always totals, as the
-    /// specification requires, and points without a change are omitted.
+    /// Returns the changes since the previous call or since the first attach. Up-down counters are always totals, as
+    /// the specification requires. Points without a change are omitted.
     pub fn delta(&mut self, now_unix_ns: u64) -> Vec<Metric> {
         self.export_at(now_unix_ns);
         let times = Times {
@@ -315,7 +316,8 @@ impl Series {
         metrics
     }
 
-    /// No point begins after it was made: where the wall clock was set back, the totals began earlier.
+    /// Ensures that no point starts after its creation: after a backward change of the wall clock, the totals start
+    /// earlier.
     fn export_at(&mut self, now_unix_ns: u64) {
         self.start_unix_ns = self.start_unix_ns.min(now_unix_ns);
         self.exported_unix_ns = self.exported_unix_ns.min(now_unix_ns);
@@ -366,7 +368,7 @@ impl Series {
         }
     }
 
-    /// The point with these labels, or the overflow point at the limit; `None` for a disabled metric.
+    /// Returns the point with these labels, or the overflow point at the limit; `None` for a disabled metric.
     fn point(&mut self, definition: &'static MetricDefinition, labels: Labels) -> Option<&mut Point> {
         let is_low = self.options.detail == Detail::Low;
         if is_low && row::DETAILED.iter().any(|detailed| std::ptr::eq(*detailed, definition)) {
@@ -400,7 +402,7 @@ impl Series {
         self.points.get_mut(place).map(|(_, point)| point)
     }
 
-    /// The metric has no points any more.
+    /// Removes all points of a metric.
     fn forget(&mut self, definition: &'static MetricDefinition) {
         let Some(metric) = place_of(definition) else { return };
         let range = self.range(metric);
@@ -412,7 +414,7 @@ impl Series {
         }
     }
 
-    /// Where the point is, or where it would be. A metric has few.
+    /// Returns the index of a point, or the index for its insertion. A metric has few points.
     fn place(&self, metric: usize, labels: Labels) -> Result<usize, usize> {
         let range = self.range(metric);
         let points = self.points.get(range.clone()).unwrap_or_default();
@@ -423,25 +425,25 @@ impl Series {
         })
     }
 
-    /// Where the points of a metric are.
+    /// Returns the range of a metric's points.
     fn range(&self, metric: usize) -> Range<usize> {
         let begin = |metric: usize| self.begins.get(metric).map_or(0, |begin| *begin as usize);
         begin(metric)..begin(metric + 1)
     }
 }
 
-/// The place of a metric in [`row::METRICS`].
+/// Returns the index of a metric in [`row::METRICS`].
 fn place_of(definition: &MetricDefinition) -> Option<usize> {
     row::METRICS.iter().position(|row| std::ptr::eq(*row, definition))
 }
 
-/// The metric that has the points of this one.
+/// Returns the metric that stores the points of this metric.
 fn points_of(definition: &'static MetricDefinition) -> &'static MetricDefinition {
     let same = row::SAME.iter().find(|(other, _)| std::ptr::eq(*other, definition));
     same.map_or(definition, |(_, own)| own)
 }
 
-/// A duration that is known and, in a damaged stream, not negative.
+/// Returns the duration; `None` if it is unknown or negative (possible in a damaged stream).
 fn known(ns: Option<i64>) -> Option<u64> {
     u64::try_from(ns?).ok()
 }

@@ -1,4 +1,4 @@
-//! A snapshot of values that are counted elsewhere, as metrics.
+//! Snapshot of values from other counters, as metrics.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -10,7 +10,7 @@ pub use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Num
 use crate::definition::{Attribute, Instrument, MetricDefinition};
 use crate::value::key_value;
 
-/// The values of metrics at one time.
+/// Values of metrics at one time.
 #[derive(Debug)]
 pub struct MetricSnapshot {
     start_unix_ns: u64,
@@ -19,7 +19,7 @@ pub struct MetricSnapshot {
 }
 
 impl MetricSnapshot {
-    /// An empty snapshot; totals count from `start_unix_ns`.
+    /// Creates an empty snapshot; totals count from `start_unix_ns`.
     pub fn new(start_unix_ns: u64, now_unix_ns: u64) -> Self {
         Self {
             start_unix_ns,
@@ -28,7 +28,7 @@ impl MetricSnapshot {
         }
     }
 
-    /// Adds a metric with its points. Without points it is omitted.
+    /// Adds a metric with its points. A metric without points is omitted.
     pub fn put(
         &mut self,
         definition: &'static MetricDefinition,
@@ -68,18 +68,18 @@ impl MetricSnapshot {
         });
     }
 
-    /// Adds a metric with one point without attributes; omitted when the value is unknown.
+    /// Adds a metric with one point without attributes; omitted if the value is unknown.
     pub fn put_one(&mut self, definition: &'static MetricDefinition, value: Option<Number>) {
         self.put(definition, value.map(|value| (Vec::new(), value)));
     }
 
-    /// The metrics in the order in which they were added.
+    /// Returns the metrics in the order of their addition.
     pub fn into_metrics(self) -> Vec<Metric> {
         self.metrics
     }
 }
 
-/// A metric's data points.
+/// Returns the number of a metric's data points.
 pub fn points(metric: &Metric) -> usize {
     match &metric.data {
         Some(Data::Gauge(gauge)) => gauge.data_points.len(),
@@ -91,17 +91,17 @@ pub fn points(metric: &Metric) -> usize {
     }
 }
 
-/// An integer; OTLP has signed ones, so larger values become `i64::MAX`.
+/// Returns an integer; OTLP has signed integers, so larger values become `i64::MAX`.
 pub fn whole(value: u64) -> Number {
     Number::AsInt(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-/// Nanoseconds in seconds.
+/// Returns nanoseconds as seconds.
 pub fn seconds(ns: u64) -> Number {
     Number::AsDouble(ns as f64 / 1e9)
 }
 
-/// A string attribute of a point.
+/// Returns a string attribute of a point.
 pub fn text(attribute: &'static Attribute, value: &str) -> KeyValue {
     key_value(attribute.name, Value::StringValue(value.to_owned()))
 }

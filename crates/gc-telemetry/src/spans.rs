@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! GC gen2 background                from SuspendEEBegin of its first suspension to GCEnd
-//! |- GC pause initial               this collection's part of the suspension
-//! |  |- GC suspend                  SuspendEEBegin to SuspendEEEnd, where it took a millisecond
+//! |- GC pause initial               part of the suspension for this collection
+//! |  |- GC suspend                  SuspendEEBegin to SuspendEEEnd, if at least 1 ms
 //! |  |- GC collect                  from GCStart to RestartEEBegin
-//! |  '- GC restart                  RestartEEBegin to RestartEEEnd, where it took a millisecond
+//! |  '- GC restart                  RestartEEBegin to RestartEEEnd, if at least 1 ms
 //! |- GC concurrent mark             concurrent with the program
 //! |- GC pause final
 //! |  |- GC suspend
@@ -14,14 +14,14 @@
 //! '- GC concurrent sweep            concurrent with the program, to GCEnd
 //! ```
 //!
-//! A blocking collection has one `GC pause`, and `GC collect` in it is GCStart to GCEnd. Where several collections
-//! share a suspension, each gets its own part, so that the pauses of all traces add up to the time that the process was
-//! paused: a background collection with another one inside its first suspension has two `GC pause initial`, one before
-//! and one after it.
+//! A blocking collection has one `GC pause`, with `GC collect` from GCStart to GCEnd. If several collections share a
+//! suspension, each collection has a separate part, so that the sum of the pauses in all traces is the time that the
+//! process was paused. A background collection with another collection inside its first suspension has two `GC pause
+//! initial` spans, before and after the other collection.
 //!
-//! **No time is invented**: a span exists only when both of its ends were observed, the root lasts from the first to
-//! the last known time, and `gcwatch.gc.missing` names the rest. The durations of phases have no start times; they are
-//! attributes.
+//! **No invented time**: a span exists only if both of its ends were observed, the root spans the time from the first
+//! to the last known time, and `gcwatch.gc.missing` names the unobserved parts. The durations of phases have no start
+//! times; they are attributes.
 
 mod attributes;
 mod selection;
@@ -43,7 +43,7 @@ use super::anomaly::Anomaly;
 use super::options::SpanOptions;
 use crate::ids::Ids;
 
-/// Makes the spans of one run of a process.
+/// Creator of the spans of one run of a process.
 #[derive(Debug)]
 pub struct Tracer {
     options: SpanOptions,
@@ -55,35 +55,34 @@ pub struct Tracer {
 /// Spans as encoded OTLP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
-    /// Fields `spans` of `ScopeSpans`, one behind the other.
+    /// Concatenated fields `spans` of `ScopeSpans`.
     fields: Box<[u8]>,
     count: u64,
 }
 
 impl Encoded {
-    /// How many spans.
+    /// Returns the number of spans.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The bytes: fields `spans` (number 2) of a `ScopeSpans` message, each with its tag and its length, one behind the
-    /// other.
+    /// Returns the bytes: concatenated fields `spans` (number 2) of a `ScopeSpans` message, each with tag and length.
     pub fn into_fields(self) -> Box<[u8]> {
         self.fields
     }
 
-    /// The spans as messages, for tests and tools that read them.
+    /// Returns the spans as messages, for tests and tools.
     ///
     /// # Errors
     ///
-    /// Never for what a [`Tracer`] made.
+    /// Returns an error if the bytes are not from a [`Tracer`].
     pub fn decode(&self) -> Result<Vec<Span>, DecodeError> {
         ScopeSpans::decode(&*self.fields).map(|scope| scope.spans)
     }
 }
 
 impl Tracer {
-    /// The tracer of one run of a process. The ids of its spans depend only on `seed` and the collection.
+    /// Creates the tracer of one run of a process. The ids of its spans depend only on `seed` and the collection.
     pub fn new(options: SpanOptions, seed: [u8; 16]) -> Self {
         let selection = Selection::new(&options);
         Self {
@@ -94,19 +93,20 @@ impl Tracer {
         }
     }
 
-    /// Applies other options from the next collection on.
+    /// Sets the options for the following collections.
     pub fn set_options(&mut self, options: SpanOptions) {
         self.selection.set_options(&options);
         self.options = options;
     }
 
-    /// The spans of a collection, the root first, and the root's ids, for exemplars and log records. Where rules hold on
-    /// it (`anomalies`), the root names them, and it is exported regardless of the options for generation, pause, share
-    /// and rate. While an incident of the process is open (`in_incident`), some of the short ones are, too.
+    /// Returns the ids of the root span, for exemplars and log records, and the spans of a collection, root first. If
+    /// rules hold on the collection (`anomalies`), the root names the rules, and the collection is exported regardless
+    /// of the options for generation, pause, share and rate. While an incident of the process is open (`in_incident`),
+    /// some short collections are exported too.
     ///
     /// # Errors
     ///
-    /// Why it is not exported.
+    /// Returns the reason if the collection is not exported.
     pub fn trace(
         &mut self,
         collection: &Collection,
@@ -130,11 +130,11 @@ impl Tracer {
         Ok((ids.root(), spans))
     }
 
-    /// The pauses in a request's own trace, where it is among those that get them.
+    /// Returns the pauses in a request's trace, if the request is selected.
     ///
     /// # Errors
     ///
-    /// Why it does not.
+    /// Returns the reason if the request is not exported.
     pub fn trace_request(&mut self, request: &Request, base: UnixBase) -> Result<Encoded, NotExported> {
         let is_meant = self.options.enabled && victim::is_meant(&self.options.requests, request);
         if !is_meant {

@@ -7,22 +7,22 @@ use gc_rules::field::FactValue;
 
 use super::definition::Attribute;
 
-/// A builder for a list of attributes. Unknown values are omitted.
+/// Builder for a list of attributes. Unknown values are omitted.
 #[derive(Debug, Default)]
 pub struct Attributes(Vec<KeyValue>);
 
 impl Attributes {
-    /// An empty list with room for `capacity` attributes.
+    /// Creates an empty list with space for `capacity` attributes.
     pub fn with_capacity(capacity: usize) -> Self {
         Self(Vec::with_capacity(capacity))
     }
 
-    /// Adds a string, where it is known.
+    /// Adds a string if known.
     pub fn text(&mut self, attribute: &Attribute, value: Option<impl Into<String>>) -> &mut Self {
         self.add(attribute, value.map(|text| Value::StringValue(text.into())))
     }
 
-    /// Adds an integer, where it is known. One that does not fit becomes `i64::MAX`.
+    /// Adds an integer if known. An integer that does not fit becomes `i64::MAX`.
     pub fn int(&mut self, attribute: &Attribute, value: Option<impl Into<u64>>) -> &mut Self {
         let int = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.add(attribute, value.map(|number| Value::IntValue(int(number.into()))))
@@ -40,7 +40,7 @@ impl Attributes {
     }
 }
 
-/// One attribute.
+/// Returns an attribute.
 pub fn key_value(key: &str, value: Value) -> KeyValue {
     KeyValue {
         key: key.to_owned(),
@@ -49,7 +49,7 @@ pub fn key_value(key: &str, value: Value) -> KeyValue {
     }
 }
 
-/// A list of strings.
+/// Returns a list of strings.
 pub fn list(texts: impl IntoIterator<Item = String>) -> Value {
     let values = texts.into_iter().map(|text| AnyValue {
         value: Some(Value::StringValue(text)),
@@ -59,7 +59,7 @@ pub fn list(texts: impl IntoIterator<Item = String>) -> Value {
     })
 }
 
-/// A name that is there gets the new value, another one is added.
+/// Sets an attribute: replaces the value of an existing attribute, or adds the attribute.
 pub fn set(attributes: &mut Vec<KeyValue>, new: KeyValue) {
     match attributes.iter_mut().find(|known| known.key == new.key) {
         Some(known) => *known = new,
@@ -67,7 +67,7 @@ pub fn set(attributes: &mut Vec<KeyValue>, new: KeyValue) {
     }
 }
 
-/// The string value of the attribute `key`; `None`: there is none, or it is not a string.
+/// Returns the string value of the attribute `key`; `None` if it is missing or not a string.
 pub fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     match value(attributes, key)? {
         Value::StringValue(text) => Some(text.clone()),
@@ -75,7 +75,7 @@ pub fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     }
 }
 
-/// The boolean value of the attribute `key`; `None`: there is none, or it is something else.
+/// Returns the boolean value of the attribute `key`; `None` if it is missing or not a boolean.
 pub fn flag(attributes: &[KeyValue], key: &str) -> Option<bool> {
     match value(attributes, key)? {
         Value::BoolValue(flag) => Some(*flag),
@@ -83,19 +83,20 @@ pub fn flag(attributes: &[KeyValue], key: &str) -> Option<bool> {
     }
 }
 
-/// The value of the attribute `key`; `None`: there is none.
+/// Returns the value of the attribute `key`; `None` if it is missing.
 pub fn value<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a Value> {
     let attribute = attributes.iter().find(|attribute| attribute.key == key)?;
     attribute.value.as_ref()?.value.as_ref()
 }
 
-/// The value of the attribute `key` if it is a list of strings, joined by commas; `None`: there is none.
+/// Returns the value of the attribute `key` as strings joined by commas; `None` if it is missing or not a list of
+/// strings.
 pub fn texts(attributes: &[KeyValue], key: &str) -> Option<String> {
     let attribute = attributes.iter().find(|attribute| attribute.key == key)?;
     joined(attribute)
 }
 
-/// A list of strings as one, joined by commas; `None`: it is something else, or empty.
+/// Returns a list of strings joined by commas; `None` if the value is empty or not a list of strings.
 pub fn joined(attribute: &KeyValue) -> Option<String> {
     let Value::ArrayValue(list) = attribute.value.as_ref()?.value.as_ref()? else {
         return None;
@@ -108,7 +109,8 @@ pub fn joined(attribute: &KeyValue) -> Option<String> {
     (!joined.is_empty()).then_some(joined)
 }
 
-/// The attributes of a resource as facts for rules. Lists and bytes are skipped, because rules have no such values.
+/// Returns the attributes of a resource as facts for rules. Lists and bytes are skipped, because rules have no such
+/// values.
 pub fn facts(attributes: &[KeyValue]) -> impl Iterator<Item = (Box<str>, FactValue)> + '_ {
     attributes.iter().filter_map(|attribute| {
         let value = match attribute.value.as_ref()?.value.as_ref()? {

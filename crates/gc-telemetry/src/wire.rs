@@ -1,10 +1,11 @@
-//! Protobuf, written straight into bytes.
+//! Protobuf encoder that writes directly into bytes.
 //!
-//! A collection's spans have some eighty attributes. As messages of `opentelemetry-proto` each of them has two strings
-//! and a box, allocated only to be encoded once and freed: that was half the cost of exporting a collection. Spans are
-//! written here instead, field by field in the order of the field numbers, which is also the order of `prost`.
+//! The spans of a collection have some eighty attributes. As messages of `opentelemetry-proto`, each attribute has two
+//! strings and a box that are allocated only for one encoding: these allocations were half the cost of the export of a
+//! collection. This module writes spans field by field in the order of the field numbers, which is also the order of
+//! `prost`.
 
-/// How a field's value is laid out, the low bits of its tag.
+/// Layout of a field's value: the low bits of its tag.
 #[derive(Clone, Copy)]
 enum Layout {
     Varint = 0,
@@ -13,7 +14,7 @@ enum Layout {
     Fixed32 = 5,
 }
 
-/// A message that is being written. Fields belong to the innermost open message.
+/// Message that is written. Fields belong to the innermost open message.
 #[derive(Debug, Default)]
 pub(crate) struct Wire(Vec<u8>);
 
@@ -26,7 +27,7 @@ impl Wire {
         self.0.into_boxed_slice()
     }
 
-    /// A string or bytes.
+    /// Writes a string or bytes.
     pub(crate) fn bytes(&mut self, field: u32, value: impl AsRef<[u8]>) {
         let value = value.as_ref();
         self.tag(field, Layout::Delimited);
@@ -34,14 +35,14 @@ impl Wire {
         self.0.extend_from_slice(value);
     }
 
-    /// A string or bytes; the default, which is empty, is not written.
+    /// Writes a string or bytes; the empty default is not written.
     pub(crate) fn bytes_unless_empty(&mut self, field: u32, value: impl AsRef<[u8]>) {
         if !value.as_ref().is_empty() {
             self.bytes(field, value);
         }
     }
 
-    /// A number of `uint64`, `uint32`, `int64` (as its two's complement), `bool` or an enumeration.
+    /// Writes a number of type `uint64`, `uint32`, `int64` (as two's complement), `bool` or an enumeration.
     pub(crate) fn number(&mut self, field: u32, value: u64) {
         self.tag(field, Layout::Varint);
         self.varint(value);
@@ -52,7 +53,7 @@ impl Wire {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Eight bytes; the default, which is 0, is not written.
+    /// Writes eight bytes; the default 0 is not written.
     pub(crate) fn fixed64_unless_zero(&mut self, field: u32, value: u64) {
         if value != 0 {
             self.tag(field, Layout::Fixed64);
@@ -65,11 +66,11 @@ impl Wire {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A nested message; `content` writes its fields.
+    /// Writes a nested message; `content` writes its fields.
     pub(crate) fn message(&mut self, field: u32, content: impl FnOnce(&mut Self)) {
         self.tag(field, Layout::Delimited);
         let place = self.0.len();
-        // Most lengths take one byte. For a longer one the content is moved.
+        // Most lengths have one byte. For a longer length, the content is moved.
         self.0.push(0);
         content(self);
         let length = (self.0.len() - place - 1) as u64;
@@ -108,11 +109,11 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Scenario: a span with any ids, texts, times and numbers, and an attribute with a key of up to three bytes of
-        /// length.
-        /// Guarantee: byte for byte what the generated types write.
+        /// Scenario: a span has arbitrary ids, texts, times and numbers, and an attribute with a key whose length has
+        /// up to three bytes.
+        /// Guarantee: the bytes equal the bytes of the generated types.
         #[test]
-        fn it_is_what_the_generated_types_write(
+        fn bytes_match_generated_types(
             id in proptest::collection::vec(any::<u8>(), 0..20),
             key in prop_oneof!["[a-z]{0,40}", "[a-z]{100,200}", "[a-z]{16300,16500}"],
             name in ".{0,20}",

@@ -1,15 +1,16 @@
-//! From CEL text to a checked [`Expression`].
+//! Compiles CEL text to a checked [`Expression`].
 //!
 //! ```text
-//! text -> words, literals, bounds (token, literal) -> tree with positions (syntax, parser)
+//! text -> tokens, literals, bounds (token, literal) -> tree with positions (syntax, parser)
 //!      -> types, names, macros (check) -> can it be true, can it be false (lint) -> Expression
 //! ```
 //!
-//! All mistakes are reported at once, each where it is. A syntax mistake hides those after it: there is one.
+//! All mistakes are reported at once, each with its position. A syntax mistake hides all later mistakes, so there is
+//! only one.
 //!
-//! Texts are parsed and trees are walked recursively. So texts are bounded ([`MAX_TEXT`], [`MAX_TOKENS`],
-//! [`MAX_NESTING`], after macros [`MAX_DEPTH`] and [`MAX_NODES`]); a test holds that a stack of 512 KiB is enough for
-//! any text.
+//! Texts are parsed and trees are evaluated recursively. Therefore texts are limited ([`MAX_TEXT`], [`MAX_TOKENS`],
+//! [`MAX_NESTING`], and after macro expansion [`MAX_DEPTH`] and [`MAX_NODES`]). A test verifies that a stack of 512 KiB
+//! suffices for any text.
 
 mod attribute;
 mod check;
@@ -35,18 +36,18 @@ pub use attribute::{Access, RESOURCE_ATTRIBUTES};
 pub(crate) use lint::certain;
 pub use measure::{Measure, Unit};
 
-/// Longest text, bytes.
+/// Maximum length of a text, in bytes.
 pub const MAX_TEXT: usize = 2048;
-/// Most words and signs in a text.
+/// Maximum number of tokens in a text.
 pub const MAX_TOKENS: usize = 200;
-/// Most brackets and `?` in each other.
+/// Maximum nesting of brackets and `?`.
 pub const MAX_NESTING: usize = 32;
-/// Deepest tree after macros are put in: what evaluates it has a stack of the usual size.
+/// Maximum depth of a tree after macro expansion, so that a stack of the usual size suffices for the evaluation.
 pub const MAX_DEPTH: usize = 128;
-/// Most nodes after macros are put in: macros of macros double.
+/// Maximum number of nodes after macro expansion. Macros in macros can double the number.
 pub const MAX_NODES: usize = 1000;
 
-/// What a text may name besides fields.
+/// The names that a text can use in addition to fields.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'a> {
     /// Macros by name.
@@ -55,54 +56,54 @@ pub struct Names<'a> {
     pub lists: &'a BTreeMap<String, Vec<Box<str>>>,
     /// Windows by name: their places in the rule set.
     pub windows: &'a BTreeMap<String, usize>,
-    /// What they measure, by place; of those beyond, nothing is known.
+    /// Measures of the windows by place. Nothing is known about later windows.
     pub measures: &'a [Measure],
     /// Parameters by name.
     pub params: &'a BTreeMap<String, Expression>,
-    /// What fields may belong to here.
+    /// Roots of the fields that the text can use.
     pub roots: &'a [Root],
 }
 
-/// What an expression has to yield.
+/// Required type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// A condition.
     Bool,
     /// A number, of either type.
     Number,
-    /// Anything.
+    /// Any type.
     Any,
 }
 
-/// A checked expression, and what it uses.
+/// A checked expression, and the names that it uses.
 #[derive(Debug, Clone)]
 pub struct Compiled {
     pub expression: Expression,
-    /// What it measures, where it is a number.
+    /// Measure of the expression if it is a number.
     pub measure: Measure,
-    /// The fields in it, each once, in the order of their first use.
+    /// The distinct fields in the expression, in the order of their first use.
     pub fields: Vec<&'static Field>,
-    /// The windows in it, each once: their places.
+    /// Places of the distinct windows in the expression.
     pub windows: Vec<usize>,
-    /// The macros and lists in it, also those in macros, each once.
+    /// The distinct macros and lists in the expression, including those in macros.
     pub used: Vec<String>,
-    /// What is allowed and looks wrong.
+    /// Constructs that are allowed but probably wrong.
     pub warnings: Vec<Mistake>,
 }
 
-/// What is wrong, and where in the text.
+/// A mistake in a text, and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// The line, from 1.
+    /// Line, starting at 1.
     pub line: usize,
-    /// The character in the line, from 1.
+    /// Character in the line, starting at 1.
     pub column: usize,
-    /// What is wrong and what to do; one sentence without an end.
+    /// The mistake and its remedy, in one sentence without a full stop.
     pub message: String,
 }
 
 impl Mistake {
-    /// A mistake at a byte of a text.
+    /// Creates a mistake at a byte of a text.
     pub(crate) fn at(text: &str, at: usize, message: String) -> Self {
         let (line, column) = place(text, at);
         Self { line, column, message }
@@ -115,7 +116,7 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Line and column, from 1, of a byte.
+/// Returns line and column of a byte, starting at 1.
 pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -124,19 +125,19 @@ pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// An expression with a name, to be put into others: as a tree, so that what stands around it does not change its
-/// meaning.
+/// A named expression that can be inserted into others. It is inserted as a tree, so that its context does not change
+/// its meaning.
 #[derive(Debug, Clone)]
 pub struct Macro {
     text: Box<str>,
     tree: Tree,
 }
 
-/// Reads a macro. Names and types are checked where it is used: there it is known what it stands beside.
+/// Parses a macro. Names and types are checked at each use, where the context is known.
 ///
 /// # Errors
 ///
-/// What makes the text no expression.
+/// Returns an error if the text is not an expression.
 pub fn parse_macro(text: &str) -> Result<Macro, Vec<Mistake>> {
     Ok(Macro {
         text: text.into(),
@@ -144,11 +145,11 @@ pub fn parse_macro(text: &str) -> Result<Macro, Vec<Mistake>> {
     })
 }
 
-/// Reads and checks an expression.
+/// Parses and checks an expression.
 ///
 /// # Errors
 ///
-/// Every mistake in it, by place.
+/// Returns all mistakes, sorted by position.
 pub fn compile(text: &str, names: &Names<'_>, wanted: Wanted) -> Result<Compiled, Vec<Mistake>> {
     let tree = parser::parse(text)?;
     check::check(text, &tree, names, wanted, true)

@@ -1,7 +1,7 @@
-//! The types of a rule file: reading, JSON schema and reference page are derived from them.
+//! The types of a rule file. Parsing, the JSON schema and the reference page are derived from them.
 //!
-//! The doc comments are the users' documentation. What a schema cannot express (which keys can be combined, what an
-//! expression can use) is checked by [`super::load`].
+//! The doc comments are the documentation for users. [`super::load`] checks everything that a schema cannot express:
+//! which keys can be combined, and what an expression can use.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,50 +26,50 @@ pub(crate) use window::WindowKeys;
 pub(crate) struct RuleFile {
     /// The version of the format: `gcwatch/v1`.
     pub(crate) api_version: Version,
-    /// What this file requires of gcwatch.
+    /// Requirements of this file on gcwatch.
     pub(crate) requires: Requires,
-    /// A description of the file, for readers.
+    /// Description of the file, for readers.
     pub(crate) family: Family,
     /// Defaults for the rules of this file.
     pub(crate) defaults: Defaults,
     /// Lists of strings by name, for `in` in the expressions of this file: `gc.reason in induced`.
     pub(crate) lists: BTreeMap<String, TextList>,
-    /// Expressions by name, for the expressions of this file. A macro is inserted as if in parentheses.
+    /// Expressions by name, for the expressions of this file. A macro is inserted as if it were in parentheses.
     pub(crate) macros: BTreeMap<String, String>,
-    /// Groups: name and description. All alerts of a group on one process are one incident, which the first of its
-    /// rules names, in the order of the files: a cause is before its consequences. Of the rules that hold, only the
-    /// most severe fires an alert. A group can be used in all files.
+    /// Groups: name and description. All alerts of a group on one process form one incident. Its name is that of the
+    /// first of its rules in the order of the files, so list causes before consequences. If the conditions of several
+    /// rules are true, only the most severe rule fires an alert. Groups can be used in all files.
     pub(crate) groups: BTreeMap<String, String>,
-    /// Groups whose alerts are consequences of those of other groups, with these: while an incident of one of the other
-    /// groups is open, they are members of it and raise none of their own.
+    /// Groups whose alerts are consequences of the alerts of other groups, with those groups. While an incident of one
+    /// of the other groups is open, the alerts join it and start no separate incident.
     pub(crate) follows: BTreeMap<String, TextList>,
     /// The rules.
     #[schemars(length(max = 1000))]
     pub(crate) rules: Vec<Rule>,
-    /// Changes to rules of this file and of earlier ones.
+    /// Changes to rules of this file and of earlier files.
     #[schemars(length(max = 1000))]
     pub(crate) overrides: Vec<Override>,
 }
 
-/// What this file requires of gcwatch.
+/// Requirements of this file on gcwatch.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Requires {
-    /// Fields. A gcwatch without one of them refuses the file.
+    /// Fields. A gcwatch version that lacks one of them refuses the file.
     #[schemars(length(max = 1000))]
     pub(crate) fields: Vec<String>,
 }
 
-/// A description of the file.
+/// Description of the file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Family {
     /// One word: `pauses`.
     pub(crate) name: Option<Name>,
-    /// A few words.
+    /// Title in a few words.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) title: Option<String>,
-    /// What the rules are about.
+    /// Subject of the rules.
     #[schemars(length(max = 10_000))]
     pub(crate) description: Option<String>,
 }
@@ -78,76 +78,76 @@ pub(crate) struct Family {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Defaults {
-    /// As in a rule.
+    /// See the key of a rule.
     pub(crate) status: Option<Status>,
-    /// As in a rule.
+    /// See the key of a rule.
     #[schemars(extend("x-maximum" = "24h"))]
     pub(crate) keep_firing_for: Option<HumanDuration>,
-    /// As in a rule.
+    /// See the key of a rule.
     #[schemars(extend("x-maximum" = "7d"))]
     pub(crate) cooldown: Option<HumanDuration>,
-    /// As in a rule.
+    /// See the key of a rule.
     pub(crate) group: Option<Name>,
-    /// Labels of all rules; a rule's own ones take precedence.
+    /// Labels of all rules. Labels of a rule take precedence.
     pub(crate) labels: BTreeMap<String, String>,
-    /// Annotations of all rules; a rule's own ones take precedence.
+    /// Annotations of all rules. Annotations of a rule take precedence.
     pub(crate) annotations: BTreeMap<String, String>,
-    /// As in a rule.
+    /// See the key of a rule.
     #[schemars(length(min = 1, max = 1000))]
     pub(crate) runbook_url: Option<String>,
-    /// As in a rule.
+    /// See the key of a rule.
     #[schemars(length(max = 4))]
     pub(crate) emit: Option<Vec<Destination>>,
-    /// As in a rule.
+    /// See the key of a rule.
     #[schemars(length(max = 6))]
     pub(crate) evidence: Option<Vec<EvidenceName>>,
 }
 
-/// One rule.
+/// A rule.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["id", "title", "on", "when", "summary"]))]
 pub(crate) struct Rule {
-    /// Unique in all files, words with dots: `gc.pause.long`. It identifies the rule's state; do not use it again for
-    /// another rule.
+    /// Id, unique among all files: words with dots, such as `gc.pause.long`. It identifies the state of the rule. Do
+    /// not reuse it for another rule.
     pub(crate) id: Option<Id>,
-    /// What the rule finds, in a few words.
+    /// Title: what the rule finds, in a few words.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) title: Option<String>,
-    /// What the rule is for; not set: its alert is an incident, as that of a symptom.
+    /// Role of the rule. If not set, its alert starts an incident, like the alert of a symptom.
     pub(crate) role: Option<Role>,
-    /// The symptoms that a cause explains, by id.
+    /// Ids of the symptoms that a cause explains.
     #[schemars(length(max = 20))]
     pub(crate) of: Vec<Id>,
-    /// How large the harm of a symptom is over its time: nanoseconds stopped, bytes, or bytes per hour (a slope). It is
-    /// what causes are measured by.
+    /// Size of the harm of a symptom over its time: nanoseconds of stopped time, bytes, or bytes per hour (a slope).
+    /// Causes are measured against it.
     #[schemars(extend("x-expression" = "double"), length(min = 1))]
     pub(crate) harm: Option<String>,
-    /// How much of the harm a cause explains, in the unit of `harm` of its symptoms and over the same time.
+    /// Part of the harm that a cause explains, in the unit of `harm` of its symptoms and over the same time.
     #[schemars(extend("x-expression" = "double"), length(min = 1))]
     pub(crate) explains: Option<String>,
-    /// How long the harm has lasted when the symptom fires, in seconds; not set: since `when` holds.
+    /// Duration of the harm when the symptom fires, in seconds. If not set, the harm starts when `when` becomes true.
     #[schemars(extend("x-expression" = "double"), length(min = 1))]
     pub(crate) lasting: Option<String>,
-    /// The symptoms, by id, of which those that a cause explains are a consequence: with an incident of one of them,
-    /// where there is one, they are one incident.
+    /// Ids of the symptoms of which the symptoms explained by a cause are a consequence. If one of them has an
+    /// incident, both form one incident.
     #[schemars(length(max = 20))]
     pub(crate) consequence_of: Vec<Id>,
-    /// How reliable the rule is.
+    /// Reliability of the rule.
     #[schemars(extend("x-default" = "`experimental`"))]
     pub(crate) status: Option<Status>,
-    /// When the condition is evaluated.
+    /// Time at which the condition is evaluated.
     pub(crate) on: Option<On>,
-    /// The processes that the rule is for, an expression on the process; not set: all. While it is unknown, the rule is
-    /// not evaluated.
+    /// Processes that the rule applies to: an expression on the process. If not set, the rule applies to all processes.
+    /// While the expression is unknown, the rule is not evaluated.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) select: Option<String>,
-    /// Names of services that must run on this host, for rules `on: service` instead of `select`: each is judged also
-    /// while it has no process. The name is `service.name`, or that of the process.
+    /// Names of services that must run on this host, for rules `on: service`, instead of `select`. Each service is
+    /// evaluated even while it has no process. The name is `service.name`, or the name of the process.
     #[schemars(length(max = 50))]
     pub(crate) expect: Vec<String>,
-    /// What a service is divided by, for rules `on: service`: each of its versions on this host is judged by itself,
-    /// with its own processes and their ends. Not set: the service as a whole.
+    /// Division of a service, for rules `on: service`: each of its versions on this host is evaluated separately, with
+    /// its own processes and their exits. If not set, the service is evaluated as a whole.
     pub(crate) by: Option<Division>,
     /// Windows by name, for the expressions of this rule; at most 16.
     #[serde(rename = "let")]
@@ -156,79 +156,80 @@ pub(crate) struct Rule {
     /// Parameters by name: numbers, strings or booleans that the expressions of this rule can use; at most 16.
     #[schemars(extend("maxProperties" = 16))]
     pub(crate) params: BTreeMap<String, ParamText>,
-    /// Other values of parameters for some processes. Of several entries for a process, the first with a value counts;
-    /// those that an override adds go before the rule's own.
+    /// Other values of parameters for some processes. If several entries match a process, the first entry that has a
+    /// value is used. Entries of an override precede those of the rule.
     #[schemars(length(max = 50))]
     pub(crate) params_for: Vec<ParamsFor>,
-    /// The condition. The rule fires when it is true; unknown is not true.
+    /// Condition. The rule fires when it is true; unknown does not count as true.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) when: Option<String>,
-    /// When the alert ends, for rules `on: process`; not set: when `when` is false. A lower threshold than in `when`
-    /// prevents flapping.
+    /// Condition that ends the alert, for rules `on: process`. If not set, the alert ends when `when` is false. A lower
+    /// threshold than in `when` prevents flapping.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) clear: Option<String>,
-    /// How long the condition must hold before the rule fires, for rules `on: process`.
+    /// Time for which the condition must be true before the rule fires, for rules `on: process`.
     #[serde(rename = "for")]
     #[schemars(extend("x-maximum" = "24h", "x-default" = "`0s`"))]
     pub(crate) hold: Option<HumanDuration>,
-    /// How long the alert continues after the condition ended; with `on: gc`, after the last matching collection.
+    /// Time for which the alert continues after the condition became false or, with `on: gc`, after the last matching
+    /// collection.
     #[schemars(extend("x-maximum" = "24h", "x-default" = "`1m`"))]
     pub(crate) keep_firing_for: Option<HumanDuration>,
-    /// How long after its end the rule does not fire again for the same process; the next alert has the number of
-    /// suppressed ones.
+    /// Time after its end in which the rule does not fire again for the same process. The next alert contains the
+    /// number of suppressed alerts.
     #[schemars(extend("x-maximum" = "7d", "x-default" = "`0s`"))]
     pub(crate) cooldown: Option<HumanDuration>,
-    /// The group: one of `groups`, of this file or another.
+    /// Group of the rule: one of `groups`, of this file or of another file.
     pub(crate) group: Option<Name>,
-    /// Severity of the alert. Required, except for causes and notes, which are information.
+    /// Severity of the alert. Required, except for causes and notes, whose severity is information.
     #[schemars(extend("x-default" = "`info` for causes and notes"))]
     pub(crate) severity: Option<Severity>,
-    /// Conditions under which the alert is more severe: a higher severity and a condition each. It rises while the alert
-    /// fires, and does not fall until its end.
+    /// Conditions under which the alert is more severe: higher severities with one condition each. The severity can
+    /// rise while the alert fires, and does not fall until the alert ends.
     pub(crate) worse: Worse,
-    /// Labels of the alert: names and templates. They are a part of its identity: use few different values.
+    /// Labels of the alert: names and templates. They are part of its identity, so use few different values.
     pub(crate) labels: BTreeMap<String, String>,
-    /// What happened, one sentence; a template.
+    /// One sentence that states what happened; a template.
     #[schemars(extend("x-template" = true), length(min = 1, max = 2000))]
     pub(crate) summary: Option<String>,
-    /// What it means, and its causes.
+    /// Meaning and causes of the alert.
     #[schemars(length(max = 10_000))]
     pub(crate) description: Option<String>,
-    /// What to do.
+    /// Advice.
     #[schemars(length(max = 10_000))]
     pub(crate) remedy: Option<String>,
-    /// The source of its threshold.
+    /// Source of the threshold.
     #[schemars(length(max = 10_000))]
     pub(crate) source: Option<String>,
     /// Annotations of the alert: names and templates.
     pub(crate) annotations: BTreeMap<String, String>,
-    /// The page that explains the alert, for the annotation `runbook_url`; `{id}` in it is the id of the rule.
+    /// Page that explains the alert, for the annotation `runbook_url`. `{id}` is replaced with the id of the rule.
     #[schemars(length(min = 1, max = 1000))]
     pub(crate) runbook_url: Option<String>,
-    /// Where alerts go; `[]`: only to the API.
+    /// Destinations of alerts. `[]`: only the API.
     #[schemars(extend("x-default" = "all"), length(max = 4))]
     pub(crate) emit: Option<Vec<Destination>>,
-    /// What is gathered for an incident of the rule: `ledger`, where the memory of the process is; `black-box`, a
-    /// recording of the last seconds of its events, which incidents of severity error and worse have in any case. Not
-    /// set: nothing else.
+    /// Evidence that is gathered for an incident of the rule: for example `ledger`, the memory of the process by use,
+    /// or `black-box`, a recording of the last seconds of its events, which incidents of severity error and above have
+    /// in any case. If not set, no further evidence is gathered.
     #[schemars(length(max = 6))]
     pub(crate) evidence: Option<Vec<EvidenceName>>,
-    /// When the rule does not fire.
+    /// Exceptions: conditions under which the rule does not fire.
     #[schemars(length(max = 50))]
     pub(crate) exceptions: Vec<ExceptionKeys>,
-    /// If false, the rule is checked and listed, but not evaluated.
+    /// Whether the rule is evaluated. A disabled rule is only checked and listed.
     #[schemars(extend("x-default" = "`true`"))]
     pub(crate) enabled: Option<bool>,
 }
 
 words! {
-    /// Where alerts go.
+    /// Destination of alerts.
     pub(crate) enum Destination {
         /// A log record.
         Log = "log",
-        /// An event on the collection's span, and its error status from severity `error` on.
+        /// An event on the collection's span, and its error status for severity `error` and above.
         Span = "span",
-        /// The counters and the state, as metrics.
+        /// Counters and state as metrics.
         Metric = "metric",
         /// Notifications: Alertmanager and webhooks.
         Notify = "notify",
@@ -239,19 +240,19 @@ words! {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Worse {
-    /// When it is a warning, for a rule of severity `info`.
+    /// Condition for a warning, for a rule of severity `info`.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) warning: Option<String>,
-    /// When it is an error.
+    /// Condition for an error.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) error: Option<String>,
-    /// When it is critical.
+    /// Condition for critical severity.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) critical: Option<String>,
 }
 
-/// What replaces the times of day of exceptions.
-const CLOCK_REMOVED: &str = "notifications are muted by the time of day where they are routed, for example by \
+/// Message that replaces the removed times of day of exceptions.
+const CLOCK_REMOVED: &str = "mute notifications by the time of day where they are routed, for example with \
                              `time_intervals` of Alertmanager, which follow zones and summer time; an exception has a \
                              condition (`when`)";
 
@@ -263,13 +264,13 @@ const CLOCK_REMOVED: &str = "notifications are muted by the time of day where th
     "x-removed" = {"between": CLOCK_REMOVED, "days": CLOCK_REMOVED, "zone": CLOCK_REMOVED}
 ))]
 pub(crate) struct ExceptionKeys {
-    /// The reason, in a few words.
+    /// Reason for the exception, in a few words.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) name: Option<String>,
-    /// The rule does not fire while this holds. It can use the same fields as `when`.
+    /// Condition under which the rule does not fire. It can use the same fields as `when`.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) when: Option<String>,
-    /// When it expires: a day (its end in UTC) or a time; not set: never.
+    /// Expiry: a day (its end in UTC) or a time. If not set, the exception does not expire.
     pub(crate) until: Option<Moment>,
 }
 
@@ -278,17 +279,17 @@ pub(crate) struct ExceptionKeys {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["id"]))]
 pub(crate) struct Override {
-    /// The rules: an id, or a pattern with `*` and `?`.
+    /// Id of a rule, or a pattern with `*` and `?`.
     #[schemars(length(min = 1, max = 200))]
     pub(crate) id: Option<String>,
-    /// Keys that replace those of the rule.
+    /// Keys that replace keys of the rule.
     pub(crate) replace: Replace,
-    /// Additional labels, annotations, exceptions and values of parameters; a label, an annotation or a parameter replaces
-    /// one of the same name.
+    /// Additional labels, annotations, exceptions and values of parameters. A label, an annotation or a parameter
+    /// replaces one of the same name.
     pub(crate) add: Add,
 }
 
-/// Keys of a rule, except its id, that replace those of the rule.
+/// Keys of a rule, except its id, that replace keys of the rule.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Replace(#[allow(dead_code, reason = "it is read key by key; the type is for the schema")] Rule);
@@ -306,7 +307,7 @@ impl JsonSchema for Replace {
         }
         schema.insert(
             "description".to_owned(),
-            "Keys of a rule, except its id, that replace those of the rule.".into(),
+            "Keys of a rule, except its id, that replace keys of the rule.".into(),
         );
         schema
     }
@@ -335,10 +336,10 @@ pub(crate) struct Add {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["select", "params"]))]
 pub(crate) struct ParamsFor {
-    /// The processes, an expression on the process. Where it is unknown, the values do not apply.
+    /// Processes: an expression on the process. While it is unknown, the values do not apply.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) select: Option<String>,
-    /// Their values, of the types of the rule's own.
+    /// Values of the same types as those of the rule.
     pub(crate) params: BTreeMap<String, ParamText>,
 }
 

@@ -1,17 +1,17 @@
-//! The language of rules: from the YAML that a person writes to a checked [`RuleSet`](gc_rules::rule_set::RuleSet).
+//! The language of rules: converts YAML files to a checked [`RuleSet`](gc_rules::rule_set::RuleSet).
 //!
 //! ```text
-//! texts (YAML) -> document -> compile (CEL), template -> load -> RuleSet, or every error with its place
+//! texts (YAML) -> document -> compile (CEL), template -> load -> RuleSet, or all errors with their positions
 //!                                                          |
 //!                                        test_file: tests of rules, on the engine that runs in the daemon
 //! ```
 //!
-//! | Module | What it is |
+//! | Module | Content |
 //! |---|---|
-//! | [`document`] | what a rule file may have, as types; their JSON schema |
-//! | [`compile`] | from CEL to a checked expression |
-//! | `template` | parser of strings with values in them |
-//! | [`load`] | files to rules: reading and checks, all errors at once; the files that ship |
+//! | [`document`] | the contents of a rule file as types; their JSON schema |
+//! | [`compile`] | compiler from CEL to checked expressions |
+//! | `template` | parser of templates: texts with values |
+//! | [`load`] | loader: converts files to rules, with checks that report all errors at once; the shipped files |
 //! | [`page`] | the reference page, generated from the tables and the types |
 //! | [`test_file`] | tests of rules |
 //!
@@ -19,9 +19,9 @@
 //!
 //! * **Pure.** No I/O and no clock: [`load::load`] takes texts.
 //! * **Files are harmless.** Any file is refused with its errors, or evaluated in bounded time: expressions, windows
-//!   and strings have limits that are checked when a file is read. After a refusal the previous rules continue.
+//!   and strings have limits that are checked when a file is read. After a refusal, the previous rules remain in force.
 
-// A text in, rules out: no clock, no lock (clippy.toml).
+// Input is text, output is rules: no clock and no lock (clippy.toml).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod compile;
@@ -31,7 +31,7 @@ pub mod page;
 mod template;
 pub mod test_file;
 
-/// The example in the README compiles and runs.
+/// Compiles and runs the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

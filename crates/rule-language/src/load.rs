@@ -1,4 +1,4 @@
-//! From rule files to a rule set; all errors of all files at once.
+//! Loads rule files into a rule set, and reports all errors of all files at once.
 //!
 //! ```text
 //! files -> file: trees, checked against the schema -> draft: rules after defaults and overrides, each value with its
@@ -6,8 +6,8 @@
 //!       -> compose: expressions and templates compiled, keys checked against each other -> RuleSet
 //! ```
 //!
-//! Macros and lists belong to their file; groups and ids to all files. An error inside an expression is reported at its
-//! position in the file, also inside a block.
+//! Macros and lists are local to their file; groups and ids are shared by all files. An error inside an expression is
+//! reported at its position in the file, even inside a block scalar.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -42,16 +42,16 @@ pub(crate) use text::{entry, items_of, scalar};
 /// Maximum number of files.
 pub const MOST_FILES: usize = 500;
 
-/// A rule file that was read.
+/// A rule file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Its name in messages.
+    /// Name of the file in messages.
     pub name: String,
     pub text: String,
 }
 
 impl SourceFile {
-    /// A file of this name with this text.
+    /// Creates a file with this name and text.
     pub fn new(name: &str, text: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),
@@ -70,23 +70,23 @@ words! {
     }
 }
 
-/// An error or warning on a rule file.
+/// An error or warning about a rule file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problem {
-    /// The file, as in [`SourceFile::name`].
+    /// Name of the file, see [`SourceFile::name`].
     pub file: Arc<str>,
     /// The line, from 1.
     pub line: usize,
     /// The column, from 1, in characters.
     pub column: usize,
-    /// The subject, the fault, and how to fix it.
+    /// Subject, fault, and remedy.
     pub message: String,
     /// Error or warning.
     pub severity: Level,
 }
 
 impl fmt::Display for Problem {
-    /// `FILE:LINE:COLUMN: message`, warnings as `FILE:LINE:COLUMN: warning: message`.
+    /// Formats the problem as `FILE:LINE:COLUMN: message`, and warnings as `FILE:LINE:COLUMN: warning: message`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: ", self.file, self.line, self.column)?;
         if self.severity == Level::Warning {
@@ -96,21 +96,21 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Rules that were loaded.
+/// Loaded rules.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
     pub rules: RuleSet,
-    /// Warnings, by file and line.
+    /// Warnings, sorted by file and line.
     pub warnings: Vec<Problem>,
-    /// Times at which exceptions expire, Unix nanoseconds, each with the warning for later.
+    /// Times at which exceptions expire, in Unix nanoseconds, with the warnings that apply afterwards.
     expiries: Vec<(u64, Problem)>,
 }
 
-/// How long after its end an exception is reported as expired: 30 days.
+/// Time after its expiry at which an exception is reported as expired: 30 days.
 pub const LONG_AGO_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
 impl Loaded {
-    /// Warnings on exceptions that expired long before this time: [`LONG_AGO_NS`]. Loading has no clock.
+    /// Returns warnings about exceptions that expired long before this time: [`LONG_AGO_NS`]. Loading has no clock.
     pub fn expired(&self, now_unix_ns: u64) -> impl Iterator<Item = &Problem> {
         let expired = self.expiries.iter();
         let expired = expired.filter(move |(until, _)| *until < now_unix_ns.saturating_sub(LONG_AGO_NS));
@@ -118,11 +118,11 @@ impl Loaded {
     }
 }
 
-/// Loads rule files. A later file can change rules of earlier ones. No files: no rules.
+/// Loads rule files. A later file can change rules of earlier files. Without files, the rule set is empty.
 ///
 /// # Errors
 ///
-/// All errors and warnings of all files, by file and line; never empty.
+/// Returns all errors and warnings of all files, sorted by file and line; never empty.
 pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     if files.is_empty() {
         return Ok(Loaded::default());
@@ -170,7 +170,7 @@ pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     if report.errors() == 0 {
         lint::unknown_rules(&drafts, &rules, &mut report);
     }
-    // An invalid expression may be the one that uses them.
+    // An invalid expression can be the one that uses them.
     if report.errors() == 0 {
         lint::unused_words(&common.words, &mut report);
         lint::unused_groups(&common.groups, &common.used_groups, &mut report);

@@ -1,4 +1,4 @@
-//! The reference page `docs/rules-reference.md`, generated from the types of rule files, the functions and the table of
+//! Generates the reference page `docs/rules-reference.md` from the types of rule files, the functions and the table of
 //! fields.
 
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ mod prose;
 
 use prose::{EXAMPLE, EXPRESSIONS, FORM, INTRODUCTION, TEMPLATES, USES, WINDOWS};
 
-/// The page.
+/// Returns the page.
 pub fn text() -> String {
     let mut out = String::from(INTRODUCTION);
     let _ = write!(out, "```yaml\n{EXAMPLE}```\n\n{FORM}");
@@ -39,7 +39,7 @@ pub fn text() -> String {
     out
 }
 
-/// The sections of a file: the heading, and the keys in the schema; `[]` and `NAME` stand for any element.
+/// The sections of a file: the heading, and the location in the schema. `[]` and `NAME` stand for any element.
 const SECTIONS: [(&str, &str); 10] = [
     ("The file", ""),
     ("`defaults`", "/$defs/Defaults"),
@@ -78,7 +78,7 @@ fn keys(out: &mut String) {
             } else {
                 default(property)
             };
-            let value = if description == "As in a rule." {
+            let value = if description == "See the key of a rule." {
                 "see [`rules[]`](#rules)".to_owned()
             } else {
                 value_of(key, property)
@@ -89,7 +89,7 @@ fn keys(out: &mut String) {
     }
 }
 
-/// The values of a key.
+/// Returns the possible values of a key.
 fn value_of(key: &str, property: &Value) -> String {
     let rule = schema().resolved(property);
     if property.get("x-template").is_some() {
@@ -128,7 +128,7 @@ fn value_of(key: &str, property: &Value) -> String {
     }
 }
 
-/// Escapes a cell of a table.
+/// Escapes a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -200,7 +200,7 @@ fn fields(out: &mut String) {
         (Root::Process, "`process.*`, `settings.*`, `container.*`: the process"),
         (
             Root::Stream,
-            "`stream.*`, `open.*`: health of the event stream, and what is in progress",
+            "`stream.*`, `open.*`: health of the event stream, and operations in progress",
         ),
         (
             Root::Service,
@@ -211,7 +211,7 @@ fn fields(out: &mut String) {
             "`watcher.*`: gcwatch itself; only in rules `on: watcher`",
         ),
     ];
-    out.push_str("## Fields\n\nEach field can be unknown; the table says when, unless it is obvious.\n\n");
+    out.push_str("## Fields\n\nEach field can be unknown. The table states when, unless it is obvious.\n\n");
     for (root, heading) in sections {
         let _ = write!(out, "### {heading}\n\n| Field | Type | Unit | |\n|---|---|---|---|\n");
         for field in field::ALL.iter().filter(|field| field.root == root) {
@@ -244,10 +244,10 @@ mod tests {
     use super::*;
     use crate::load::{SourceFile, load};
 
-    /// Scenario: the examples in the page, in their order.
-    /// Guarantee: they load without warnings, and the overrides match the rules.
+    /// Scenario: the examples of the page are loaded in their order.
+    /// Guarantee: the examples load without warnings, and the overrides match the rules.
     #[test]
-    fn the_examples_load() {
+    fn examples_of_page_load() {
         let page = text();
         let examples = page
             .split("```yaml\n")
@@ -262,10 +262,10 @@ mod tests {
         assert!(!loaded.rules.rule("process.pauses.share").unwrap().enabled);
     }
 
-    /// Scenario: the sections of the page and the types in the schema.
-    /// Guarantee: each section exists, and each type with keys is on the page, or is like another one.
+    /// Scenario: the sections of the page are compared with the types in the schema.
+    /// Guarantee: each section exists, and each type with keys is on the page, or is like another type.
     #[test]
-    fn every_section_is_in_the_page() {
+    fn every_section_is_on_page() {
         for (heading, pointer) in SECTIONS {
             assert!(SCHEMA.pointer(pointer).is_some(), "{heading}");
         }

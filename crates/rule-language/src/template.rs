@@ -20,19 +20,19 @@ pub(crate) type Compile<'a> = dyn FnMut(&str) -> Result<Compiled, Vec<Mistake>> 
 #[derive(Debug, Default)]
 pub(crate) struct Filling {
     pub(crate) template: Template,
-    /// The expressions in it.
+    /// The expressions in the template.
     pub(crate) values: Vec<Compiled>,
     pub(crate) mistakes: Vec<Mistake>,
-    /// What is allowed and looks wrong.
+    /// Constructs that are allowed but probably wrong.
     pub(crate) warnings: Vec<Mistake>,
-    /// The open clause: where it begins, and how many parts are before it.
+    /// The open clause: its start, and the number of parts before it.
     clause: Option<(usize, usize)>,
 }
 
-/// Whether a text is an expression with a name in it.
+/// Returns whether a text is an expression that contains a name.
 pub(crate) type IsValue<'a> = dyn Fn(&str) -> bool + 'a;
 
-/// Parses a template; one with mistakes is incomplete.
+/// Parses a template. A template with mistakes is incomplete.
 pub(crate) fn parse(text: &str, compile: &mut Compile<'_>, is_value: &IsValue<'_>) -> Filling {
     let mut filling = Filling::default();
     let mut at = 0;
@@ -67,7 +67,7 @@ pub(crate) fn parse(text: &str, compile: &mut Compile<'_>, is_value: &IsValue<'_
     filling
 }
 
-/// The next place where a value or a clause begins, or a clause ends.
+/// Returns the next position at which a value or a clause starts, or a clause ends.
 fn next_mark(text: &str, at: usize) -> Option<(usize, &'static str)> {
     let rest = text.get(at..)?;
     let marks = ["{{", "[[", "]]"].into_iter();
@@ -76,16 +76,16 @@ fn next_mark(text: &str, at: usize) -> Option<(usize, &'static str)> {
 
 /// The parts between `{{` and `}}`.
 struct Hole {
-    /// Where the expression begins and ends.
+    /// Start and end of the expression.
     expression: (usize, usize),
-    /// The same of each filter.
+    /// Start and end of each filter.
     filters: Vec<(usize, usize)>,
-    /// After `}}`.
+    /// Position after `}}`.
     after: usize,
 }
 
 impl Hole {
-    /// Finds the end from `begin` on, past quoted strings.
+    /// Finds the end, starting at `begin`, and skips quoted strings.
     fn find(text: &str, begin: usize) -> Option<Self> {
         let mut parts = Vec::new();
         let mut from = begin;
@@ -122,16 +122,16 @@ impl Hole {
 }
 
 impl Filling {
-    /// Begins a clause at `[[`, or ends the open one at `]]`.
+    /// Starts a clause at `[[`, or ends the open clause at `]]`.
     fn clause(&mut self, open: usize, mark: &str) -> Result<(), String> {
         if mark == "[[" {
             if self.clause.is_some() {
-                return Err("a clause cannot have a clause in it".to_owned());
+                return Err("a clause cannot contain another clause".to_owned());
             }
             self.clause = Some((open, self.template.parts.len()));
             return Ok(());
         }
-        // Elsewhere it is text: the end of a list in a list.
+        // Outside a clause, `]]` is text, such as the end of nested lists.
         let Some((_, from)) = self.clause.take() else {
             self.template.parts.push(TemplatePart::Text("]]".into()));
             return Ok(());
@@ -201,7 +201,7 @@ fn trimmed(text: &str, (from, to): (usize, usize)) -> (usize, usize) {
     (begin, begin + part.trim().len())
 }
 
-/// The position of a mistake in a part that begins there.
+/// Converts the position of a mistake in a part to a position in the template.
 fn moved(mistake: Mistake, (line, column): (usize, usize)) -> Mistake {
     Mistake {
         line: line + mistake.line.saturating_sub(1),
@@ -222,7 +222,7 @@ fn filter_of(word: &str) -> Result<Form, String> {
         ),
         None => (word, None),
     };
-    let there_are = || format!("there are {}", FILTERS.join(", "));
+    let there_are = || format!("use one of {}", FILTERS.join(", "));
     let form = match name {
         "round" => {
             let digits = argument.unwrap_or("0").trim().parse().ok();
@@ -247,7 +247,7 @@ fn filter_of(word: &str) -> Result<Form, String> {
     }
 }
 
-/// What in a literal text was probably meant as a value: `{ n }` and `${n}`, and a `}}` without its beginning.
+/// Returns literal text that was probably meant as a value: `{ n }` and `${n}`, and a `}}` without its start.
 fn meant(literal: &str, is_value: &IsValue<'_>) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (open, _) in literal.match_indices('{') {
@@ -263,7 +263,7 @@ fn meant(literal: &str, is_value: &IsValue<'_>) -> Vec<(usize, String)> {
             let (at, sign) = if shell { (open - 1, "$") } else { (open, "") };
             found.push((
                 at,
-                format!("`{sign}{{{inner}}}` is text and stays as it is; a value is `{{{{ {inner} }}}}`"),
+                format!("`{sign}{{{inner}}}` is text and is not replaced; a value is `{{{{ {inner} }}}}`"),
             ));
         }
     }
@@ -273,12 +273,12 @@ fn meant(literal: &str, is_value: &IsValue<'_>) -> Vec<(usize, String)> {
             .and_then(|before| before.split_whitespace().next_back())
         && is_value(word)
     {
-        found.push((at, "`}}` ends nothing: a value begins with `{{`".to_owned()));
+        found.push((at, "`}}` closes no value: a value starts with `{{`".to_owned()));
     }
     found
 }
 
-/// Whether the filter applies to the value: a number, and one in that unit, as far as that is known.
+/// Checks whether the filter applies to the value: a number in the filter's unit, if its unit is known.
 fn fits(form: Form, word: &str, text: &str, compiled: &Compiled) -> Result<(), String> {
     let expression = &compiled.expression;
     if !expression.kind.is_number() {
@@ -299,7 +299,7 @@ fn fits(form: Form, word: &str, text: &str, compiled: &Compiled) -> Result<(), S
     let of_window = matches!(expression.node, Node::Window(_));
     let own = match compiled.measure.unit {
         Unit::Share => "ratio",
-        // A slope is shown as what it adds in an hour.
+        // A slope is displayed as the change per hour.
         Unit::Named(name) => name.strip_suffix(" per hour").unwrap_or(name),
         Unit::Count if of_window => "",
         Unit::Count | Unit::Any | Unit::Unknown => return Ok(()),

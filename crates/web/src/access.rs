@@ -1,10 +1,10 @@
-//! Who may see what: pure.
+//! Access control of paths; pure.
 //!
-//! | Path | Without a login | With one |
+//! | Path | Without a login | With a login |
 //! |---|---|---|
 //! | `/livez`, `/readyz` | yes | yes |
-//! | what may hold secrets ([`PRIVATE`]) | on loopback, for root and the user of gcwatch, not through a proxy | yes |
-//! | everything else | yes, unless `web.protects` is `all` | yes |
+//! | possible secrets ([`PRIVATE`]) | on loopback, for root and the user of gcwatch, not through a proxy | yes |
+//! | other paths | yes, unless `web.protects` is `all` | yes |
 
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -15,14 +15,14 @@ use sha2::{Digest as _, Sha256};
 
 use super::options::{Protects, WebOptions};
 
-/// The paths of what may hold secrets: recordings, flame graphs, requests.
+/// Prefix of paths with possible secrets: recordings, flame graphs, requests.
 pub(super) const PRIVATE: &str = "/api/v1/evidence/";
 
-/// Who may log in, and what needs it.
+/// Accepted logins, and the paths that require a login.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Access {
-    /// SHA-256 of `Bearer TOKEN` and of each `Basic BASE64`: comparing hashes takes equally long whatever was guessed,
-    /// and says nothing of the secret.
+    /// SHA-256 hashes of `Bearer TOKEN` and of each `Basic BASE64`: the comparison of hashes has the same duration for
+    /// every guess, and discloses nothing about the secret.
     accepted: Vec<[u8; 32]>,
     has_users: bool,
     has_token: bool,
@@ -30,14 +30,14 @@ pub(super) struct Access {
     is_loopback: bool,
 }
 
-/// Whether a request is served.
+/// Decision whether a request is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It is.
+    /// The request is served.
     Served,
-    /// After a login.
+    /// The request is served after a login.
     Login,
-    /// Never: nobody can log in to this listener.
+    /// The request is never served: this listener has no logins.
     Closed,
 }
 
@@ -57,12 +57,12 @@ impl Access {
         }
     }
 
-    /// Whether it matters who on this host asks, and whether it came through a proxy.
+    /// Returns `true` if the decision depends on the user on this host, and on the presence of a proxy.
     pub(super) fn depends_on_user(&self, path: &str) -> bool {
         path.starts_with(PRIVATE) && self.is_loopback && self.protects == Protects::Private
     }
 
-    /// `is_own`: root or the user of gcwatch asks, from this host.
+    /// Returns the decision. `is_own` is `true` if root or the user of gcwatch sends the request from this host.
     pub(super) fn verdict(&self, path: &str, headers: &HeaderMap, is_own: bool) -> Admission {
         if super::health::is_health(path) {
             return Admission::Served;
@@ -85,7 +85,7 @@ impl Access {
         let Some(given) = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()) else {
             return false;
         };
-        // The scheme may be written in any case (RFC 9110, 11.1).
+        // The scheme is case-insensitive (RFC 9110, 11.1).
         let Some((scheme, secret)) = given.split_once(' ') else {
             return false;
         };
@@ -100,21 +100,21 @@ impl Access {
         self.accepted.contains(&hash)
     }
 
-    /// The answer to a request that is not served.
+    /// Returns the response to a request that is not served.
     pub(super) fn refusal(&self, verdict: Admission) -> Response {
         if verdict == Admission::Closed {
-            let text = "this may hold secrets: it is served on loopback to root and the user of gcwatch, or to who logs in; \
-                        set web.token_from or web.users_from, and web.tls\n";
+            let text = "the content may contain secrets: it is served on loopback to root and the user of gcwatch, or \
+                        after a login; set web.token_from or web.users_from, and web.tls\n";
             return (StatusCode::FORBIDDEN, text).into_response();
         }
         let mut answer = (
             StatusCode::UNAUTHORIZED,
-            "log in, with web.token or as one of web.users\n",
+            "log in with web.token or as a user of web.users\n",
         )
             .into_response();
         let headers = answer.headers_mut();
         if self.has_users {
-            // Browsers ask for name and password then.
+            // Browsers prompt for name and password.
             let basic = HeaderValue::from_static("Basic realm=\"gcwatch\", charset=\"UTF-8\"");
             headers.append(WWW_AUTHENTICATE, basic);
         }
@@ -146,11 +146,11 @@ mod tests {
         headers
     }
 
-    /// Scenario: listeners on loopback and elsewhere, with and without logins; nobody, a user, the token and a liar, as
-    /// root and as another user, ask for health, figures and what is private.
-    /// Guarantee: the table of the module.
+    /// Scenario: listeners are on loopback and elsewhere, with and without logins. Requests have no login, a user, the
+    /// token or a wrong login, from root or from another user, for health, figures and private paths.
+    /// Guarantee: the decisions match the table of the module.
     #[test]
-    fn the_table_holds() {
+    fn decisions_match_table() {
         let ann = format!("basic {}", BASE64_STANDARD.encode("ann:correct horse"));
         let known = [
             with(&ann),

@@ -1,4 +1,4 @@
-//! Answers to requests that cannot be served: what was asked, what is wrong with it, and what can be asked.
+//! Responses to requests that cannot be served: the request, the problem, and the available paths.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -20,15 +20,15 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// How long an answer about processes may take.
+/// Maximum time for a response about processes.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// Concurrent connections that may ask anything, and as many answers about processes at the same time, each with a
-/// thread, those included for which nobody waits any more.
+/// Maximum number of concurrent connections for all requests, and of concurrent responses about processes, each on its
+/// own thread, including responses that no client waits for.
 pub(super) const AT_ONCE: usize = 64;
 static ANSWERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(AT_ONCE)));
 
-/// The paths of the API, as they are listed where another one was asked.
+/// Paths of the API, listed in the response to an unknown path.
 pub(super) const PATHS: [&str; 17] = [
     "/api/v1/overview",
     "/api/v1/processes",
@@ -49,7 +49,7 @@ pub(super) const PATHS: [&str; 17] = [
     "/metrics",
 ];
 
-/// An answer that says why there is no other.
+/// Response with the reason for the refusal.
 #[derive(Debug)]
 pub(super) struct Refusal(pub(super) Box<Response>);
 
@@ -65,22 +65,22 @@ fn refusal(status: StatusCode, error: &str, remedy: &str) -> Refusal {
     Refusal(Box::new((status, body).into_response()))
 }
 
-/// 404.
+/// Returns 404.
 pub(super) fn not_found(error: &str, remedy: &str) -> Refusal {
     refusal(StatusCode::NOT_FOUND, error, remedy)
 }
 
-/// 400.
+/// Returns 400.
 pub(super) fn bad(error: &str, remedy: &str) -> Refusal {
     refusal(StatusCode::BAD_REQUEST, error, remedy)
 }
 
-/// 503.
+/// Returns 503.
 pub(super) fn busy(error: &str, remedy: &str) -> Refusal {
     refusal(StatusCode::SERVICE_UNAVAILABLE, error, remedy)
 }
 
-/// 503, to be asked again in ten seconds.
+/// Returns 503 with a retry after ten seconds.
 pub(super) fn busy_for_seconds(error: &str, remedy: &str) -> Refusal {
     let mut refusal = busy(error, remedy);
     let headers = refusal.0.headers_mut();
@@ -88,14 +88,14 @@ pub(super) fn busy_for_seconds(error: &str, remedy: &str) -> Refusal {
     refusal
 }
 
-/// The parameters of a request.
+/// Returns the parameters of a request.
 pub(super) fn asked<T>(query: Result<Query<T>, QueryRejection>, remedy: &str) -> Result<T, Refusal> {
     query
         .map(|Query(asked)| asked)
         .map_err(|wrong| bad(&wrong.body_text(), remedy))
 }
 
-/// A body: what is sent, in order.
+/// Returns a body that sends the received parts in order.
 pub(super) fn streamed(parts: mpsc::Receiver<Bytes>) -> Body {
     Body::new(Streamed(parts))
 }
@@ -111,16 +111,16 @@ impl hyper::body::Body for Streamed {
     }
 }
 
-/// An answer that looks at processes: within [`WITHIN`], else 503.
+/// Middleware for responses about processes: returns 503 after [`WITHIN`].
 pub(super) async fn in_time(request: Request, next: Next) -> Response {
     within(next.run(request)).await
 }
 
-/// It may wait for a process that is being stepped, so it has a thread to itself.
+/// Runs the response on its own thread, because it may wait for the update of a process.
 async fn within(answer: impl Future<Output = Response> + Send + 'static) -> Response {
     let Ok(place) = Arc::clone(&ANSWERS).try_acquire_owned() else {
-        let error = format!("{AT_ONCE} answers are being made already");
-        return busy(&error, "ask again in a moment").into_response();
+        let error = format!("{AT_ONCE} responses are already in progress");
+        return busy(&error, "retry in a few seconds").into_response();
     };
     let runtime = Handle::current();
     let answering = spawn_blocking(move || {
@@ -131,21 +131,21 @@ async fn within(answer: impl Future<Output = Response> + Send + 'static) -> Resp
     match timeout(WITHIN, answering).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_panicked)) => {
-            let remedy = "the log of gcwatch has the reason; please report it";
-            refusal(StatusCode::INTERNAL_SERVER_ERROR, "the answer failed", remedy).into_response()
+            let remedy = "see the reason in the log of gcwatch; report the problem";
+            refusal(StatusCode::INTERNAL_SERVER_ERROR, "the response failed", remedy).into_response()
         }
         Err(_late) => {
-            let error = format!("there was no answer within {} s", WITHIN.as_secs());
-            let remedy = "ask again; if it stays so, the host has no CPU for gcwatch (/api/v1/self has its lag)";
+            let error = format!("the response was not ready within {} s", WITHIN.as_secs());
+            let remedy = "retry; if the problem persists, gcwatch lacks CPU (see the lag in /api/v1/self)";
             busy(&error, remedy).into_response()
         }
     }
 }
 
-/// A path that there is not.
+/// Returns 404 with the available paths.
 pub(super) fn no_path(path: &str) -> Response {
-    let error = format!("there is no {path:?}");
-    let body = json!({ "error": shown(&error), "remedy": "ask one of `paths`", "paths": PATHS });
+    let error = format!("the path {path:?} does not exist");
+    let body = json!({ "error": shown(&error), "remedy": "use a path of `paths`", "paths": PATHS });
     (StatusCode::NOT_FOUND, Json(body)).into_response()
 }
 
@@ -158,17 +158,17 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: an answer that waits for a process which somebody holds, and another one meanwhile; two seconds pass.
-    /// Guarantee: the second is there at once, the first is a 503 that says what to do. Its thread has its place until it
-    /// ends, and no longer.
+    /// Scenario: a response waits for a process that another thread holds; a second response starts; two seconds pass.
+    /// Guarantee: the second response is immediate. The first response is a 503 with a remedy. The place of its thread
+    /// is occupied until the thread ends, and then free.
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_long_is_refused() {
+    async fn slow_response_is_refused() {
         let (end, held) = mpsc::channel::<()>();
         let first = tokio::spawn(within(async move {
             held.recv().unwrap_err();
             StatusCode::OK.into_response()
         }));
-        // It has begun to wait.
+        // The first response waits.
         while ANSWERS.available_permits() == AT_ONCE {
             yield_now().await;
         }

@@ -1,4 +1,4 @@
-//! `/api/v1`: the records of the pipeline as JSON. The names of their fields are a contract.
+//! `/api/v1`: the records of the pipeline as JSON. The field names are a contract.
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -11,7 +11,7 @@ use super::{MAX_COLLECTIONS, Site};
 use api::view::{CollectionRecord, NoCollection, OverviewRecord, ProcessRecord, WatcherRecord};
 use base::clock::now_unix_ns;
 
-/// What the overview is about, as a record.
+/// Returns the record of the overview.
 pub(super) fn overview_record(site: &Site, sparks: bool) -> OverviewRecord {
     let incidents = site.views.incidents();
     OverviewRecord {
@@ -36,14 +36,14 @@ pub(super) async fn processes(State(site): State<Site>) -> Json<Value> {
     Json(json!({ "processes": site.views.rows(&incidents, true) }))
 }
 
-/// A number in a path.
+/// Parses a number in a path.
 pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Refusal> {
-    let error = || format!("{text:?} is no {what}");
+    let error = || format!("{text:?} is not a valid {what}");
     let number = text.parse();
-    number.map_err(|_| bad(&error(), "write it as an integer, as /api/v1/overview has it"))
+    number.map_err(|_| bad(&error(), "use an integer from /api/v1/overview"))
 }
 
-/// What is known of a process, with what only the site knows.
+/// Returns the record of a process, with the data of the site.
 pub(super) fn process_record(site: &Site, pid: u32) -> Option<ProcessRecord> {
     let mut record = site.views.process(pid)?;
     record.grafana_url = site.grafana_url.as_deref().map(str::to_owned);
@@ -52,8 +52,8 @@ pub(super) fn process_record(site: &Site, pid: u32) -> Option<ProcessRecord> {
 
 fn no_process(pid: u32) -> Refusal {
     not_found(
-        &format!("no .NET process of pid {pid} is known: it may have exited, or never been .NET"),
-        "GET /api/v1/overview lists those that are; `gcwatch doctor --pid PID` says what prevents one",
+        &format!("no .NET process with pid {pid} is known: the process exited or is not a .NET process"),
+        "GET /api/v1/overview lists the known processes; `gcwatch doctor --pid PID` shows why a process is missing",
     )
 }
 
@@ -72,14 +72,14 @@ pub(super) async fn collection(
     let mut record = found.map_err(|missing| match missing {
         NoCollection::NoProcess => no_process(pid),
         NoCollection::NoNumber(None) => not_found(
-            &format!("no collection of pid {pid} was seen yet"),
-            "wait for one: an idle process does not collect",
+            &format!("no collection of pid {pid} was observed yet"),
+            "wait for a collection; an idle process does not collect",
         ),
         NoCollection::NoNumber(Some((first, last))) => not_found(
-            &format!("collection {wanted} of pid {pid} is not remembered"),
+            &format!("collection {wanted} of pid {pid} is not available"),
             &format!(
-                "{first} to {last} are, as far as they were seen; older ones are in the receiver of spans, or in a \
-                 recording (gcwatch record --pid {pid})"
+                "{first} to {last} are available if they were observed; older collections are in the receiver of \
+                 spans or in a recording (gcwatch record --pid {pid})"
             ),
         ),
     })?;
@@ -91,7 +91,7 @@ pub(super) async fn targets(State(site): State<Site>) -> Json<Value> {
     Json(json!({ "targets": site.views.targets() }))
 }
 
-/// The rules in force and their files; with a pid, as they are in that process.
+/// Returns the active rules and their files; with a pid, the rules for this process.
 pub(super) fn rules_record(site: &Site, pid: Option<u32>) -> Value {
     let mut answer = site.watcher.rule_files();
     if let Some(fields) = answer.as_object_mut() {
@@ -105,7 +105,7 @@ pub(super) async fn rules(
     State(site): State<Site>,
     selection: Result<Query<Selection>, QueryRejection>,
 ) -> Result<Json<Value>, Refusal> {
-    let selection = asked(selection, "the parameter is pid=PID, an integer")?;
+    let selection = asked(selection, "use the parameter pid=PID, an integer")?;
     Ok(Json(rules_record(&site, selection.pid)))
 }
 
@@ -131,7 +131,7 @@ pub(super) async fn collections(
     State(site): State<Site>,
     selection: Result<Query<Selection>, QueryRejection>,
 ) -> Result<Json<Value>, Refusal> {
-    let selection = asked(selection, "the parameters are pid=PID and limit=N, both integers")?;
+    let selection = asked(selection, "use the parameters pid=PID and limit=N, both integers")?;
     let limit = selection.limit.unwrap_or(MAX_COLLECTIONS).min(MAX_COLLECTIONS);
     Ok(Json(json!({ "gcs": site.views.collections(selection.pid, limit) })))
 }

@@ -1,4 +1,4 @@
-//! The page's files. They are in the binary, written by hand, and hold nothing of any process.
+//! Files of the page. The files are part of the binary and contain no data of processes.
 
 use axum::extract::Path;
 use axum::http::{StatusCode, header};
@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::answer::not_found;
 
-/// A file of the page.
+/// File of the page.
 struct Asset {
     name: &'static str,
     media: &'static str,
@@ -42,13 +42,13 @@ static ASSETS: [Asset; 15] = assets! {
 const FAVICON: &str = include_str!("assets/favicon.svg");
 const SHELL: &str = include_str!("assets/index.html");
 
-/// The text of a file that is there; of others, nothing.
+/// Returns the text of a file; empty if the file does not exist.
 pub(super) fn text(name: &str) -> &'static str {
     let known = ASSETS.iter().find(|asset| asset.name == name);
     known.map_or("", |asset| asset.text)
 }
 
-/// The page itself: each view is made of it in the browser.
+/// Returns the page; the browser renders each view from it.
 pub(super) fn shell(status: StatusCode) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -57,7 +57,7 @@ pub(super) fn shell(status: StatusCode) -> Response {
     (status, headers, SHELL).into_response()
 }
 
-/// `/assets/NAME`.
+/// Serves `/assets/NAME`.
 pub(super) async fn asset(Path(name): Path<String>) -> Response {
     let known = ASSETS.iter().find(|asset| asset.name == name);
     let (media, text) = match known {

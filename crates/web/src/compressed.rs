@@ -1,4 +1,5 @@
-//! Answers in gzip, for whoever accepts it: the metrics of two hundred processes shrink to a twentieth.
+//! Compression of responses with gzip for clients that accept it: the metrics of two hundred processes shrink to a
+//! twentieth.
 
 use std::io::Write as _;
 
@@ -10,10 +11,11 @@ use axum::response::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Smaller answers stay as they are.
+/// Minimum size of compressed responses, bytes.
 const LEAST: u64 = 1024;
 
-/// Compresses the answer where that is accepted and worth it. Streams and what is small stay as they are.
+/// Compresses the response if the client accepts gzip and the response is large enough. Streams and small responses are
+/// not compressed.
 pub(super) async fn compressed(request: Request, next: Next) -> Response {
     let accepts = accepts_gzip(request.headers());
     let answer = next.run(request).await;
@@ -22,19 +24,19 @@ pub(super) async fn compressed(request: Request, next: Next) -> Response {
         return answer;
     }
     let (mut parts, body) = answer.into_parts();
-    // A cache must not give what is compressed to whoever does not accept it.
+    // A cache must not serve a compressed response to a client that does not accept gzip.
     parts
         .headers
         .append(header::VARY, HeaderValue::from_static("accept-encoding"));
     if !accepts {
         return Response::from_parts(parts, body);
     }
-    // It is whole in memory already.
+    // The whole body is already in memory.
     let Ok(plain) = to_bytes(body, usize::MAX).await else {
         return Response::from_parts(parts, Body::empty());
     };
     let source = plain.clone();
-    // Megabytes take tens of milliseconds: streams are read meanwhile.
+    // The compression of megabytes takes tens of milliseconds: a separate thread keeps the reads of streams on time.
     let packed = tokio::task::spawn_blocking(move || {
         let mut encoder = GzEncoder::new(Vec::with_capacity(source.len() / 8), Compression::fast());
         encoder.write_all(&source).and_then(|()| encoder.finish())
@@ -57,7 +59,8 @@ fn is_text(headers: &HeaderMap) -> bool {
     })
 }
 
-/// RFC 9110, 12.5.3: a coding with weight 0 is not accepted; `*` is any.
+/// Returns `true` if a client accepts gzip (RFC 9110, 12.5.3): a coding with weight 0 is not accepted; `*` is any
+/// coding.
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let all = headers.get_all(header::ACCEPT_ENCODING);
     let codings = all
@@ -82,10 +85,11 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
-    /// Scenario: headers of browsers, of Prometheus, of programs that accept no gzip or forbid it.
-    /// Guarantee: gzip only for those that accept it.
+    /// Scenario: the headers come from browsers, from Prometheus, and from programs that do not accept gzip or forbid
+    /// it.
+    /// Guarantee: only clients that accept gzip receive gzip.
     #[test]
-    fn whoever_accepts_it_gets_gzip() {
+    fn accepting_clients_receive_gzip() {
         let accepts = |value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(value));

@@ -1,16 +1,16 @@
-//! The connections of the listener, limited in number, age and memory: in a pod anybody who reaches its address may
-//! connect.
+//! Connections of the listener, limited in number, age and memory: in a pod, every client with network access to its
+//! address can connect.
 //!
 //! ```text
-//! accept -- a place is free, or somebody has been slow for a second --> 64 places: every request
-//!        '- no place ---------------------------------> 16 places (TLS: 128): health, else 503; one request,
-//!                                                                      two seconds, the oldest goes for the next
+//! accept -- a place is free, or a client was slow for 1 s ----> 64 places: all requests
+//!        '- no place ---------------------------------> 16 places (TLS: 128): health, otherwise 503; one request,
+//!                                                                      two seconds, the oldest is replaced
 //! ```
 //!
-//! A connection that follows events ([`super::events`]) leaves its place: those have 16 of their own.
+//! A connection that follows events ([`super::events`]) leaves its place: these connections have 16 separate places.
 //!
-//! So health is answered whoever holds connections open, sends a request byte by byte, or reads an answer slowly. What
-//! answers hold in memory has a limit, too.
+//! Health requests are always answered, even if other clients hold connections open, send a request byte by byte, or
+//! read a response slowly. The memory of all responses is also limited.
 
 mod places;
 mod serving;
@@ -34,27 +34,27 @@ use self::serving::{ConnectionPlace, answer, answer_once};
 use super::answer::AT_ONCE;
 use super::peer::Ends;
 
-/// Further ones that may ask for health.
+/// Number of additional places for health requests.
 const RESERVED: usize = 16;
-/// The same with TLS, whose handshake takes a round trip and a signature: at 20,000 connections a second the oldest
-/// place is six milliseconds old when it is given away.
+/// Number of additional places for health requests with TLS. The handshake takes a round trip and a signature: at
+/// 20,000 connections per second, the oldest place is six milliseconds old when it is reassigned.
 const RESERVED_TLS: usize = 128;
-/// A connection that has been idle, or slow to read its answer, for so long makes room for another one.
+/// Time after which an idle connection, or a connection that reads its response slowly, can be replaced.
 const GRACE: Duration = Duration::from_secs(1);
-/// What the kernel may hold of a connection's answers, bytes; it counts twice that. Left to itself it takes up to 4 MiB
-/// for one that does not read, and counts them in gcwatch's control group.
+/// Maximum size of the kernel's send buffer per connection, bytes; the kernel doubles the value. The default limit is 4
+/// MiB for a client that does not read, counted in the control group of gcwatch.
 const SEND_BUFFER_BYTES: usize = 128 << 10;
-/// Deadline for a request's head, from the start of the connection or the end of the previous request, which makes it
-/// the idle timeout too.
+/// Deadline for the head of a request, from the start of the connection or the end of the previous request; also the
+/// idle timeout.
 const HEAD_WITHIN: Duration = Duration::from_secs(90);
-/// Limit of a connection's age. A scraper opens another one.
+/// Maximum age of a connection. A scraper opens a new connection.
 const LIFETIME: Duration = Duration::from_secs(600);
-/// Deadline for the last answer of a connection that is being closed.
+/// Deadline for the last response of a connection that is closing.
 const LAST_ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Pause before the next accept when the system has no file descriptor left.
+/// Pause before the next accept if the system has no free file descriptor.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Deadlines of a connection; tests use shorter ones.
+/// Deadlines of a connection; tests use shorter deadlines.
 #[derive(Debug, Clone, Copy)]
 struct Deadlines {
     head: Duration,
@@ -68,16 +68,16 @@ const DEADLINES: Deadlines = Deadlines {
     last_answer: LAST_ANSWER_WITHIN,
 };
 
-/// What is served.
+/// Routers of the two kinds of places.
 #[derive(Debug, Clone)]
 pub(super) struct Routers {
-    /// Everything.
+    /// Router of all requests.
     pub(super) all: Router,
-    /// Health; anything else is answered that there is no place.
+    /// Router of health requests; all other requests receive the response that no place is free.
     pub(super) health: Router,
 }
 
-/// How many places there are.
+/// Numbers of places.
 #[derive(Debug, Clone, Copy)]
 struct Room {
     at_once: usize,
@@ -91,11 +91,11 @@ const ROOM: Room = Room {
     grace: GRACE,
 };
 
-/// Serves requests until `end` completes, then finishes those in progress.
+/// Serves requests until `end` completes, then finishes the requests in progress.
 ///
 /// # Errors
 ///
-/// When the listener fails.
+/// Returns an error if the listener fails.
 pub(super) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -109,7 +109,7 @@ pub(super) async fn serve(
     serve_within(listener, tls, routers, end, room, DEADLINES).await
 }
 
-/// Shared by the connections of one kind.
+/// Places shared by the connections of one kind.
 type Shared = Arc<Mutex<Places<AbortHandle>>>;
 
 fn places(shared: &Shared) -> MutexGuard<'_, Places<AbortHandle>> {
@@ -138,10 +138,10 @@ async fn serve_within(
         };
         match accepted {
             Ok((stream, peer)) => {
-                // Where it cannot be set, it is as the kernel has it.
+                // If the size cannot be set, the kernel's default remains.
                 let _set = set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
                 let now = Instant::now();
-                // Bound to names: a lock must not be held where the next one is taken.
+                // Bound to names: a lock must not be held while the next lock is taken.
                 let in_general = places(&general).take(now);
                 let in_reserved = match in_general {
                     Ok(_) => Err(places::Full),
@@ -175,12 +175,12 @@ async fn serve_within(
                 if let Some(slow) = slow {
                     slow.abort();
                 }
-                // Whoever has asked already is answered before the next one takes its place.
+                // An earlier client receives its response before the next connection takes the place.
                 yield_now().await;
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
-                tracing::warn!(target: "gcwatch::web", "cannot accept connections for the moment: {error}");
+                tracing::warn!(target: "gcwatch::web", "cannot accept connections: {error}; retrying");
                 tokio::select! {
                     () = &mut end => break,
                     () = sleep(PAUSE) => {}
@@ -194,7 +194,7 @@ async fn serve_within(
     Ok(())
 }
 
-/// The client closed the connection before it was accepted.
+/// Returns `true` if the client closed the connection before it was accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -223,7 +223,7 @@ mod tests {
         String::from_utf8_lossy(&answer[..count]).into_owned()
     }
 
-    /// Nothing more comes on it.
+    /// Waits until the connection is closed.
     async fn closed(stream: &mut TcpStream) {
         let mut rest = Vec::new();
         let _reset_or_end = stream.read_to_end(&mut rest).await;
@@ -256,8 +256,10 @@ mod tests {
         server.await.unwrap().unwrap();
     }
 
-    /// Scenario: as many connections as may be are open and say nothing, one of them after an answer; another one asks.
-    /// Guarantee: the silent ones lose their places after the time that a head may take, and the other one is answered.
+    /// Scenario: all permitted connections are open and silent, one of them after a response; another client sends a
+    /// request.
+    /// Guarantee: the silent connections lose their places after the deadline for a request's head, and the other
+    /// client receives a response.
     #[tokio::test]
     async fn silent_connections_lose_their_places() {
         let deadlines = Deadlines {
@@ -277,11 +279,11 @@ mod tests {
         .await;
     }
 
-    /// Scenario: all places are taken by connections that have just come, and all reserved ones by silent ones; others
-    /// come, of which one has asked already and one asks late.
-    /// Guarantee: both are answered that there is no place, and their connections are closed.
+    /// Scenario: new connections hold all places, and silent connections hold all reserved places. Other clients
+    /// connect; one client has already sent its request, another client sends it late.
+    /// Guarantee: both clients receive the response that no place is free, and their connections are closed.
     #[tokio::test]
-    async fn the_oldest_reserved_place_is_given_away() {
+    async fn oldest_reserved_place_is_reassigned() {
         served(1, GRACE * 3600, DEADLINES, async |address| {
             let mut first = connect(address).await;
             assert!(ask(&mut first).await.ends_with("here"));
@@ -296,10 +298,10 @@ mod tests {
         .await;
     }
 
-    /// Scenario: a connection that asks again and again, longer than one may live.
-    /// Guarantee: it is closed after an answer, not in the middle of one.
+    /// Scenario: a connection sends requests for longer than the maximum age.
+    /// Guarantee: the connection is closed after a response, not during a response.
     #[tokio::test]
-    async fn old_connections_end_between_answers() {
+    async fn old_connections_end_between_responses() {
         let deadlines = Deadlines {
             lifetime: Duration::from_millis(20),
             ..DEADLINES
@@ -314,10 +316,10 @@ mod tests {
         .await;
     }
 
-    /// Scenario: the daemon ends while a scraper keeps its idle connection.
-    /// Guarantee: the connection is closed and the listener done.
+    /// Scenario: the daemon ends while a scraper holds its idle connection.
+    /// Guarantee: the connection is closed and the listener ends.
     #[tokio::test]
-    async fn idle_connections_do_not_hold_up_the_end() {
+    async fn idle_connections_do_not_delay_shutdown() {
         let mut kept = None;
         served(8, GRACE, DEADLINES, async |address| {
             let mut stream = connect(address).await;

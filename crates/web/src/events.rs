@@ -1,12 +1,12 @@
-//! `/api/v1/events`: a view of the page as it changes, as server-sent events.
+//! `/api/v1/events`: a view of the page with its changes, as server-sent events.
 //!
 //! ```text
-//! a viewer -- one of 16 places --> a task: every 2 s, if the last event was taken: the view -> one event -> body
+//! a viewer -- one of 16 places --> a task: every 2 s, after the last event was sent: view -> one event -> body
 //! ```
 //!
-//! Nothing is computed while nobody looks, and for a viewer that does not take its events nothing is computed either:
-//! after [`SLOW`] its connection is closed. Viewers have places of their own: they take none from scrapers and probes.
-//! A stream ends after nine minutes; browsers come back by themselves.
+//! Nothing is computed without a viewer, or for a viewer that does not receive its events: after [`SLOW`] its
+//! connection is closed. Viewers have separate places and take no places of scrapers and probes. A stream ends after
+//! nine minutes; browsers reconnect automatically.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,41 +26,41 @@ use super::answer::{Refusal, asked, bad, busy_for_seconds, streamed};
 use super::peer::Ends;
 use super::{Site, api};
 
-/// Pages that may follow at the same time.
+/// Maximum number of concurrent viewers.
 pub(super) const MOST_VIEWERS: usize = 16;
-/// How often there is an event.
+/// Interval between events.
 const EVERY: Duration = Duration::from_secs(2);
-/// A viewer that has not taken an event for so long is not there any more.
+/// Time after which a viewer that does not receive an event is disconnected.
 const SLOW: Duration = Duration::from_secs(15);
-/// How long a stream lasts. A connection may be ten minutes old.
+/// Duration of a stream. The maximum age of a connection is ten minutes.
 const LASTS: Duration = Duration::from_secs(540);
-/// Every so many events, the half hour of each row is in them.
+/// Number of events between events with the half-hour history of each row.
 const SPARKS_EVERY: u32 = 15;
-/// Every so many events there is one of a process in which nothing changed.
+/// Number of events between full events of an unchanged process.
 const STILL_EVERY: u32 = 5;
-/// Two viewers of the overview within this time get the same text.
+/// Time within which viewers of the overview share one text.
 const SHARED_FOR: Duration = Duration::from_millis(1500);
 
-/// What the connection of a request gives to its handler.
+/// Data of a connection for the handler of its request.
 #[derive(Debug, Clone)]
 pub(super) struct Link {
-    /// Closes the connection.
+    /// Notification that closes the connection.
     pub(super) slow: Arc<Notify>,
-    /// The listener ends.
+    /// Receiver of the end of the listener.
     pub(super) ended: watch::Receiver<bool>,
-    /// Who asks.
+    /// Two ends of the connection.
     pub(super) ends: Ends,
 }
 
-/// The place of a viewer, the oldest first.
+/// Place of a viewer; the oldest place is first.
 #[derive(Debug)]
 struct Taken {
     address: IpAddr,
-    /// Closes its connection, by which it is known.
+    /// Notification that closes the connection; identifies the viewer.
     slow: Arc<Notify>,
 }
 
-/// A viewer's place, which it leaves when this is dropped.
+/// Place of a viewer, released on drop.
 #[derive(Debug)]
 struct ViewerPlace {
     taken: Arc<Mutex<Vec<Taken>>>,
@@ -74,22 +74,22 @@ impl Drop for ViewerPlace {
     }
 }
 
-/// The places of viewers, and the text that they share.
+/// Places of viewers, and their shared text.
 #[derive(Debug, Default)]
 pub(super) struct Viewers {
     taken: Arc<Mutex<Vec<Taken>>>,
-    /// When it was made, and the overview as an event.
+    /// Overview as an event, with its creation time.
     shared: Mutex<Option<(Instant, Bytes)>>,
 }
 
 impl Viewers {
-    /// How many follow now.
+    /// Returns the number of viewers.
     pub(super) fn count(&self) -> usize {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// A place for a viewer. Where there is none, the address that has most of them gives its oldest one, if it has at
-    /// least two more than the one that asks.
+    /// Returns a place for a viewer. If no place is free, the address with the most places loses its oldest place if it
+    /// has at least two more places than the address of the request.
     fn take(&self, link: &Link) -> Option<ViewerPlace> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let address = link.ends.peer.ip().to_canonical();
@@ -113,7 +113,7 @@ impl Viewers {
         })
     }
 
-    /// The overview as an event, made once for all who look now.
+    /// Returns the overview as an event, shared by all current viewers.
     fn overview(&self, site: &Site, now: Instant) -> Option<Bytes> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, text)) = shared.as_ref()
@@ -127,7 +127,7 @@ impl Viewers {
     }
 }
 
-/// Which view is followed.
+/// View that a viewer follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum View {
     Overview,
@@ -162,30 +162,30 @@ pub(super) async fn events(
     wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Result<Response, Refusal> {
     let view = asked(wanted, REMEDY)?.view();
-    let view = view.ok_or_else(|| bad("there is no such view", REMEDY))?;
+    let view = view.ok_or_else(|| bad("the view does not exist", REMEDY))?;
     let place = link.and_then(|Extension(link)| Some((site.viewers.take(&link)?, link)));
     let (place, link) = place.ok_or_else(|| {
-        let error = format!("{MOST_VIEWERS} pages follow already, which is the limit");
-        busy_for_seconds(&error, "close one, or ask the records themselves from time to time")
+        let error = format!("the limit of {MOST_VIEWERS} viewers is reached");
+        busy_for_seconds(&error, "close a page, or request the records at intervals")
     })?;
     let (events, body) = mpsc::channel(1);
     tokio::spawn(follow(site, view, events, link, place));
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-store"),
-        // It has no place for further requests.
+        // The connection has no place for further requests.
         (header::CONNECTION, "close"),
     ];
     Ok((headers, streamed(body)).into_response())
 }
 
-/// Whether an answer is a stream of events.
+/// Returns `true` if a response is a stream of events.
 pub(super) fn is_stream(response: &Response<Body>) -> bool {
     let media = response.headers().get(header::CONTENT_TYPE);
     media.is_some_and(|media| media == "text/event-stream")
 }
 
-/// Makes events until the viewer leaves, is too slow, or the time is over.
+/// Sends events until the viewer disconnects, is too slow, or the stream ends.
 async fn follow(site: Site, view: View, events: mpsc::Sender<Bytes>, mut link: Link, place: ViewerPlace) {
     let until = Instant::now() + LASTS;
     let mut ticks = interval(EVERY);
@@ -217,7 +217,7 @@ async fn follow(site: Site, view: View, events: mpsc::Sender<Bytes>, mut link: L
     drop(place);
 }
 
-/// What a viewer has got.
+/// State that a viewer has received.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     revision: Option<u64>,
@@ -258,7 +258,7 @@ fn event_of(site: &Site, view: View, count: u32, seen: &mut Seen) -> Option<Byte
     }
 }
 
-/// A record as an event: one line of JSON.
+/// Returns a record as an event: one line of JSON.
 fn event(name: &str, record: &impl Serialize) -> Option<Bytes> {
     let mut text = format!("event: {name}\ndata: ").into_bytes();
     serde_json::to_writer(&mut text, record).ok()?;
@@ -270,10 +270,10 @@ fn event(name: &str, record: &impl Serialize) -> Option<Bytes> {
 mod tests {
     use super::*;
 
-    /// Scenario: views that there are, and ones that there are not.
-    /// Guarantee: only what is complete and known is a view.
+    /// Scenario: some views exist and some do not.
+    /// Guarantee: only complete and known views are parsed.
     #[test]
-    fn a_view_is_named_whole() {
+    fn views_require_complete_names() {
         let view = |view: Option<&str>, pid| {
             let view = view.map(str::to_owned);
             Wanted { view, pid }.view()
@@ -298,8 +298,10 @@ mod tests {
         }
     }
 
-    /// Scenario: one address has all places of viewers; another asks, again and again; then the first asks once more.
-    /// Guarantee: the other gets half of them, the oldest of the first are closed, and nobody gets more by asking.
+    /// Scenario: one address has all places of viewers; another address sends repeated requests; the first address
+    /// sends one more request.
+    /// Guarantee: the second address receives half of the places, the oldest places of the first address are closed,
+    /// and repeated requests do not add places.
     #[tokio::test]
     async fn addresses_share_the_places_of_viewers() {
         let viewers = Viewers::default();
@@ -319,10 +321,10 @@ mod tests {
         assert_eq!(viewers.count(), 0);
     }
 
-    /// Scenario: a record whose text holds newlines, as names of processes may.
+    /// Scenario: a record contains newlines in its text, as process names can.
     /// Guarantee: an event is one line of data.
     #[test]
-    fn an_event_is_one_line() {
+    fn event_is_one_line() {
         let text = event("overview", &serde_json::json!({ "name": "a\n\ndata: b\r" })).unwrap();
         let text = std::str::from_utf8(&text).unwrap();
         assert_eq!(text, "event: overview\ndata: {\"name\":\"a\\n\\ndata: b\\r\"}\n\n");

@@ -1,5 +1,5 @@
-//! `/api/v1/evidence/`: the recordings of the black box, flame graphs, and requests. They may hold secrets, so that
-//! `access` guards the path.
+//! `/api/v1/evidence/`: recordings of the black box, flame graphs, and requests. They may contain secrets, so `access`
+//! guards the path.
 
 use std::fs::File;
 use std::io;
@@ -27,24 +27,24 @@ use evidence::black_box::files::{Files, id_of, id_of_page};
 use evidence::black_box::page::rendered;
 use evidence::flames;
 
-/// Bytes that are read at once.
+/// Number of bytes per read.
 const PART: u64 = 64 << 10;
 
-const LIST: &str = "GET /api/v1/evidence/ lists the recordings that there are";
+const LIST: &str = "GET /api/v1/evidence/ lists the available recordings";
 
 fn files(site: &Site) -> Result<Arc<Files>, Refusal> {
-    let remedy = "set state.directory, and evidence.black_box.enabled";
+    let remedy = "set state.directory and evidence.black_box.enabled";
     let files = site.views.black_box_files();
-    files.ok_or_else(|| not_found("incidents are not recorded here", remedy))
+    files.ok_or_else(|| not_found("the recording of incidents is disabled", remedy))
 }
 
-/// How long an answer waits for the disk.
+/// Maximum time that a response waits for the disk.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// The threads that wait for the disk at the same time: one that hangs leaves the others of the daemon alone.
+/// Limit of concurrent threads that wait for the disk: a hanging disk does not affect other threads of the daemon.
 static READERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(4)));
 
-/// Waits for a disk on another thread.
+/// Reads from a disk on another thread.
 async fn reading<T: Send + 'static>(read: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     let reading = async move {
         let reader = Arc::clone(&READERS).acquire_owned().await.map_err(io::Error::other)?;
@@ -65,11 +65,12 @@ async fn on_disk<T: Send + 'static>(
     let read = reading(move || read(&of_thread)).await;
     read.map_err(|error| {
         let error = format!("cannot read {}: {error}", files.folder().display());
-        busy(&error, "look at the directory on the host")
+        busy(&error, "check the directory on the host")
     })
 }
 
-/// Whether an answer waits for a disk, in places of its own ([`READERS`]), and not in the turn of others.
+/// Returns `true` if a response waits for a disk, in its own places ([`READERS`]) and outside the turns of other
+/// responses.
 pub(super) fn waits_for_disk(path: &str) -> bool {
     let name = path.strip_prefix(PRIVATE);
     path.ends_with("/history") || name.is_some_and(|name| !name.starts_with("requests/") && !flames::is_name(name))
@@ -80,13 +81,13 @@ pub(super) async fn list(State(site): State<Site>) -> Result<Json<Value>, Refusa
     Ok(Json(json!({ "evidence": records })))
 }
 
-/// Looking at a graph by itself: it has its own styles and no scripts.
+/// Content security policy for a graph in its own page: the graph has its own styles and no scripts.
 const POLICY_OF_GRAPHS: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
 
 fn graph(site: &Site, name: &str) -> Result<Response, Refusal> {
     let svg = site.views.flame_graph(name).ok_or_else(|| {
-        let error = "there is no such flame graph any more: they are kept in memory, the newest few";
-        not_found(error, "GET /api/v1/incidents says which there are")
+        let error = "the flame graph does not exist: only the newest flame graphs are kept, in memory";
+        not_found(error, "GET /api/v1/incidents lists the available flame graphs")
     })?;
     let headers = [
         (header::CONTENT_TYPE, "image/svg+xml"),
@@ -96,30 +97,30 @@ fn graph(site: &Site, name: &str) -> Result<Response, Refusal> {
     Ok((headers, svg).into_response())
 }
 
-/// The requests of a process that collections stopped most: their ids are those of people's requests.
+/// Returns the requests of a process with the longest stops by collections; the ids are ids of user requests.
 pub(super) async fn requests(
     State(site): State<Site>,
     Path(pid): Path<String>,
 ) -> Result<impl IntoResponse + use<>, Refusal> {
     let found = pid.parse().ok().and_then(|pid| site.views.request_view(pid));
     let mut record = found.ok_or_else(|| {
-        let remedy = "set requests.mode in the configuration; the process has to serve some";
-        not_found("requests of that process are not observed", remedy)
+        let remedy = "set requests.mode in the configuration; the process must serve requests";
+        not_found("requests of the process are not observed", remedy)
     })?;
     record.trace_url = site.trace_url.as_deref().map(str::to_owned);
     Ok(([(header::CACHE_CONTROL, "private, no-store")], Json(record)))
 }
 
-/// How much of the history is wanted.
+/// Requested length of the history.
 #[derive(Debug, Deserialize)]
 pub(super) struct Wanted {
     hours: Option<u64>,
 }
 
-/// Most hours of a history: a day is kept.
+/// Maximum length of a history, hours: one day is kept.
 const MOST_HOURS: u64 = 24;
 
-/// `/api/v1/processes/PID/history`: what is kept of a process beyond the half hour of its record.
+/// Returns `/api/v1/processes/PID/history`: the history of a process on disk, beyond the half hour of its record.
 pub(super) async fn history(
     State(site): State<Site>,
     Path(pid): Path<String>,
@@ -128,21 +129,21 @@ pub(super) async fn history(
     let pid: u32 = number(&pid, "pid")?;
     let hours = asked(wanted, HOURS)?.hours.unwrap_or(1);
     if !(1..=MOST_HOURS).contains(&hours) {
-        return Err(bad(&format!("hours={hours} cannot be had"), HOURS));
+        return Err(bad(&format!("hours={hours} is out of range"), HOURS));
     }
     let views = Arc::clone(&site.views);
     let read = reading(move || views.long_history(pid, hours).transpose());
     let columns = read.await.map_err(|error| {
         let error = format!("cannot read the history of pid {pid}: {error}");
-        busy(&error, "look at state.directory on the host")
+        busy(&error, "check state.directory on the host")
     })?;
     columns.map(Json).ok_or_else(|| {
         let remedy = "set state.directory in the configuration; GET /api/v1/processes/PID has the last half hour";
-        not_found(&format!("no history of pid {pid} is kept on disk"), remedy)
+        not_found(&format!("the disk has no history of pid {pid}"), remedy)
     })
 }
 
-const HOURS: &str = "the parameter is hours=N, from 1 to 24";
+const HOURS: &str = "use the parameter hours=N, from 1 to 24";
 
 pub(super) async fn recording(State(site): State<Site>, Path(part): Path<String>) -> Result<Response, Refusal> {
     if flames::is_name(&part) {
@@ -151,23 +152,23 @@ pub(super) async fn recording(State(site): State<Site>, Path(part): Path<String>
     if let Some(id) = id_of_page(&part) {
         return page(&site, id).await;
     }
-    let id = id_of(&part).ok_or_else(|| not_found("that is the name of no recording", LIST))?;
+    let id = id_of(&part).ok_or_else(|| not_found("the name is not a name of a recording", LIST))?;
     let (file, bytes, name) = found(&site, id).await?;
     Ok(response(file, bytes, &name))
 }
 
-/// Pages that are rendered at the same time: each is a process with some memory.
+/// Limit of concurrent page renders: each render is a process with some memory.
 static RENDERERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(1)));
 
-/// A page has its own style and script, each allowed by its digest in the page itself. What is in it came from a
-/// process that is watched: it is kept apart from all else that is served here.
+/// Content security policy for a page. A page has its own style and script, each allowed by its digest in the page. The
+/// content comes from an observed process, so the page is isolated from all other served content.
 const POLICY_OF_PAGES: &str = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src \
                                'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 async fn page(site: &Site, id: &str) -> Result<Response, Refusal> {
     let (file, _, name) = found(site, id).await?;
     let Ok(Ok(renderer)) = timeout(WITHIN, Arc::clone(&RENDERERS).acquire_owned()).await else {
-        return Err(busy("another report is being made", "ask again in ten seconds"));
+        return Err(busy("another report is in progress", "retry in ten seconds"));
     };
     let rendered = spawn_blocking(move || {
         let _renderer = renderer;
@@ -175,8 +176,8 @@ async fn page(site: &Site, id: &str) -> Result<Response, Refusal> {
     });
     let rendered = rendered.await.map_err(io::Error::other).and_then(|html| html);
     let html = rendered.map_err(|error| {
-        let error = format!("the report cannot be made: {error}");
-        busy(&error, "download the recording, and run gcwatch analyze on it")
+        let error = format!("cannot create the report: {error}");
+        busy(&error, "download the recording and run gcwatch analyze on it")
     })?;
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -186,7 +187,7 @@ async fn page(site: &Site, id: &str) -> Result<Response, Refusal> {
     Ok((headers, html).into_response())
 }
 
-/// The file of a recording, its size and its name.
+/// Returns the file of a recording, its size and its name.
 async fn found(site: &Site, id: &str) -> Result<(File, u64, String), Refusal> {
     let files = files(site)?;
     let asked = id.to_owned();
@@ -195,9 +196,12 @@ async fn found(site: &Site, id: &str) -> Result<(File, u64, String), Refusal> {
     });
     match found.await? {
         (Some(found), _) => Ok(found),
-        (None, true) => Err(busy_for_seconds("it is being written", "ask again in ten seconds")),
+        (None, true) => Err(busy_for_seconds(
+            "the recording is not complete yet",
+            "retry in ten seconds",
+        )),
         (None, false) => {
-            let error = format!("there is no recording {id}: it was deleted for newer ones, or could not be written");
+            let error = format!("recording {id} does not exist: newer recordings replaced it, or the write failed");
             Err(not_found(&error, LIST))
         }
     }
@@ -206,7 +210,7 @@ async fn found(site: &Site, id: &str) -> Result<(File, u64, String), Refusal> {
 fn response(file: File, bytes: u64, name: &str) -> Response {
     let (parts, body) = mpsc::channel(1);
     tokio::spawn(send(Arc::new(file), bytes, parts));
-    // The name has letters, digits, dots, `-` and `_`.
+    // The name contains only letters, digits, dots, `-` and `_`.
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream"),
         (header::CACHE_CONTROL, "private, no-store"),
@@ -216,8 +220,8 @@ fn response(file: File, bytes: u64, name: &str) -> Response {
     (headers, streamed(body)).into_response()
 }
 
-/// Until the file ends, or whoever asked has gone. A thread is taken for each part only when there is room for it, so
-/// that a slow reader holds none.
+/// Sends parts until the file ends or the client disconnects. A thread is used for each part only if the channel has
+/// capacity, so a slow reader occupies no thread.
 async fn send(file: Arc<File>, bytes: u64, parts: mpsc::Sender<Bytes>) {
     let mut at = 0;
     while at < bytes {
@@ -228,7 +232,7 @@ async fn send(file: Arc<File>, bytes: u64, parts: mpsc::Sender<Bytes>) {
             file.read_exact_at(&mut part, at)?;
             Ok(part)
         });
-        // A file that is shorter than it was: the connection ends before its length.
+        // The file is shorter than before: the connection ends before its length.
         let Ok(part) = part.await else { return };
         room.send(part.into());
         at += len;

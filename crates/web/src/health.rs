@@ -1,4 +1,4 @@
-//! Health: `/livez` and `/readyz`, which are answered whoever holds the other places.
+//! Health: `/livez` and `/readyz`, which are answered even if all other places are taken.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -11,19 +11,19 @@ use axum::routing::get;
 
 use crate::site::{PartAge, Site};
 
-/// What is answered also when all places are taken.
+/// Returns the routes that are served even if all places are taken.
 pub(super) fn health() -> Router<Site> {
     Router::new().route("/livez", get(live)).route("/readyz", get(ready))
 }
 
-/// Whether a path is one of [`health`]'s.
+/// Returns `true` if a path is a route of [`health`].
 pub(super) fn is_health(path: &str) -> bool {
     matches!(path, "/livez" | "/readyz")
 }
 
-/// Any other path, when all places are taken.
+/// Returns the response to other paths while all places are taken.
 pub(super) async fn no_place() -> Response {
-    let text = "all connections are in use, and only /livez and /readyz are answered; ask again\n";
+    let text = "all connections are in use; only /livez and /readyz are served; retry\n";
     (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
@@ -36,7 +36,7 @@ fn liveness(parts: &[PartAge]) -> (StatusCode, String) {
     let mut text = String::from(if is_late { "late\n" } else { "ok\n" });
     for PartAge { name, age, is_late } in parts {
         let late = if *is_late { ", late" } else { "" };
-        // Writing to a String cannot fail.
+        // A write to a String cannot fail.
         let _ = writeln!(text, "{name}: alive {:.1} s ago{late}", age.as_secs_f64());
     }
     let status = if is_late {
@@ -66,10 +66,10 @@ mod tests {
         PartAge { name, age, is_late }
     }
 
-    /// Scenario: all parts are alive; one is late; a command that has none.
-    /// Guarantee: 503 when one is late, and each part is named with its age.
+    /// Scenario: all parts are alive; one part is late; a command has no parts.
+    /// Guarantee: the status is 503 if a part is late, and each part is listed with its age.
     #[test]
-    fn a_late_part_is_not_alive() {
+    fn late_part_is_not_alive() {
         let alive = liveness(&[part("reading", 140, false), part("exporter", 2000, false)]);
         let text = "ok\nreading: alive 0.1 s ago\nexporter: alive 2.0 s ago\n".to_owned();
         assert_eq!(alive, (StatusCode::OK, text));

@@ -1,27 +1,27 @@
-//! By which names the listener may be addressed.
+//! Allowed host names of the listener.
 //!
-//! A page in a browser may read what has its own origin. With a name whose address its owner changes to 127.0.0.1
-//! (DNS rebinding), a foreign page reaches a listener on loopback, which trusts whoever is on this host: the name in
-//! the request gives it away. An address cannot be rebound, and programs that are no browsers send the name of their
-//! URL.
+//! A page in a browser can read content of its origin. If the owner of a name changes its address to 127.0.0.1 (DNS
+//! rebinding), a foreign page can reach a listener on loopback, which trusts all users of the host. The host name in
+//! the request reveals the attack. Addresses cannot be rebound, and other programs send the host name of their URL.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use axum::http::header::HOST;
 use axum::http::{HeaderMap, Uri};
 
-/// The names that are allowed.
+/// Allowed names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Hosts {
-    /// The listener's own address is loopback.
+    /// Whether the listener's address is loopback.
     pub(super) is_loopback: bool,
-    /// Those of the configuration.
+    /// Names from the configuration.
     pub(super) listed: Vec<String>,
 }
 
 impl Hosts {
-    /// Whether a request may be answered. A request without a name is not from a browser. Health is reported under any name
-    /// where others than this host can reach it: probes use the address of a pod, and load balancers names of their own.
+    /// Returns `true` if a request can be served. A request without a name does not come from a browser. Health is
+    /// served under any name if other hosts can reach the listener: probes use the address of a pod, and load balancers
+    /// use other names.
     pub(super) fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         if !self.is_loopback && (self.listed.is_empty() || super::health::is_health(uri.path())) {
             return true;
@@ -29,7 +29,7 @@ impl Hosts {
         named(uri, headers).all(|name| self.has(name))
     }
 
-    /// Whether a request names loopback, or nothing: what came by another name was passed on by somebody.
+    /// Returns `true` if a request names loopback or nothing: a request with another name was forwarded.
     pub(super) fn is_of_loopback(uri: &Uri, headers: &HeaderMap) -> bool {
         named(uri, headers).all(is_loopback)
     }
@@ -40,14 +40,14 @@ impl Hosts {
     }
 }
 
-/// The names in a request.
+/// Returns the names in a request.
 fn named<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> impl Iterator<Item = &'a str> {
     let hosts = headers.get_all(HOST).iter();
     let hosts = hosts.map(|host| host.to_str().unwrap_or_default());
     hosts.chain(uri.authority().map(|host| host.as_str())).map(name)
 }
 
-/// Without the port, and without the dot of the root.
+/// Returns the name without the port and without the root dot.
 fn name(host: &str) -> &str {
     let without_port = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -87,10 +87,11 @@ mod tests {
         Hosts { is_loopback, listed }
     }
 
-    /// Scenario: a listener on loopback is addressed by names of this host, and by others.
-    /// Guarantee: only the first are answered, health included; so is a request without a name.
+    /// Scenario: requests address a listener on loopback by names of this host and by other names.
+    /// Guarantee: only requests with names of this host, including health requests, and requests without a name are
+    /// served.
     #[test]
-    fn loopback_has_the_names_of_this_host() {
+    fn loopback_accepts_names_of_this_host() {
         let loopback = hosts(true, &[]);
         for own in [
             "localhost",
@@ -125,10 +126,11 @@ mod tests {
         ));
     }
 
-    /// Scenario: a listener on all addresses, without a list of names and with one.
-    /// Guarantee: without, every name is answered; with, those and the ones of loopback are, and health under any name.
+    /// Scenario: listeners on all addresses have no list of names or a list of names.
+    /// Guarantee: without a list, every name is served. With a list, the listed names and the loopback names are
+    /// served, and health under any name.
     #[test]
-    fn elsewhere_the_list_decides() {
+    fn other_listeners_accept_listed_names() {
         let open = hosts(false, &[]);
         assert!(allows(&open, "/metrics", Some("evil.example")));
         let listed = hosts(false, &["Node-1.example.", "10.0.0.7"]);

@@ -1,31 +1,31 @@
-//! The daemon's own listener: `/metrics`, health, the JSON API and a page for people.
+//! Listener of the daemon: `/metrics`, health, the JSON API and a page.
 //!
-//! | Path | What |
+//! | Path | Content |
 //! |---|---|
-//! | `/`, `/processes/PID`, `/processes/PID/collections/N`, `/rules`, `/self` | the page (`assets`) |
-//! | `/metrics` | Prometheus text; OpenMetrics with exemplars when the scraper asks for it |
-//! | `/livez` | 200 while the parts of the daemon are alive, else 503; the parts and their ages |
-//! | `/readyz` | 200 from the first complete scan of the host until shutdown, else 503; independent of receivers |
-//! | `/api/v1/...` | the same records as JSON (`api`); `docs/api.md` lists them |
-//! | `/mcp` | the same for agents (`mcp`) |
-//! | `/api/v1/events` | a view as it changes, as server-sent events (`events`) |
+//! | `/`, `/processes/PID`, `/processes/PID/collections/N`, `/rules`, `/self` | page (`assets`) |
+//! | `/metrics` | Prometheus text; OpenMetrics with exemplars if the scraper requests it |
+//! | `/livez` | 200 while the parts of the daemon are alive, otherwise 503; parts with their ages |
+//! | `/readyz` | 200 from the first complete scan of the host until shutdown, otherwise 503; independent of receivers |
+//! | `/api/v1/...` | records as JSON (`api`); `docs/api.md` lists them |
+//! | `/mcp` | records for agents (`mcp`) |
+//! | `/api/v1/events` | changes of a view, as server-sent events (`events`) |
 //!
-//! Answers of a kibibyte and more are compressed (gzip) where that is accepted.
+//! Responses of at least one kibibyte are compressed (gzip) if the client accepts it.
 //!
-//! Read only: no request changes anything. It listens on loopback by default, because it shows the names of processes.
-//! At most 64 connections at a time, each at most 90 s idle and ten minutes old, and 16 more that follow events; health
-//! is answered beyond that (`connections`). With a certificate it speaks TLS (`tls`); what may hold secrets is served
-//! on loopback to root and the user of gcwatch, or after a login (`access`, `peer`). On loopback it answers to names of
-//! loopback only (`hosts`). The page runs its own scripts only, and cannot insert HTML: its policy requires trusted
-//! types and allows none.
+//! Read only: no request changes anything. The listener uses loopback by default, because it shows process names. It
+//! serves at most 64 connections at the same time, each at most 90 s idle and ten minutes old, and 16 additional
+//! connections that follow events; health is served beyond the limit (`connections`). With a certificate it uses TLS
+//! (`tls`). Content with possible secrets is served on loopback to root and the user of gcwatch, or after a login
+//! (`access`, `peer`). On loopback it accepts only names of loopback (`hosts`). The page runs only its own scripts and
+//! cannot insert HTML: its policy requires trusted types and allows none.
 
-// Time is a value: only the modules that allow it ask a clock (clippy.toml).
+// Time is a value: only the modules with an exception use a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
 mod access;
-#[expect(clippy::disallowed_methods, reason = "answers have deadlines")]
+#[expect(clippy::disallowed_methods, reason = "responses have deadlines")]
 mod answer;
-#[expect(clippy::disallowed_methods, reason = "answers are of now")]
+#[expect(clippy::disallowed_methods, reason = "responses contain the current time")]
 mod api;
 mod assets;
 mod compressed;
@@ -33,19 +33,22 @@ mod compressed;
 mod connections;
 #[expect(clippy::disallowed_methods, reason = "events are sent at intervals")]
 mod events;
-#[expect(clippy::disallowed_methods, reason = "histories end now")]
+#[expect(clippy::disallowed_methods, reason = "histories end at the current time")]
 mod evidence;
 mod health;
 mod hosts;
-#[expect(clippy::disallowed_methods, reason = "questions have deadlines")]
+#[expect(clippy::disallowed_methods, reason = "requests have deadlines")]
 mod mcp;
-#[expect(clippy::disallowed_methods, reason = "`/metrics` is of now")]
+#[expect(clippy::disallowed_methods, reason = "`/metrics` contains the current time")]
 mod metrics;
 pub mod openapi;
 pub mod options;
 mod peer;
 pub mod report;
-#[expect(clippy::disallowed_methods, reason = "the record of gcwatch itself is of now")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the record of gcwatch contains the current time"
+)]
 mod site;
 #[expect(clippy::disallowed_methods, reason = "handshakes have deadlines")]
 pub(crate) mod tls;
@@ -73,18 +76,18 @@ pub use self::site::{PartAge, Site, Views, WatcherInfo};
 use self::tls::Certificate;
 pub use self::tls::TlsError;
 
-/// Limit of collections of one process in `/api/v1/gcs`, which is the number that is kept.
+/// Maximum number of collections of one process in `/api/v1/gcs`; also the number of retained collections.
 const MAX_COLLECTIONS: usize = 1000;
 
-/// The listener cannot bind its address.
+/// Error if the listener cannot bind its address.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot listen at {address}: {source}; set another address with --listen (127.0.0.1:0 takes any free port), or disable the listener with --listen none"
+    "cannot listen at {address}: {source}; set another address with --listen (127.0.0.1:0 selects a free port), or disable the listener with --listen none"
 )]
 pub struct ListenError {
-    /// The configured address.
+    /// Configured address.
     pub address: SocketAddr,
-    /// The system's error.
+    /// Error of the system.
     pub source: std::io::Error,
 }
 
@@ -92,29 +95,29 @@ pub struct ListenError {
 ///
 /// # Errors
 ///
-/// When the port is taken, or the address is not this host's.
+/// Returns an error if the port is taken or the address does not belong to this host.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
     TcpListener::bind(address)
         .await
         .map_err(|source| ListenError { address, source })
 }
 
-/// A listener that is bound, with all that its requests need.
+/// Bound listener with all data for its requests.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
     guard: Guard,
     certificate: Option<Arc<Certificate>>,
-    /// Agents may ask.
+    /// Whether agents can use `/mcp`.
     has_mcp: bool,
 }
 
 impl Server {
-    /// Prepares a bound listener: reads the certificate.
+    /// Creates a server for a bound listener and reads the certificate.
     ///
     /// # Errors
     ///
-    /// When the certificate cannot be used.
+    /// Returns an error if the certificate is unusable.
     pub fn new(listener: TcpListener, options: &WebOptions) -> Result<Self, TlsError> {
         let is_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
         Ok(Self {
@@ -131,7 +134,7 @@ impl Server {
         })
     }
 
-    /// The address, with the port that the system chose for port 0.
+    /// Returns the address, with the port that the system selected for port 0.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listener.local_addr().ok()
     }
@@ -140,13 +143,13 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When the listener fails.
+    /// Returns an error if the listener fails.
     pub async fn serve(self, site: Site, end: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
         let guard = Arc::new(self.guard);
         let guarded = |router: Router| router.layer(middleware::from_fn_with_state(Arc::clone(&guard), guarded));
         let plain = router(site.clone());
         let all = if self.has_mcp {
-            // It asks a router of its own, guarded too: whoever asks sees there what the API shows them.
+            // The tools use another router that is guarded too: agents see the same data as the caller in the API.
             plain.clone().merge(mcp::router(guarded(plain)))
         } else {
             plain
@@ -161,13 +164,13 @@ impl Server {
         let acceptor = certificate.acceptor(&["http/1.1"]).map_err(std::io::Error::other)?;
         tokio::select! {
             served = connections::serve(self.listener, Some(acceptor), routers, end) => served,
-            // It never ends.
+            // The follow loop never ends.
             () = certificate.follow() => Ok(()),
         }
     }
 }
 
-/// Which requests are served.
+/// Admission of requests.
 #[derive(Debug)]
 struct Guard {
     hosts: Hosts,
@@ -175,7 +178,8 @@ struct Guard {
 }
 
 impl Guard {
-    /// The connection whose user decides; `None`: no user of this host may see it without a login.
+    /// Returns the ends of the connection whose user decides; `None` if no user of this host may see the path without a
+    /// login.
     fn asked_by(&self, request: &Request) -> Option<Ends> {
         let (uri, headers) = (request.uri(), request.headers());
         let is_direct = Hosts::is_of_loopback(uri, headers) && !is_proxied(headers);
@@ -185,7 +189,7 @@ impl Guard {
     }
 }
 
-/// What looks at processes: an answer within a time.
+/// Returns the routes about processes, with a deadline.
 fn records() -> Router<Site> {
     Router::new()
         .route("/processes/{pid}", get(process_shell))
@@ -222,7 +226,8 @@ fn router(site: Site) -> Router {
         .with_state(site)
 }
 
-/// Refuses foreign names, and has browsers run the page's own scripts only and show the answer nowhere else.
+/// Refuses foreign names, and sets the policy for browsers: only the page's own scripts run, and other pages cannot
+/// embed the response.
 async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let mut answer = if guard.hosts.allow(request.uri(), request.headers()) {
         let is_own = match guard.asked_by(&request) {
@@ -238,7 +243,7 @@ async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) 
         (StatusCode::FORBIDDEN, text).into_response()
     };
     let headers = answer.headers_mut();
-    // A picture that is looked at by itself has one of its own.
+    // A graph in its own page has another policy.
     let policy = headers.entry(header::CONTENT_SECURITY_POLICY);
     policy.or_insert(HeaderValue::from_static(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -259,7 +264,7 @@ async fn shell() -> Response {
     assets::shell(StatusCode::OK)
 }
 
-/// The page of a process; it says itself what is not known.
+/// Serves the page of a process; the page shows unknown processes.
 async fn process_shell(State(site): State<Site>, Path(parts): Path<Vec<(String, String)>>) -> Response {
     let pid = parts.first().and_then(|(_, pid)| pid.parse::<u32>().ok());
     let is_known = |pid: u32| {
@@ -272,7 +277,7 @@ async fn process_shell(State(site): State<Site>, Path(parts): Path<Vec<(String, 
     })
 }
 
-/// A path that there is not: for people the page, which says so, for programs what there is.
+/// Serves an unknown path: the page for browsers, the list of paths for programs.
 async fn nowhere(request: Request) -> Response {
     let accept = request
         .headers()

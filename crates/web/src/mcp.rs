@@ -1,13 +1,13 @@
-//! `/mcp`: answers for agents, over the same router as everybody else's.
+//! `/mcp`: responses for agents, over the same router as all other requests.
 //!
 //! ```text
-//! POST /mcp -- the guard: name, login --> its body, bounded in bytes and time --> no Origin --> the SDK, stateless
-//!      the SDK -> a tool -> GET /api/v1/... with the caller's headers and connection -> the guard again -> a record
+//! POST /mcp -- guard: name, login --> body, limited in bytes and time --> no Origin --> SDK, stateless
+//!      SDK -> tool -> GET /api/v1/... with the caller's headers and connection -> guard -> record
 //! ```
 //!
-//! A page in a browser never asks here: it would send its origin, and every origin is refused. Nothing is kept between
-//! requests, so that there are no sessions to exhaust. Recordings are listed and not analyzed: that takes memory and
-//! CPU of the daemon; `gcwatch mcp` analyzes them where the question is asked. Nothing here runs a command.
+//! Pages in browsers cannot use this path: browsers send the origin, and every origin is refused. Requests share no
+//! state, so that no sessions can be exhausted. Recordings are listed and not analyzed: an analysis needs memory and
+//! CPU of the daemon; `gcwatch mcp` analyzes recordings on the host of the agent. This module runs no commands.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,24 +29,24 @@ use tokio::time::timeout;
 use mcp::server::{Offer, Server};
 use mcp::source::{Answer, Printed, Recording, Refusal, Source, record};
 
-/// Where agents ask.
+/// Path for agents.
 const PATH: &str = "/mcp";
 
-/// The largest question. Those of agents have a few hundred bytes.
+/// Maximum size of a request body, bytes. Requests of agents have a few hundred bytes.
 const MOST_BODY_BYTES: usize = 32 << 10;
-/// How long a question may take to come.
+/// Maximum time for the arrival of a request body.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
-/// The largest record that is read again: a thousand processes take a megabyte.
+/// Maximum size of a record that is read, bytes: a thousand processes need one megabyte.
 const MOST_RECORD_BYTES: usize = 32 << 20;
 
-/// The route, whose tools ask this router.
+/// Returns the route; its tools send requests to the router `api`.
 pub(super) fn router(api: Router) -> Router {
     let server = Server::new(Own { api }, Offer::Reading);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_max_request_body_bytes(MOST_BODY_BYTES)
-        // The guard decides by which names the listener is addressed.
+        // The guard checks the host names of the listener.
         .disable_allowed_hosts()
         .enforce_origin_validation();
     let service = StreamableHttpService::new(
@@ -57,11 +57,11 @@ pub(super) fn router(api: Router) -> Router {
     Router::new().route_service(PATH, service)
 }
 
-/// The request with all of its body, where it is a question of an agent.
+/// Returns the request with its complete body, if it is a request of an agent.
 ///
 /// # Errors
 ///
-/// The answer to one that is too large or comes too slowly.
+/// Returns the response if the body is too large or too slow.
 pub(super) async fn whole(request: Request<Body>) -> Result<Request<Body>, Box<Response>> {
     if request.uri().path() != PATH {
         return Ok(request);
@@ -71,14 +71,14 @@ pub(super) async fn whole(request: Request<Body>) -> Result<Request<Body>, Box<R
     match timeout(BODY_WITHIN, Limited::new(body, MOST_BODY_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(Request::from_parts(parts, Body::from(body.to_bytes()))),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            refused(StatusCode::PAYLOAD_TOO_LARGE, "a question has at most 32 KiB\n")
+            refused(StatusCode::PAYLOAD_TOO_LARGE, "the request exceeds 32 KiB\n")
         }
-        Ok(Err(_)) => refused(StatusCode::BAD_REQUEST, "the question was cut off\n"),
-        Err(_) => refused(StatusCode::REQUEST_TIMEOUT, "the question took longer than 5 s\n"),
+        Ok(Err(_)) => refused(StatusCode::BAD_REQUEST, "the request is incomplete\n"),
+        Err(_) => refused(StatusCode::REQUEST_TIMEOUT, "the request took longer than 5 s\n"),
     }
 }
 
-/// The daemon's own records, as whoever asked may see them.
+/// Source of the daemon's records with the access of the caller.
 struct Own {
     api: Router,
 }
@@ -88,9 +88,9 @@ impl Source for Own {
         let mut request = Request::new(Body::empty());
         *request.uri_mut() = path
             .parse()
-            .map_err(|_| Refusal::new(format!("{path:?} is no path"), "ask another one"))?;
+            .map_err(|_| Refusal::new(format!("{path:?} is not a valid path"), "use another path"))?;
         if let Some(asked) = asked {
-            // Who asks: login, name of the host, proxies, connection.
+            // Identity of the caller: login, host name, proxies, connection.
             *request.headers_mut() = asked.headers.clone();
             *request.extensions_mut() = asked.extensions.clone();
         }
@@ -108,7 +108,7 @@ impl Source for Own {
         let Ok(response) = router.call(request).await;
         let status = response.status();
         let body = to_bytes(response.into_body(), MOST_RECORD_BYTES).await;
-        let body = body.map_err(|_| Refusal::new("the record is too large", "ask for less"))?;
+        let body = body.map_err(|_| Refusal::new("the record is too large", "request less data"))?;
         record(status.as_u16(), &body)
     }
 
@@ -120,8 +120,8 @@ impl Source for Own {
         Err(match which {
             Recording::File(_) => Refusal::new("the listener reads no files", "use `gcwatch mcp` over stdio"),
             Recording::Incident(path) => Refusal::new(
-                format!("recordings are not analyzed here; this one is at {path}"),
-                "use `gcwatch mcp` over stdio, or download it and use `gcwatch analyze`",
+                format!("the listener does not analyze recordings; download the recording from {path}"),
+                "use `gcwatch mcp` over stdio, or `gcwatch analyze` on the downloaded file",
             ),
         })
     }

@@ -1,4 +1,4 @@
-//! `/metrics`: the series of all targets and of gcwatch itself, in the text format that the scraper chooses.
+//! `/metrics`: series of all targets and of gcwatch, in the text format that the scraper selects.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -24,8 +24,8 @@ pub(super) async fn metrics(State(site): State<Site>, headers: HeaderMap) -> Res
     ([(header::CONTENT_TYPE, format.content_type())], text).into_response()
 }
 
-/// OpenMetrics where the scraper accepts it and does not prefer the text format. Prometheus accepts both with weights,
-/// OpenMetrics first.
+/// Returns OpenMetrics if the scraper accepts it and does not prefer the text format. Prometheus accepts both with
+/// weights, OpenMetrics first.
 fn accepted(headers: &HeaderMap) -> Format {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let weight = |media: &str| {
@@ -56,10 +56,10 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: scrapers with different `Accept` headers.
-    /// Guarantee: OpenMetrics only for those that accept it and do not prefer the text format.
+    /// Scenario: scrapers send different `Accept` headers.
+    /// Guarantee: only scrapers that accept OpenMetrics and do not prefer the text format receive OpenMetrics.
     #[test]
-    fn the_scraper_chooses_the_format() {
+    fn scraper_selects_format() {
         let format = |accept: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             if let Some(accept) = accept {

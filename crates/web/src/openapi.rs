@@ -1,7 +1,7 @@
-//! `/api/v1/openapi.json`: the API in the form of OpenAPI 3.1, made from the records themselves.
+//! `/api/v1/openapi.json`: the API as OpenAPI 3.1, generated from the records.
 //!
-//! Their names, types and descriptions are those of the types that are served, so that the document cannot differ from
-//! the answers. A test holds answers against it.
+//! Names, types and descriptions come from the served types, so that the document cannot differ from the responses. A
+//! test compares responses with the document.
 
 use axum::response::{IntoResponse as _, Json, Response};
 use schemars::generate::SchemaSettings;
@@ -15,7 +15,7 @@ use api::view::{
 use evidence::black_box::files::FileRecord;
 use gc_rules::incident::IncidentRecord;
 
-/// Where definitions are in the document.
+/// Location of definitions in the document.
 const DEFINITIONS: &str = "/components/schemas";
 
 pub fn document() -> Value {
@@ -29,10 +29,10 @@ pub fn document() -> Value {
         "Refusal".to_owned(),
         json!({
             "type": "object",
-            "description": "Why a request cannot be answered.",
+            "description": "Reason why a request cannot be served.",
             "properties": {
-                "error": { "type": "string", "description": "What is wrong, one sentence." },
-                "remedy": { "type": ["string", "null"], "description": "What to ask instead." },
+                "error": { "type": "string", "description": "Problem in one sentence." },
+                "remedy": { "type": ["string", "null"], "description": "Alternative request." },
             },
             "required": ["error"],
         }),
@@ -42,9 +42,9 @@ pub fn document() -> Value {
         "info": {
             "title": "gcwatch",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "What gcwatch knows of the .NET processes of its host. It changes nothing: every path is \
-                            read with GET. Sizes are bytes, durations nanoseconds (`_ns`), times RFC 3339 or Unix \
-                            milliseconds (`_ms`). Null is unknown, never 0. Names stay; new ones may be added.",
+            "description": "Data of gcwatch about the .NET processes of its host. The API changes nothing: all paths \
+                            use GET. Sizes are bytes, durations nanoseconds (`_ns`), times RFC 3339 or Unix \
+                            milliseconds (`_ms`). Null is unknown, never 0. Names are stable; names may be added.",
         },
         "paths": paths,
         "components": { "schemas": schemas },
@@ -55,7 +55,7 @@ pub(super) async fn openapi() -> Response {
     Json(document()).into_response()
 }
 
-/// A list under a name, which is how several records are served.
+/// Returns a list under a name: the form for several records.
 fn list<T: JsonSchema>(generator: &mut SchemaGenerator, name: &str) -> Value {
     let one = generator.subschema_for::<T>();
     json!({
@@ -78,88 +78,88 @@ fn paths(generator: &mut SchemaGenerator) -> Value {
     let rules = json!({
         "type": "object",
         "properties": {
-            "at_ms": { "type": "integer", "description": "When this was so, Unix milliseconds." },
+            "at_ms": { "type": "integer", "description": "Time of the data, Unix milliseconds." },
             "rules": { "type": "array", "items": generator.subschema_for::<RuleView>() },
-            "files": { "type": "array", "items": { "type": "string" }, "description": "Files that were read." },
+            "files": { "type": "array", "items": { "type": "string" }, "description": "Read files." },
             "health": { "enum": ["ok", "err"], "description": "`err`: the files are invalid." },
             "errors": { "type": "array", "items": { "type": "string" } },
             "warnings": { "type": "array", "items": { "type": "string" } },
-            "loaded": { "type": ["string", "null"], "description": "When those in force were read, RFC 3339." },
+            "loaded": { "type": ["string", "null"], "description": "Time when the active rules were read, RFC 3339." },
         },
         "required": ["at_ms", "rules"],
     });
     json!({
-        "/api/v1/overview": get("All processes and incidents: the front page.", &[], &overview),
+        "/api/v1/overview": get("All processes and incidents: data of the overview.", &[], &overview),
         "/api/v1/processes": get("The processes.", &[], &list::<ProcessRow>(generator, "processes")),
         "/api/v1/processes/{pid}": get(
-            "One process: the last half hour, causes, collections, memory, settings, incidents.",
+            "One process: last half hour, causes, collections, memory, settings, incidents.",
             &[&pid],
             &generator.subschema_for::<ProcessRecord>().to_value(),
         ),
         "/api/v1/processes/{pid}/collections/{number}": get(
-            "One collection; `gc` is the record `kind: \"gc\"` where it is kept in full.",
+            "One collection; `gc` is the record `kind: \"gc\"` if the collection is kept in full.",
             &[&pid, &number],
             &generator.subschema_for::<CollectionRecord>().to_value(),
         ),
-        "/api/v1/targets": get("The processes, and how each is read.", &[], &list::<TargetView>(generator, "targets")),
+        "/api/v1/targets": get("All processes with their read states.", &[], &list::<TargetView>(generator, "targets")),
         "/api/v1/gcs": get(
-            "The newest collections: records `kind: \"gc\"`.",
+            "Newest collections: records `kind: \"gc\"`.",
             &[
-                &parameter("query", "pid", "integer", "Of this process only."),
-                &parameter("query", "limit", "integer", "At most so many."),
+                &parameter("query", "pid", "integer", "Process of the collections."),
+                &parameter("query", "limit", "integer", "Maximum number of collections."),
             ],
             &gcs,
         ),
         "/api/v1/rules": get(
-            "The rules in force, and on which processes they fire.",
-            &[&parameter("query", "pid", "integer", "As they are in this process.")],
+            "Active rules, with the processes on which they fire.",
+            &[&parameter("query", "pid", "integer", "Process of the rules.")],
             &rules,
         ),
-        "/api/v1/alerts": get("The alerts that fire.", &[], &list::<AlertView>(generator, "alerts")),
+        "/api/v1/alerts": get("Firing alerts.", &[], &list::<AlertView>(generator, "alerts")),
         "/api/v1/incidents": get(
-            "Open incidents, then those that ended.",
+            "Open incidents, then ended incidents.",
             &[],
             &list::<IncidentRecord>(generator, "incidents"),
         ),
         "/api/v1/processes/{pid}/history": get(
-            "What is kept of a process on disk: the last hours, in 360 places at most.",
-            &[&pid, &parameter("query", "hours", "integer", "From 1 (without it) to 24.")],
+            "History of a process on disk: the last hours, at most 360 intervals.",
+            &[&pid, &parameter("query", "hours", "integer", "From 1 (the default) to 24.")],
             &generator.subschema_for::<HistoryColumns>().to_value(),
         ),
         "/api/v1/evidence/": get(
-            "The recordings of the black box. Only on loopback, or with a login.",
+            "Recordings of the black box. Only on loopback, or with a login.",
             &[],
             &list::<FileRecord>(generator, "evidence"),
         ),
         "/api/v1/evidence/{name}": {
             "get": {
                 "summary": "A recording (nettrace), its report (html), or a flame graph (svg). Only on loopback, or with a login.",
-                "parameters": [parameter("path", "name", "string", "The name of one.")],
+                "parameters": [parameter("path", "name", "string", "Name of the recording, report or flame graph.")],
                 "responses": {
                     "200": {
                         "description": "The file.",
                         "content": { "application/octet-stream": {}, "image/svg+xml": {} },
                     },
-                    "404": refusal("There is none of that name."),
+                    "404": refusal("The name does not exist."),
                 },
             },
         },
         "/api/v1/evidence/requests/{pid}": get(
-            "The requests of the last half hour that collections stopped most. Only on loopback, or with a login.",
+            "Requests of the last half hour with the longest stops by collections. Only on loopback, or with a login.",
             &[&pid],
             &generator.subschema_for::<ReportedRequests>().to_value(),
         ),
-        "/api/v1/self": get("gcwatch itself.", &[], &generator.subschema_for::<WatcherRecord>().to_value()),
+        "/api/v1/self": get("State of gcwatch.", &[], &generator.subschema_for::<WatcherRecord>().to_value()),
         "/api/v1/events": {
             "get": {
-                "summary": "The same records as they change (server-sent events).",
+                "summary": "Changes of the records (server-sent events).",
                 "parameters": [
                     parameter("query", "view", "string", "`overview`, `process`, `rules` or `self`."),
                     parameter("query", "pid", "integer", "For `process`."),
                 ],
                 "responses": {
                     "200": { "description": "The stream.", "content": { "text/event-stream": {} } },
-                    "503": refusal("There are as many viewers as may be."),
+                    "503": refusal("The limit of viewers is reached."),
                 },
             },
         },
@@ -184,11 +184,11 @@ fn refusal(description: &str) -> Value {
 fn get(summary: &str, parameters: &[&Value], schema: &Value) -> Value {
     let mut responses = json!({
         "200": { "description": summary, "content": { "application/json": { "schema": schema } } },
-        "503": refusal("There was no answer in time: ask again."),
+        "503": refusal("The response was not ready in time; retry."),
     });
     if let (Some(responses), false) = (responses.as_object_mut(), parameters.is_empty()) {
-        responses.insert("400".to_owned(), refusal("A parameter is no number."));
-        responses.insert("404".to_owned(), refusal("There is none."));
+        responses.insert("400".to_owned(), refusal("A parameter is not a number."));
+        responses.insert("404".to_owned(), refusal("The object does not exist."));
     }
     json!({ "get": { "summary": summary, "parameters": parameters, "responses": responses } })
 }
@@ -198,8 +198,8 @@ mod tests {
     use super::*;
     use crate::answer::PATHS;
 
-    /// Scenario: the document, and the paths that are listed where another one was asked.
-    /// Guarantee: each has all of the other, but for `/metrics`, which is not JSON, and the document itself.
+    /// Scenario: the document is compared with the paths that are listed for an unknown path.
+    /// Guarantee: both have the same paths, except `/metrics`, which is not JSON, and the path of the document.
     #[test]
     fn all_paths_are_described() {
         let document = document();
@@ -212,16 +212,16 @@ mod tests {
                 path.replace("NAME", "{name}")
             })
             .collect();
-        // Features of dependencies decide whether an object keeps its order.
+        // Features of dependencies determine whether an object keeps its order.
         described.sort();
         listed.sort();
         assert_eq!(described, listed);
     }
 
-    /// Scenario: every reference in the document.
-    /// Guarantee: it leads to a definition, and every field has a description.
+    /// Scenario: all references of the document are resolved.
+    /// Guarantee: each reference has a definition.
     #[test]
-    fn references_lead_somewhere() {
+    fn references_have_definitions() {
         let document = document();
         let mut waiting = vec![&document];
         let mut seen = 0;

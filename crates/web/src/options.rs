@@ -6,27 +6,27 @@ use base::secret::Secret;
 use base::words;
 
 words! {
-    /// What only those see who log in.
+    /// Paths that require a login.
     #[derive(Default)]
     pub enum Protects {
-        /// What may hold secrets: recordings, flame graphs, requests' ids and paths.
+        /// Paths with possible secrets: recordings, flame graphs, ids and paths of requests.
         #[default]
         Private = "private",
-        /// Everything but `/livez` and `/readyz`.
+        /// All paths except `/livez` and `/readyz`.
         All = "all",
     }
 }
 
 words! {
-    /// Where agents may ask (`/mcp`).
+    /// Availability of `/mcp` for agents.
     #[derive(Default)]
     pub enum Mcp {
-        /// Where the listener is on a loopback address.
+        /// Enabled on loopback addresses.
         #[default]
         Auto = "auto",
-        /// Also elsewhere.
+        /// Enabled on all addresses.
         On = "on",
-        /// Nowhere.
+        /// Disabled.
         Off = "off",
     }
 }
@@ -34,30 +34,30 @@ words! {
 /// Options of the listener.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebOptions {
-    /// Names by which it may be addressed; empty: any, unless it listens on loopback.
+    /// Accepted host names; empty accepts any name, except on loopback.
     pub hosts: Vec<String>,
-    /// Who may log in: with `Authorization: Bearer TOKEN`.
+    /// Token for a login with `Authorization: Bearer TOKEN`.
     pub token: Option<Secret>,
-    /// Who may log in: names and passwords, with `Authorization: Basic ...`.
+    /// Names and passwords for a login with `Authorization: Basic ...`.
     pub users: Vec<(String, Secret)>,
-    /// Where a trace is shown, with `{trace_id}`; `None`: ids are plain text.
+    /// URL of a trace with `{trace_id}`; `None` shows ids as plain text.
     pub trace_url: Option<String>,
-    /// Where a service's figures are shown, with `{service}`, and `{namespace}`, `{pod}`, `{from}`, `{to}`; `None`:
-    /// nothing links there.
+    /// URL of a service's dashboard with `{service}`, and `{namespace}`, `{pod}`, `{from}`, `{to}`; `None` shows no
+    /// links.
     pub grafana_url: Option<String>,
-    /// What needs a login.
+    /// Paths that require a login.
     pub protects: Protects,
-    /// Whether agents may ask.
+    /// Availability of `/mcp` for agents.
     pub mcp: Mcp,
-    /// The certificate; `None`: it speaks HTTP without TLS.
+    /// Certificate; `None` for HTTP without TLS.
     pub tls: Option<TlsFiles>,
 }
 
-/// Where the certificate is. The files are read again when they change.
+/// Files of the certificate. The files are read again after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// PEM file of the certificate chain, the listener's own first.
+    /// PEM file of the certificate chain, leaf certificate first.
     pub certificate: PathBuf,
-    /// PEM file of its private key.
+    /// PEM file of the private key.
     pub key: PathBuf,
 }

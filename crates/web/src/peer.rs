@@ -1,4 +1,4 @@
-//! Whose socket is at the other end of a connection: on loopback the kernel says it.
+//! Owner of the socket at the other end of a connection: on loopback, the kernel reports it.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -8,23 +8,23 @@ use axum::http::HeaderMap;
 use rustix::process::geteuid;
 use tokio::task::spawn_blocking;
 
-/// The two ends of a connection.
+/// Two ends of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// Who asks.
+    /// Address of the client.
     pub(super) peer: SocketAddr,
-    /// The listener's.
+    /// Address of the listener.
     pub(super) own: SocketAddr,
 }
 
-/// The kernel's tables of connections. A socket of IPv6 may have an address of IPv4.
+/// Kernel tables of connections. A socket of IPv6 may have an address of IPv4.
 const TABLES: [&str; 2] = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
 
-/// The state of a connection that is open in both directions. What is closing has no owner in the tables.
+/// State of a connection that is open in both directions. A closing connection has no owner in the tables.
 const ESTABLISHED: &str = "01";
 
 impl Ends {
-    /// Whether who asks runs as root or as the user of gcwatch. Reads the kernel's tables on another thread.
+    /// Returns `true` if the client runs as root or as the user of gcwatch. Reads the kernel tables on another thread.
     pub(super) async fn is_of_own_user(self) -> bool {
         let own = geteuid().as_raw();
         let uid = spawn_blocking(move || self.uid()).await.ok().flatten();
@@ -38,13 +38,13 @@ impl Ends {
         })
     }
 
-    /// The user in a line of the kernel, if it is of the other end's socket: `12: 0100007F:D431 0100007F:24F8 01
-    /// 00000000:00000000 00:00000000 00000000 1000 ...`.
+    /// Returns the user in a line of the kernel if the line belongs to the socket of the other end: `12: 0100007F:D431
+    /// 0100007F:24F8 01 00000000:00000000 00:00000000 00000000 1000 ...`.
     fn uid_in(self, line: &str) -> Option<u32> {
         let mut fields = line.split_whitespace().skip(1);
         let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
         let is_it = fields.next()? == ESTABLISHED && (local, remote) == (plain(self.peer), plain(self.own));
-        // Queues, timers, retransmissions.
+        // Skipped fields: queues, timers, retransmissions.
         is_it.then(|| fields.nth(3)?.parse().ok()).flatten()
     }
 }
@@ -53,7 +53,7 @@ fn plain(address: SocketAddr) -> (IpAddr, u16) {
     (address.ip().to_canonical(), address.port())
 }
 
-/// Words of 32 bits in the order of the machine, and the port.
+/// Parses 32-bit words in the byte order of the machine, and the port.
 fn address(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -69,7 +69,7 @@ fn address(text: &str) -> Option<(IpAddr, u16)> {
     Some((ip.to_canonical(), port))
 }
 
-/// What proxies say of those for whom they ask.
+/// Headers that proxies add.
 const OF_PROXIES: [&str; 6] = [
     "forwarded",
     "via",
@@ -79,7 +79,7 @@ const OF_PROXIES: [&str; 6] = [
     "x-real-ip",
 ];
 
-/// Whether a proxy says that it asks for somebody else.
+/// Returns `true` if a proxy forwarded the request.
 pub(super) fn is_proxied(headers: &HeaderMap) -> bool {
     OF_PROXIES.iter().any(|name| headers.contains_key(*name))
 }
@@ -90,17 +90,17 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: a connection of this process over IPv4, over IPv6, and from an IPv6 socket to an IPv4 address; then the
-    /// other end is closed.
-    /// Guarantee: while it is open it is our own user's; afterwards it is nobody's.
+    /// Scenario: a connection of this process uses IPv4, IPv6, or an IPv6 socket with an IPv4 address; then the other
+    /// end is closed.
+    /// Guarantee: an open connection belongs to the user of the process; a closed connection has no owner.
     #[tokio::test]
-    async fn the_kernel_says_whose_a_connection_is() {
+    async fn kernel_reports_owner_of_connection() {
         for (bind, to) in [
             ("127.0.0.1:0", "127.0.0.1"),
             ("[::1]:0", "::1"),
             ("127.0.0.1:0", "::ffff:127.0.0.1"),
         ] {
-            // A host may be without IPv6.
+            // A host can lack IPv6.
             let Ok(listener) = TcpListener::bind(bind) else {
                 continue;
             };
@@ -111,16 +111,21 @@ mod tests {
             assert_eq!(ends.uid(), Some(geteuid().as_raw()), "{bind}");
             assert!(ends.is_of_own_user().await);
             let turned = Ends { peer: own, own: peer };
-            assert_eq!(turned.uid(), Some(geteuid().as_raw()), "our end is a socket, too");
+            assert_eq!(
+                turned.uid(),
+                Some(geteuid().as_raw()),
+                "the listener's end is also a socket"
+            );
             drop((stream, accepted));
             assert_eq!(ends.uid(), None, "{bind}");
         }
     }
 
-    /// Scenario: lines of the kernel of another connection, of one that is closing, of this one, and damaged ones.
-    /// Guarantee: only the last but one says the user.
+    /// Scenario: the lines belong to another connection, to a closing connection and to this connection, or are
+    /// damaged.
+    /// Guarantee: only lines of this connection in the established state return the user.
     #[test]
-    fn only_the_line_of_the_connection_counts() {
+    fn other_lines_are_ignored() {
         let address = |text: &str| text.parse().unwrap();
         let ends = Ends {
             peer: address("127.0.0.1:54321"),
@@ -144,10 +149,10 @@ mod tests {
         }
     }
 
-    /// Scenario: requests with what a proxy adds, and without.
-    /// Guarantee: the first are known.
+    /// Scenario: requests have or lack headers of a proxy.
+    /// Guarantee: only requests with such headers are recognized as forwarded.
     #[test]
-    fn a_proxy_says_so() {
+    fn forwarded_requests_are_recognized() {
         let mut headers = HeaderMap::new();
         assert!(!is_proxied(&headers));
         headers.insert("x-forwarded-for", "10.0.0.1".parse().unwrap());

@@ -1,7 +1,7 @@
-//! A recording as one file: the page's style and scripts with the record in it, to be opened without a server.
+//! Report of a recording as one file: the style and the scripts of the page with the record, readable without a server.
 //!
-//! The page's modules import each other by name, which a file alone cannot. Each becomes a function that returns what
-//! it exports. The file allows its own script only, by its digest, and nothing from the network.
+//! Modules of the page import each other by name, which is impossible in one file. Each module becomes a function that
+//! returns its exports. The file allows only its own script, by digest, and no network access.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::assets;
 use api::view::ReportRecord;
 
-/// The modules of it, each after those that it imports.
+/// Modules of the report, each after its imports.
 const MODULES: [&str; 10] = [
     "dom.js",
     "format.js",
@@ -26,20 +26,20 @@ const MODULES: [&str; 10] = [
     "report.js",
 ];
 
-/// The page cannot be made of its record.
+/// Error if the page cannot be created from its record.
 #[derive(Debug, thiserror::Error)]
-#[error("the record of the recording cannot be written as JSON: {0}")]
+#[error("cannot write the record of the recording as JSON: {0}")]
 pub struct NotWritten(#[from] serde_json::Error);
 
-/// The file.
+/// Returns the file of a report.
 ///
 /// # Errors
 ///
-/// Never with records that are made of numbers and texts.
+/// Returns an error if the record cannot be serialized; records of numbers and texts never fail.
 pub fn page(record: &ReportRecord) -> Result<String, NotWritten> {
     let script = script();
     let style = assets::text("page.css");
-    // Names in it come from elsewhere: nothing of them can end the element.
+    // Names in the record are external: no name can end the element.
     let json = serde_json::to_string(record)?.replace('<', "\\u003c");
     let digest = |text: &str| STANDARD.encode(Sha256::digest(text));
     let mut page = String::with_capacity(json.len() + script.len() + style.len() + 2048);
@@ -59,7 +59,7 @@ pub fn page(record: &ReportRecord) -> Result<String, NotWritten> {
     Ok(page)
 }
 
-/// All modules in one script.
+/// Returns all modules in one script.
 fn script() -> String {
     let mut script = "'use strict';\nconst modules = {};\n".to_owned();
     for name in MODULES {
@@ -73,7 +73,7 @@ fn script() -> String {
     script
 }
 
-/// The body of a module with its imports as constants, and the names that it exports.
+/// Returns the body of a module with its imports as constants, and the names of its exports.
 fn module(text: &str) -> (String, Vec<String>) {
     let mut exports = Vec::new();
     let mut body = String::with_capacity(text.len());
@@ -105,11 +105,11 @@ fn module(text: &str) -> (String, Vec<String>) {
 mod tests {
     use super::*;
 
-    /// Scenario: the modules of the report.
-    /// Guarantee: no import or export is left, each module comes after those that it imports, and what is imported is
-    /// exported there.
+    /// Scenario: the script contains all modules of the report.
+    /// Guarantee: no import or export is left, each module comes after its imports, and all imported names are
+    /// exported.
     #[test]
-    fn modules_are_put_together() {
+    fn modules_are_combined() {
         for (place, name) in MODULES.iter().enumerate() {
             let text = assets::text(name);
             let (body, _) = module(text);

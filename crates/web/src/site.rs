@@ -1,5 +1,5 @@
-//! What answers are made of: views of what is observed, and what only the daemon knows, which it gives as sources. So a
-//! command that replays serves the same site, with sources of its own.
+//! Sources of responses: views of observed data, and data that only the daemon has. A command that replays a recording
+//! serves the same site from other sources.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,112 +20,114 @@ use api::view::{
 use evidence::black_box::files::Files;
 use gc_rules::incident::IncidentRecord;
 
-/// Source of what is observed: processes, collections, rules, incidents. Every answer is a copy.
+/// Source of observed data: processes, collections, rules, incidents. Each result is a copy.
 pub trait Views: Send + Sync + std::fmt::Debug {
-    /// Every open incident, the most severe first; after them those that ended, the newest first.
+    /// Returns all open incidents, most severe first, then all ended incidents, newest first.
     fn incidents(&self) -> Vec<IncidentRecord>;
 
-    /// Every process as a row, by pid. `sparks`: with its half hour.
+    /// Returns all processes as rows, by pid; with their half-hour histories if `sparks` is `true`.
     fn rows(&self, incidents: &[IncidentRecord], sparks: bool) -> Vec<ProcessRow>;
 
-    /// The processes that exited and are remembered, the newest first.
+    /// Returns the retained exited processes, newest first.
     fn exited_rows(&self, incidents: &[IncidentRecord]) -> Vec<ProcessRow>;
 
-    /// How many processes are in each state, by its word.
+    /// Returns the number of processes in each state.
     fn states(&self) -> BTreeMap<&'static str, u64>;
 
-    /// Every process that is known, by pid.
+    /// Returns all known processes, by pid.
     fn targets(&self) -> Vec<TargetView>;
 
-    /// Everything of one process; `None`: none of that pid is known.
+    /// Returns all data of a process; `None` if no process with the pid is known.
     fn process(&self, pid: u32) -> Option<ProcessRecord>;
 
-    /// Somebody looks at the memory of a process: it is measured, unless that was done shortly before.
+    /// Measures the memory of a process for a viewer, unless a recent measurement exists.
     fn look_at_memory(&self, pid: u32) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
-    /// One collection of a process.
+    /// Returns a collection of a process.
     ///
     /// # Errors
     ///
-    /// When the process or the collection is not known.
+    /// Returns an error if the process or the collection is unknown.
     fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, NoCollection>;
 
-    /// The last collections of each process (or of one), newest first, at most `limit` of each.
+    /// Returns the last collections of each process or of one process, newest first, at most `limit` per process.
     fn collections(&self, pid: Option<u32>, limit: usize) -> Vec<serde_json::Value>;
 
-    /// The last hours of a process; blocking. `None`: none of that pid is known, or nothing is kept.
+    /// Returns the last hours of a process; `None` if the pid is unknown or no history is kept. Blocks the calling
+    /// thread.
     ///
     /// # Errors
     ///
-    /// When its file cannot be read.
+    /// Returns an error if the file cannot be read.
     fn long_history(&self, pid: u32, hours: u64) -> Option<io::Result<HistoryColumns>>;
 
-    /// The requests that collections stopped most; `None`: there is no such process, or its requests are not observed.
+    /// Returns the requests with the longest stops by collections; `None` if the process is unknown or its requests are
+    /// not observed.
     fn request_view(&self, pid: u32) -> Option<ReportedRequests>;
 
-    /// Every rule in force, with its states in all processes, or in that of a pid.
+    /// Returns all active rules with their states in all processes, or in the process with a pid.
     fn rule_views(&self, pid: Option<u32>) -> Vec<RuleView>;
 
-    /// Every alert that fires: the most severe first, then the newest.
+    /// Returns all firing alerts, most severe first, then newest first.
     fn alerts(&self) -> Vec<AlertView>;
 
-    /// The metrics of every process, counted from its first attach.
+    /// Returns the metrics of all processes, counted from the first attach of each process.
     fn collect(&self, now_unix_ns: u64) -> Vec<(Arc<Origin>, Vec<Metric>)>;
 
-    /// The recordings of incidents; `None`: none are made.
+    /// Returns the recordings of incidents; `None` if recordings are disabled.
     fn black_box_files(&self) -> Option<Arc<Files>>;
 
-    /// The flame graph of that name (SVG); `None`: it is not there, or not any more.
+    /// Returns the flame graph with this name (SVG); `None` if it does not exist.
     fn flame_graph(&self, name: &str) -> Option<String>;
 }
 
-/// A part of the daemon that must be alive.
+/// Part of the daemon that must be alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartAge {
-    /// Its name, one word.
+    /// Name, one word.
     pub name: &'static str,
-    /// How long ago it was alive.
+    /// Time since the last sign of life.
     pub age: Duration,
-    /// That is too long.
+    /// Whether the age is too high.
     pub is_late: bool,
 }
 
-/// Source of what is said of gcwatch itself.
+/// Source of data about gcwatch.
 pub trait WatcherInfo: Send + Sync + std::fmt::Debug {
-    /// The parts that must be alive; none for a command that only replays.
+    /// Returns the parts that must be alive; empty for a command that only replays.
     fn parts(&self) -> Vec<PartAge>;
 
-    /// The daemon's resource and the current values of its metrics.
+    /// Returns the resource of the daemon and the current values of its metrics.
     fn own_metrics(&self, now_unix_ns: u64) -> (Arc<Origin>, Vec<Metric>);
 
-    /// Files of rules, health, errors, warnings, and when the rules in force were read.
+    /// Returns rule files, health, errors, warnings, and the time when the active rules were read.
     fn rule_files(&self) -> serde_json::Value;
 
-    /// All of it, but for the listener.
+    /// Returns the record of gcwatch, without the listener.
     fn watcher(&self, now_unix_ns: u64) -> WatcherRecord;
 
-    /// The name of this host.
+    /// Returns the name of this host.
     fn host(&self) -> Option<String>;
 }
 
-/// The sources of all answers.
+/// Sources of all responses.
 #[derive(Debug, Clone)]
 pub struct Site {
     /// Targets, collections, alerts and metrics.
     pub views: Arc<dyn Views>,
-    /// gcwatch itself.
+    /// Data about gcwatch.
     pub watcher: Arc<dyn WatcherInfo>,
-    /// The answer of `/readyz`: true from the first complete scan until shutdown.
+    /// Response of `/readyz`: `true` from the first complete scan until shutdown.
     pub ready: Arc<AtomicBool>,
-    /// Where traces are shown, with `{trace_id}`.
+    /// URL of a trace with `{trace_id}`.
     pub trace_url: Option<Arc<str>>,
-    /// Where a service's figures are shown, with `{service}`.
+    /// URL of a service's dashboard with `{service}`.
     pub grafana_url: Option<Arc<str>>,
     pub(super) viewers: Arc<Viewers>,
 }
 
 impl Site {
-    /// Answers from these sources.
+    /// Creates a site from these sources.
     pub fn new(views: Arc<dyn Views>, watcher: Arc<dyn WatcherInfo>, ready: Arc<AtomicBool>) -> Self {
         Self {
             views,
@@ -137,7 +139,7 @@ impl Site {
         }
     }
 
-    /// What is said of gcwatch itself, with the listener.
+    /// Returns the record of gcwatch, with the listener.
     pub(super) fn watcher_record(&self) -> WatcherRecord {
         let listener = ListenerRecord {
             viewers: self.viewers.count(),

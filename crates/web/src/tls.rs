@@ -1,4 +1,4 @@
-//! TLS of listeners: the certificate from two files, which are read again when they change.
+//! TLS of listeners: the certificate comes from two files, which are read again after a change.
 
 use std::io;
 use std::path::Path;
@@ -16,26 +16,26 @@ use tokio_rustls::TlsAcceptor;
 
 use super::options::TlsFiles;
 
-/// How often the files are looked at.
+/// Interval between checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// The certificate cannot be used.
+/// Error if the certificate is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read, or is no PEM file of what it should be.
+    /// A file is unreadable or is not the expected PEM file.
     #[error("{path}: {problem}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What is wrong with it.
+        /// Problem with the file.
         problem: String,
     },
-    /// The cryptography that is built in supports no protocol.
+    /// The built-in cryptography supports no protocol.
     #[error("TLS: {0}")]
     Unusable(#[from] rustls::Error),
 }
 
-/// The certificate in use.
+/// Certificate in use.
 #[derive(Debug)]
 pub(crate) struct Certificate {
     files: TlsFiles,
@@ -53,7 +53,7 @@ impl Certificate {
     ///
     /// # Errors
     ///
-    /// When they cannot be used.
+    /// Returns an error if the files are unusable.
     pub(crate) fn read(files: &TlsFiles) -> Result<Arc<Self>, TlsError> {
         Ok(Arc::new(Self {
             files: files.clone(),
@@ -61,11 +61,11 @@ impl Certificate {
         }))
     }
 
-    /// Accepts connections with it that speak one of these protocols.
+    /// Returns an acceptor that uses this certificate and the specified protocols.
     ///
     /// # Errors
     ///
-    /// Never with the cryptography that is built in.
+    /// Returns an error if the cryptography supports no protocol; the built-in cryptography never fails.
     pub(crate) fn acceptor(self: &Arc<Self>, protocols: &[&str]) -> Result<TlsAcceptor, TlsError> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
@@ -75,7 +75,7 @@ impl Certificate {
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
-    /// Reads the files again whenever they change. While they cannot be used, the last one stays.
+    /// Reads the files again after each change. While the files are unusable, the last certificate stays in use.
     pub(crate) async fn follow(self: Arc<Self>) {
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -87,22 +87,24 @@ impl Certificate {
                 continue;
             }
             let files = self.files.clone();
-            // Where it panicked, it is tried again.
+            // A failed task is retried.
             let Ok(loaded) = tokio::task::spawn_blocking(move || load(&files)).await else {
                 continue;
             };
             match loaded {
                 Ok(new) => {
                     *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
-                    tracing::info!(target: "gcwatch::web", "the new certificate is in use");
+                    tracing::info!(target: "gcwatch::web", "the new certificate is now active");
                 }
-                Err(error) => tracing::warn!(target: "gcwatch::web", "the old certificate stays in use: {error}"),
+                Err(error) => {
+                    tracing::warn!(target: "gcwatch::web", "keeping the old certificate: {error}")
+                }
             }
             seen = now;
         }
     }
 
-    /// When the files changed last; a disk that hangs holds up nobody else.
+    /// Returns the times of the last changes of the files; a hanging disk blocks no other task.
     async fn look(&self) -> [Option<SystemTime>; 2] {
         let files = self.files.clone();
         let changed = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
@@ -119,17 +121,22 @@ fn load(files: &TlsFiles) -> Result<CertifiedKey, TlsError> {
     let read = |path: &Path| std::fs::read(path).map_err(|error: io::Error| of_file(path, error.to_string()));
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&read(&files.certificate)?)
         .collect::<Result<_, _>>()
-        .map_err(|error| of_file(&files.certificate, format!("is no PEM file of certificates: {error}")))?;
+        .map_err(|error| {
+            of_file(
+                &files.certificate,
+                format!("is not a PEM file of certificates: {error}"),
+            )
+        })?;
     if chain.is_empty() {
-        return Err(of_file(&files.certificate, "has no certificate".to_owned()));
+        return Err(of_file(&files.certificate, "contains no certificate".to_owned()));
     }
-    // The error does not show what is in the file.
+    // The error discloses no content of the file.
     let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?)
-        .map_err(|_| of_file(&files.key, "is no PEM file of a private key".to_owned()))?;
+        .map_err(|_| of_file(&files.key, "is not a PEM file of a private key".to_owned()))?;
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| {
         of_file(
             &files.key,
-            format!("does not fit {}: {error}", files.certificate.display()),
+            format!("does not match {}: {error}", files.certificate.display()),
         )
     })
 }
@@ -145,10 +152,11 @@ mod tests {
         made.cert.der().clone()
     }
 
-    /// Scenario: the certificate is replaced, then by bytes that are none, then by one of another key.
-    /// Guarantee: the new one is used without a restart; what cannot be used changes nothing.
+    /// Scenario: the certificate is replaced by a new certificate, by invalid bytes, and by a certificate with another
+    /// key.
+    /// Guarantee: the new certificate is used without a restart; unusable files change nothing.
     #[tokio::test(start_paused = true)]
-    async fn a_new_certificate_is_used() {
+    async fn new_certificate_is_used() {
         let folder = tempfile::tempdir().unwrap();
         let files = TlsFiles {
             certificate: folder.path().join("tls.crt"),
@@ -169,14 +177,14 @@ mod tests {
         let other = rcgen::generate_simple_self_signed(["other".to_owned()]).unwrap();
         std::fs::write(&files.certificate, other.cert.pem()).unwrap();
         tokio::time::sleep(LOOK_EVERY * 2).await;
-        assert_eq!(current(), second, "its key is another one");
+        assert_eq!(current(), second, "the key does not match");
         follows.abort();
     }
 
-    /// Scenario: files that are missing, empty, or something else.
-    /// Guarantee: the error names the file and shows nothing of the key.
+    /// Scenario: files are missing, empty or not certificates.
+    /// Guarantee: the error names the file and discloses nothing about the key.
     #[test]
-    fn what_is_no_certificate_is_named() {
+    fn unusable_file_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let files = TlsFiles {
             certificate: folder.path().join("tls.crt"),
@@ -194,7 +202,7 @@ mod tests {
         assert!(text.contains("tls.key") && !text.contains("s3cr3t"), "{text}");
         std::fs::write(&files.certificate, "").unwrap();
         assert!(
-            error(&files).ends_with("tls.crt: has no certificate"),
+            error(&files).ends_with("tls.crt: contains no certificate"),
             "{}",
             error(&files)
         );

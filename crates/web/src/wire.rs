@@ -1,4 +1,4 @@
-//! The bytes of a connection: as they are, or in TLS.
+//! Bytes of a connection: plain, or over TLS.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-/// Bytes both ways.
+/// Bidirectional byte stream.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A connection, after the handshake where there is one.
+/// Returns a connection, after the handshake if TLS is enabled.
 pub(crate) async fn wire(stream: TcpStream, tls: Option<TlsAcceptor>) -> io::Result<Box<dyn Duplex>> {
     Ok(match tls {
         Some(tls) => Box::new(tls.accept(stream).await?),

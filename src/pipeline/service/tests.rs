@@ -359,7 +359,7 @@ fn same_rule_on_many_processes_is_one_service_alert() {
     let alerts = host.judged.alerts();
     assert_eq!(
         &*alerts[0].1.summary,
-        "4 processes of the service show memory.exhausted at once"
+        "4 processes of the service have memory.exhausted at the same time"
     );
     let mut names = alerts[0].0.resource.attributes.iter().map(|attribute| &*attribute.key);
     assert_eq!((names.next(), names.next()), (Some("service.name"), None));

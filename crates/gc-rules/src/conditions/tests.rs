@@ -4,7 +4,7 @@ use super::*;
 use crate::expression::{Comparison, Double, Expression};
 use crate::field::{ProcessFacts, StreamFacts};
 
-/// Whether a window is above 1.
+/// Returns a condition that is true if a window is above 1.
 fn above(window: usize) -> Node {
     Node::Compare(
         Comparison::Greater,
@@ -12,7 +12,7 @@ fn above(window: usize) -> Node {
     )
 }
 
-/// A failure: a window is no condition.
+/// Returns a condition that fails because a window is not a condition.
 fn failing() -> Node {
     Node::Not(Box::new(Node::Window(0)))
 }
@@ -30,9 +30,9 @@ fn all(parts: impl Into<Box<[Node]>>) -> Node {
     Node::And(parts.into())
 }
 
-/// Scenario: every combination of parts that are false, unknown, true and failing, in brackets and without, among
-/// rules that share them.
-/// Guarantee: a condition that is put together from parts has the value that it has as one tree.
+/// Scenario: rules combine false, unknown, true and failing parts in all ways, with and without brackets, and share
+/// parts.
+/// Guarantee: a condition evaluated from its parts has the same value as the whole tree.
 #[test]
 fn parts_have_the_value_of_the_whole() {
     let (process, stream) = (ProcessFacts::default(), StreamFacts::default());
@@ -60,10 +60,10 @@ fn parts_have_the_value_of_the_whole() {
     }
 }
 
-/// Scenario: rules that share parts; one that is off.
-/// Guarantee: each part is there once, what most require is first, and what is off requires nothing.
+/// Scenario: several rules share parts, and one rule is disabled.
+/// Guarantee: each part exists once, the most shared part is first, and the disabled rule adds no parts.
 #[test]
-fn what_most_require_comes_first() {
+fn most_shared_part_comes_first() {
     let off = Rule {
         enabled: false,
         ..Rule::clone(&rule(above(7)))

@@ -1,24 +1,24 @@
-//! Which rule of a group fires.
+//! Selects the rule of a group that fires.
 
 use std::cmp::Reverse;
 
 use super::run::RuleRun;
 
-/// The groups in which something changed.
+/// The groups with changes that have not been settled.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     touched: Vec<usize>,
 }
 
 impl Groups {
-    /// So many groups, all of which have to be settled.
+    /// Creates `count` groups, all of which must be settled.
     pub(super) fn new(count: usize) -> Self {
         Self {
             touched: (0..count).collect(),
         }
     }
 
-    /// A rule of it began to hold or ended.
+    /// Records that a rule of a group became active or ended.
     pub(super) fn touch(&mut self, group: usize) {
         if !self.touched.contains(&group) {
             self.touched.push(group);
@@ -28,14 +28,14 @@ impl Groups {
     pub(super) fn next_touched(&mut self) -> Option<usize> {
         let next = self.touched.pop();
         if next.is_none() {
-            // Changes are rare: between them there is no memory for them.
+            // Changes are rare, so no memory is kept between them.
             self.touched = Vec::new();
         }
         next
     }
 }
 
-/// The most severe one that holds; of equals the one that fires already, else the first.
+/// Returns the most severe active rule. Among equally severe rules, the rule that already fires wins, or the first one.
 pub(super) fn winner(members: &[u32], runs: &[RuleRun]) -> Option<usize> {
     let active = members.iter().filter_map(|&place| {
         let place = place as usize;

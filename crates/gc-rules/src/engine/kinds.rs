@@ -1,39 +1,40 @@
-//! What conditions are for collections of a kind: evaluated for the first one of it.
+//! Results of conditions that depend only on the kind of a collection. They are evaluated for the first collection of a
+//! kind.
 
 use crate::expression::{Expression, Truth};
 use crate::field::{Kind, Scope};
 use crate::rule_set::RuleSet;
 
-/// Kinds that are remembered: the newest of each generation.
+/// Number of kinds that are remembered: the newest of each generation.
 const KINDS: usize = 3;
 
-/// What is known of the parts of conditions that depend on the kind of a collection alone: of windows
-/// ([`SeriesFeed::of_kind`](crate::plan::SeriesFeed::of_kind)), and of rules `on: gc`.
+/// Results of the parts of conditions that depend only on the kind of a collection: parts of windows
+/// ([`SeriesFeed::of_kind`](crate::plan::SeriesFeed::of_kind)) and of rules `on: gc`.
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
-    /// `None`: there was no collection yet.
+    /// `None` before the first collection.
     newest: Option<Box<[Option<OfKind>; KINDS]>>,
 }
 
 #[derive(Debug)]
 struct OfKind {
     kind: Kind,
-    /// Of each feed, then of each turn `on: gc`; `None`: not evaluated yet.
+    /// Results for each feed, then for each turn `on: gc`; `None` if not evaluated yet.
     truths: Box<[Option<Truth>]>,
 }
 
-/// How many conditions a rule set has of which a part may depend on the kind alone.
+/// Returns the number of conditions of a rule set that can have a part that depends only on the kind.
 fn conditions(rules: &RuleSet) -> usize {
     rules.plan.feeds() + rules.turns.of_kind().len()
 }
 
 impl Kinds {
-    /// Maximum memory for a rule set, bytes.
+    /// Returns the maximum memory for a rule set, in bytes.
     pub(super) fn most_memory(rules: &RuleSet) -> usize {
         KINDS * (size_of::<Option<OfKind>>() + conditions(rules) * size_of::<Option<Truth>>())
     }
 
-    /// The truths of a rule set, for the kind of the current collection.
+    /// Returns the results for a rule set and the kind of the current collection.
     pub(super) fn of_current(&mut self, scope: &Scope<'_>, rules: &RuleSet) -> KindTruths<'_> {
         let truths = Kind::of(scope).and_then(|kind| {
             let place = kind.generation.map_or(0, |generation| generation as usize);
@@ -53,7 +54,7 @@ impl Kinds {
     }
 }
 
-/// See [`Kinds::of_current`]. Without any, each is evaluated whenever it is asked for.
+/// Results of one kind, see [`Kinds::of_current`]. Without results, each part is evaluated on every call.
 #[derive(Default)]
 pub(super) struct KindTruths<'k> {
     feeds: &'k mut [Option<Truth>],
@@ -61,12 +62,12 @@ pub(super) struct KindTruths<'k> {
 }
 
 impl KindTruths<'_> {
-    /// That of a part of a feed's condition.
+    /// Evaluates the part of a feed's condition.
     pub(super) fn of_feed(&mut self, feed: usize, part: &Expression, scope: &Scope<'_>) -> Truth {
         known(self.feeds.get_mut(feed), part, scope)
     }
 
-    /// That of a part of the condition of a rule `on: gc`, by its turn.
+    /// Evaluates the part of the condition of a rule `on: gc`, given its turn.
     pub(super) fn of_rule(&mut self, turn: usize, part: &Expression, scope: &Scope<'_>) -> Truth {
         known(self.rules.get_mut(turn), part, scope)
     }

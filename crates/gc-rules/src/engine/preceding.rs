@@ -1,4 +1,4 @@
-//! Values of a collection that depend on earlier ones.
+//! Values of a collection that depend on earlier collections.
 
 use std::collections::VecDeque;
 
@@ -6,18 +6,19 @@ use clr_gc::gc::{Collection, Suspension};
 
 use crate::field::GcFacts;
 
-/// Maximum number of remembered suspensions. A background collection with more during it does not find the one before
-/// it: its value is unknown.
+/// Maximum number of remembered suspensions. If more occur during a background collection, the previous collection is
+/// not found and the value is unknown.
 const MAX_STOPS: usize = 64;
 
-/// Background collections in progress whose foreground ones are counted; normally one, more after lost events.
+/// Maximum number of background collections in progress whose foreground collections are counted. Normally there is
+/// one; after lost events there can be more.
 const MAX_BACKGROUND: usize = 4;
 
-/// The newest restarts, and foreground collections by their background collection.
+/// The newest restarts, and the number of foreground collections of each background collection.
 #[derive(Debug, Default)]
 pub(super) struct Preceding {
     stops: VecDeque<Restart>,
-    /// The latest end, including that of removed ones.
+    /// The latest end, including ends of removed entries.
     newest_end: Option<i64>,
     foreground: VecDeque<(Identity, u32)>,
 }
@@ -27,14 +28,14 @@ type Identity = (Option<u16>, u32);
 
 #[derive(Debug)]
 struct Restart {
-    /// `None`: a suspension without a collection.
+    /// `None` for a suspension without a collection.
     collection: Option<Identity>,
-    /// `None`: its edge is missing.
+    /// `None` if the edge is missing.
     end: Option<i64>,
 }
 
 impl Preceding {
-    /// The facts from the collections before it; then adds it to them.
+    /// Returns the facts that follow from earlier collections, then records this collection.
     pub(super) fn collection<'a>(&mut self, collection: &'a Collection) -> GcFacts<'a> {
         let facts = GcFacts {
             collection,
@@ -51,7 +52,7 @@ impl Preceding {
         facts
     }
 
-    /// A suspension without a collection.
+    /// Records a suspension without a collection.
     pub(super) fn suspension(&mut self, suspension: &Suspension) {
         self.restarted(None, suspension.edges.restart_end);
     }
@@ -75,17 +76,17 @@ impl Preceding {
         self.foreground.push_back((background, 1));
     }
 
-    /// From the last restart before it. The collection before it must be known with all of its restarts, else there may
-    /// be a gap.
+    /// Returns the time since the last restart before this collection. The previous collection must be known with all
+    /// of its restarts; otherwise there can be a gap.
     fn since_last_ns(&self, collection: &Collection) -> Option<i64> {
         let first = collection.pauses.first().filter(|_| !collection.lossy)?;
         let begin = first.edges.suspend_begin?;
-        // A collection inside another one's suspension.
+        // The collection ran inside the suspension of another collection.
         if first.start != Some(begin) {
             return None;
         }
         let before = Some((collection.clr_instance, collection.number.checked_sub(1)?));
-        // The newest stops first: nearly always it is the very last one. Those of one collection are consecutive.
+        // Search from the newest stop, which nearly always matches. The stops of one collection are consecutive.
         let newest = self.stops.iter().rev();
         let mut own = newest
             .skip_while(|stop| stop.collection != before)

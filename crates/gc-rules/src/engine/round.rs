@@ -5,20 +5,21 @@ use super::run::{Quiet, RuleRun};
 use crate::field::Scope;
 use crate::rule_set::RuleSet;
 
-/// The rules `on: gc`, or all others, of one process. Of a quiet rule (its condition is false or unknown, or it is not
-/// selected) at most the condition is read, which all processes share, as the order of the rules is: its state is
-/// elsewhere in memory, and nearly all rules are quiet nearly always.
+/// The rules `on: gc`, or all other rules, of one process. A rule is quiet if its condition is false or unknown, or if
+/// it is not selected. For a quiet rule, at most the condition is read, which all processes share, as they share the
+/// order of the rules. The state of the rule is elsewhere in memory, and nearly all rules are quiet nearly all the
+/// time.
 #[derive(Debug)]
 pub(super) struct Round {
     on_gc: bool,
-    /// Of each of the set's [turns](crate::turns).
+    /// One entry for each of the set's [turns](crate::turns).
     quiet: Box<[Option<Quiet>]>,
-    /// How often they were evaluated.
+    /// Number of evaluations.
     pub(super) number: u64,
 }
 
 impl Round {
-    /// The first round of the rules `on: gc`, or of all others; none of them is quiet.
+    /// Creates the first round of the rules `on: gc`, or of all other rules. No rule is quiet.
     pub(super) fn of(rules: &RuleSet, on_gc: bool) -> Self {
         Self {
             on_gc,
@@ -31,7 +32,7 @@ impl Round {
         self.quiet.is_empty()
     }
 
-    /// Places in the runs of those that are not quiet.
+    /// Returns the places of the runs that are not quiet.
     pub(super) fn awake(&self, rules: &RuleSet) -> impl Iterator<Item = usize> {
         let turns = rules.turns.round(self.on_gc).iter().zip(&self.quiet);
         turns
@@ -39,7 +40,7 @@ impl Round {
             .map(|(turn, _)| turn.run as usize)
     }
 
-    /// The facts changed: none is quiet until it is evaluated again.
+    /// Wakes all rules after a change of facts: no rule is quiet until it is evaluated again.
     pub(super) fn wake(&mut self, rules: &RuleSet, runs: &mut [RuleRun]) {
         for (turn, quiet) in rules.turns.round(self.on_gc).iter().zip(&mut self.quiet) {
             if quiet.take().is_some()
@@ -50,7 +51,7 @@ impl Round {
         }
     }
 
-    /// The alert of a rule begins, by its place in the runs.
+    /// Wakes the rule at `place` in the runs because its alert starts.
     pub(super) fn wake_one(&mut self, rules: &RuleSet, place: usize, run: &mut RuleRun) {
         let mut turns = rules.turns.round(self.on_gc).iter().zip(&mut self.quiet);
         if let Some((_, quiet)) = turns.find(|(turn, _)| turn.run as usize == place)
@@ -60,7 +61,8 @@ impl Round {
         }
     }
 
-    /// Evaluates each selected rule that may change. `truths`: of the kind of the collection, for the rules `on: gc`.
+    /// Evaluates each selected rule that can change. `truths` are the results for the kind of the collection, used by
+    /// rules `on: gc`.
     pub(super) fn evaluate(
         &mut self,
         rules: &RuleSet,
@@ -92,7 +94,7 @@ impl Round {
             let place = turn.run as usize;
             let Some(run) = runs.get_mut(place) else { continue };
             if quiet.is_some() {
-                // Not this round, which is counted as every evaluation is.
+                // The current round is excluded because every evaluation counts itself.
                 run.status.woken(self.number - 1);
             }
             if run.status.is_selected() {

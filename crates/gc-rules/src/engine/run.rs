@@ -1,4 +1,4 @@
-//! One rule: from evaluations and the time to when its alert begins and ends.
+//! State machine of one rule: turns evaluations and the time into the start and end of its alert.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::expression::{EvaluationError, Expression};
 use crate::field::Scope;
 use crate::rule::{On, Rule, Severity};
 
-/// How long an alert continues while its condition is unknown: 15 minutes.
+/// Maximum duration for which an alert continues while its condition is unknown: 15 minutes.
 pub const HELD_UNKNOWN_NS: u64 = 15 * 60 * 1_000_000_000;
 
-/// How often the texts of an alert are rendered at most.
+/// Minimum interval between two renderings of an alert's texts.
 const RENDERED_EVERY_NS: u64 = 1_000_000_000;
 
-/// Memory of a rule that holds, without its texts, bytes.
+/// Memory of an active rule without its texts, in bytes.
 pub(super) const MOST_ACTIVE: usize = size_of::<Active>() + size_of::<Alert>() + size_of::<Past>();
 
 /// An evaluation that failed.
@@ -30,27 +30,27 @@ pub(super) struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     None,
-    /// It fires, unless its group inhibits it; the condition has held since `active`.
+    /// The rule fires, unless its group inhibits it. Its condition has been true since `active`.
     Begin {
         active: Moment,
     },
-    /// It ended at that time.
+    /// The alert ended at this time.
     End(Ending, Moment),
 }
 
-/// Why a rule is quiet: while its condition has the same value, nothing changes.
+/// The reason why a rule is quiet. Nothing changes while its condition keeps this value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quiet {
     False,
     Unknown,
-    /// It is not evaluated.
+    /// The rule is not evaluated.
     NotSelected,
 }
 
 /// The result of a collection for a rule `on: gc`.
 #[derive(Debug)]
 pub(super) struct Occurrence {
-    /// The condition holds on it, and no exception applies.
+    /// Whether the condition is true for the collection and no exception applies.
     pub(super) matched: bool,
     pub(super) change: Change,
 }
@@ -60,29 +60,29 @@ enum Phase {
     Inactive,
     Unknown,
     Excepted,
-    /// Since then the condition holds.
+    /// Time since which the condition is true.
     Pending(Moment),
-    /// As pending, long enough; the cooldown is not over.
+    /// Like `Pending`, and long enough, but the cooldown has not ended.
     Cooling(Moment),
     Active(Box<Active>),
 }
 
-/// A rule that fires, or is inhibited by its group.
+/// A rule that fires or is inhibited by its group.
 #[derive(Debug)]
 struct Active {
     alert: Arc<Alert>,
-    /// False: it is inhibited, or its group is not settled yet.
+    /// Whether the alert fires. `false` if it is inhibited, or if its group is not settled yet.
     firing: bool,
-    /// When it began; taken when it fires or is inhibited.
+    /// Start of the alert; taken when the alert fires or is inhibited.
     begun: Option<Moment>,
-    /// When the newest occurrence was, or when the condition held last.
+    /// Time of the newest occurrence, or time at which the condition was last true.
     last: Moment,
     count: u64,
-    /// Since when the condition does not hold.
+    /// Time since which the condition is false.
     cleared: Option<Moment>,
-    /// Since when that is not known.
+    /// Time since which the condition is unknown.
     unknown: Option<Moment>,
-    /// When its texts were rendered.
+    /// Time of the last rendering.
     rendered: Moment,
 }
 
@@ -99,15 +99,16 @@ pub(super) struct Status {
     selected: bool,
     phase: Phase,
     since: Moment,
-    /// While it is quiet, without the rounds that there were: each of them is an evaluation, see [`Self::evaluations`].
+    /// While the rule is quiet, this count excludes the rounds so far, each of which is an evaluation; see
+    /// [`Self::evaluations`].
     evaluations: u64,
     quiet: bool,
-    /// `None`: it never fired, failed or was suppressed. Boxed, as there are dozens of rules in each of hundreds of
-    /// processes.
+    /// `None` if the rule never fired, failed or was suppressed. Boxed because each of hundreds of processes has dozens
+    /// of rules.
     past: Option<Box<Past>>,
 }
 
-/// State that most rules never have.
+/// State that most rules never need.
 #[derive(Debug, Clone, Default)]
 struct Past {
     /// The end of the cooldown.
@@ -132,12 +133,12 @@ impl RuleRun {
         }
     }
 
-    /// The same state with a rule of the same meaning. A firing alert keeps its texts.
+    /// Returns the same state for a rule with the same meaning. A firing alert keeps its texts.
     pub(super) fn with(self, rule: Arc<Rule>) -> Self {
         Self { rule, ..self }
     }
 
-    /// Evaluates whether the rule is for this process, or what else the engine is about.
+    /// Evaluates whether the rule applies to the subject of the engine.
     pub(super) fn select(&mut self, scope: &Scope<'_>, subject: On) {
         let status = &mut self.status;
         let selected = match &self.rule.select {
@@ -160,9 +161,9 @@ impl RuleRun {
         }
     }
 
-    /// Renders the texts of its alert anew, at most once a second: an alert says what is, not what was when it began. Once
-    /// the condition does not hold any more, it keeps the last ones: "0 processes were killed" is no reason for an alert.
-    /// Returns whether its severity rose.
+    /// Renders the texts of the alert, at most once per second, so that the alert describes the current state and not
+    /// its start. When the condition is no longer true, the last texts are kept, because "0 processes were killed" is
+    /// no reason for an alert. Returns whether the severity rose.
     pub(super) fn refresh(&mut self, scope: &Scope<'_>) -> bool {
         let Phase::Active(active) = &mut self.status.phase else {
             return false;
@@ -188,13 +189,13 @@ impl RuleRun {
         is_worse
     }
 
-    /// The severity of its alert; that of the rule if it has none.
+    /// Returns the severity of the alert, or the severity of the rule if there is no alert.
     pub(super) fn severity(&self) -> Severity {
         let active = self.status.active();
         active.map_or(self.rule.severity, |active| active.alert.severity)
     }
 
-    /// The alert of a rule that holds, as it is now.
+    /// Returns the current alert of an active rule.
     pub(super) fn holding(&self) -> Option<Holding> {
         let active = self.status.active()?;
         Some(Holding {
@@ -203,13 +204,14 @@ impl RuleRun {
         })
     }
 
-    /// When the alert of a rule `on: gc` ended because there was no occurrence for `keep_firing_for`.
+    /// Returns the time at which the alert of a rule `on: gc` ended because there was no occurrence for
+    /// `keep_firing_for`.
     pub(super) fn expired(&self, now: Moment) -> Option<Moment> {
         let end = self.status.active()?.last.after(self.rule.keep_firing_ns);
         (end <= now).then_some(end)
     }
 
-    /// Ends it. Returns the alert if it fired.
+    /// Closes the alert and returns it if it fired.
     pub(super) fn end(&mut self, ending: Ending, at: Moment) -> Option<Arc<Alert>> {
         let alert = self.status.firing();
         self.status.enter(Phase::Inactive, at);
@@ -219,7 +221,7 @@ impl RuleRun {
         alert
     }
 
-    /// The state after a number of rounds, including failed samples of its windows.
+    /// Returns the state after `round` rounds, including failed samples of the rule's windows.
     pub(super) fn state(&self, now: Moment, round: u64, of_windows: (u64, Option<Failure>)) -> RuleState {
         let status = &self.status;
         let state = match &status.phase {
@@ -288,7 +290,7 @@ impl Status {
         self.selected
     }
 
-    /// Why nothing changes in it, if so.
+    /// Returns the reason why the rule is quiet, or `None` if it is not quiet.
     pub(super) fn quiet(&self) -> Option<Quiet> {
         match self.phase {
             _ if !self.selected => Some(Quiet::NotSelected),
@@ -298,20 +300,20 @@ impl Status {
         }
     }
 
-    /// It is quiet from that round on.
+    /// Marks the rule as quiet, starting with round `round`.
     pub(super) fn quiet_since(&mut self, round: u64) {
         if !std::mem::replace(&mut self.quiet, true) {
             self.evaluations = self.evaluations.wrapping_sub(round);
         }
     }
 
-    /// It is no longer quiet; it was evaluated up to that round.
+    /// Marks the rule as no longer quiet. It was evaluated up to round `round`.
     pub(super) fn woken(&mut self, round: u64) {
         self.evaluations = self.evaluations(round);
         self.quiet = false;
     }
 
-    /// How often it was evaluated up to that round.
+    /// Returns the number of evaluations up to round `round`.
     fn evaluations(&self, round: u64) -> u64 {
         let rounds = if self.quiet { round } else { 0 };
         self.evaluations.wrapping_add(rounds)
@@ -325,7 +327,7 @@ impl Status {
         self.active().is_some_and(|active| active.firing)
     }
 
-    /// The alert that fires, as it is now.
+    /// Returns the current alert if it fires.
     pub(super) fn firing(&self) -> Option<Arc<Alert>> {
         self.active().filter(|active| active.firing).map(Active::now)
     }
@@ -358,7 +360,7 @@ impl Status {
         self.past.get_or_insert_default()
     }
 
-    /// The end of the cooldown.
+    /// Returns the end of the cooldown.
     fn cooling(&self) -> Moment {
         self.past.as_ref().map_or(Moment::FIRST, |past| past.cooling)
     }
@@ -374,7 +376,7 @@ impl Status {
         past.last_failure = Some(Failure { error, at });
     }
 
-    /// It holds from that time on.
+    /// Activates the rule at time `at`.
     pub(super) fn begin(&mut self, alert: Alert, at: Moment) {
         let active = Active {
             last: at.max(alert.active),
@@ -389,7 +391,7 @@ impl Status {
         self.enter(Phase::Active(Box::new(active)), at);
     }
 
-    /// Fires it, unless it fires already: the alert.
+    /// Fires the alert and returns it, or returns `None` if it already fires.
     pub(super) fn fire(&mut self, number: u64, now: Moment) -> Option<Arc<Alert>> {
         let Phase::Active(active) = &mut self.phase else {
             return None;
@@ -410,7 +412,7 @@ impl Status {
         Some(active.now())
     }
 
-    /// Another one of its group fires: the alert, if it fired.
+    /// Inhibits the alert because another rule of the group fires. Returns the alert if it fired.
     pub(super) fn inhibit(&mut self, now: Moment) -> Option<Arc<Alert>> {
         let fired = self.firing();
         if let Phase::Active(active) = &mut self.phase {
@@ -428,7 +430,7 @@ impl Status {
 
     // Evaluation: on a collection, and on the process.
 
-    /// Unknown if the evaluation fails.
+    /// Evaluates a condition. A failed evaluation counts as unknown.
     fn holds(&mut self, condition: &Expression, scope: &Scope<'_>) -> Option<bool> {
         condition.holds(scope).unwrap_or_else(|error| {
             self.failed(error, scope.now);

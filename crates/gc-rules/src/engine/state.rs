@@ -1,4 +1,4 @@
-//! The state of a rule for a process.
+//! State of a rule for a process.
 
 use base::words;
 
@@ -10,36 +10,36 @@ words! {
     pub enum State {
         /// The condition is false.
         Inactive = "inactive",
-        /// The condition holds, not yet for long enough.
+        /// The condition is true, but not yet for long enough.
         Pending = "pending",
         /// The alert fires.
         Firing = "firing",
-        /// The alert would fire; another one of its group does.
+        /// The alert would fire, but another rule of the group fires.
         Inhibited = "inhibited",
-        /// It is not known whether the condition holds.
+        /// The condition is unknown.
         Unknown = "unknown",
-        /// The rule is not for this process, or not enabled.
+        /// The rule does not apply to this process, or is disabled.
         #[default]
         NotSelected = "not_selected",
-        /// The condition holds, and an exception applies.
+        /// The condition is true, but an exception applies.
         Excepted = "excepted",
     }
 }
 
-/// The state of a rule for one process; by default that of a rule that is not enabled.
+/// State of a rule for one process. The default is the state of a disabled rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleState {
     pub state: State,
-    /// Since when.
+    /// Time since which the rule is in this state.
     pub since: Moment,
-    /// Until when it does not fire again; `None`: there is no cooldown.
+    /// End of the cooldown, during which the rule does not fire again; `None` if there is no cooldown.
     pub cooling_until: Option<Moment>,
     /// Alerts that the cooldown suppressed since the last alert.
     pub suppressed: u64,
-    /// How often its condition was evaluated.
+    /// Number of evaluations of the condition.
     pub evaluations: u64,
-    /// How often that failed, including samples of its windows.
+    /// Number of failed evaluations, including samples of the rule's windows.
     pub failures: u64,
-    /// Why the newest one failed.
+    /// Reason of the newest failure.
     pub last_failure: Option<String>,
 }

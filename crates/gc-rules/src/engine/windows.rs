@@ -1,4 +1,4 @@
-//! The series of one process: fed with each sample, read when a condition needs them.
+//! The series of one process. They are fed with each sample and read when a condition needs them.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -15,29 +15,29 @@ use crate::rule::{Rule, Window};
 use crate::rule_set::RuleSet;
 use crate::window::{Asked, Kept, Key, Occasions, SeriesSet, Taken, Worth, worth};
 
-/// Bytes of memory that are read together.
+/// Size of a cache line, in bytes.
 const A_LINE: usize = 64;
 
-/// The samples that the windows of selected rules look at. See [`plan`](crate::plan).
+/// The samples for the windows of selected rules. See [`plan`](crate::plan).
 #[derive(Debug)]
 pub(super) struct Windows {
     rules: Arc<RuleSet>,
-    /// Of each series of the plan what there is of it; `None`: no selected rule uses it.
-    /// Half of the series never keep a sample, and for those it is all that a collection touches.
+    /// State of each series of the plan; `None` if no selected rule uses it. Half of the series never keep a sample,
+    /// and for those a collection touches only this state.
     kept: Box<[Option<Kept>]>,
     samples: SeriesSet,
-    /// The series that are sampled for less long than the process is watched, and since when.
+    /// The series that have been sampled for less time than the process has been observed, with their start.
     began: Vec<(usize, Moment)>,
-    /// Of each time and length of the plan, when samples were taken; `None`: no used series has it.
+    /// For each trigger and length of the plan, the times of samples; `None` if no series in use has it.
     occasions: Box<[Option<Occasions>]>,
-    /// When the next sample of any of them expires.
+    /// Time at which the next sample of any series expires.
     expires: Moment,
-    /// Series with failed evaluations: number of samples, and the newest failure.
+    /// Series with failed evaluations: place of the series, number of failed samples, newest failure.
     failed: Vec<(usize, u64, Failure)>,
 }
 
 impl Windows {
-    /// Those of a rule set, without samples.
+    /// Creates the series of a rule set, without samples.
     pub(super) fn new(rules: &Arc<RuleSet>) -> Self {
         Self {
             kept: vec![None; rules.plan.series.len()].into_boxed_slice(),
@@ -50,8 +50,8 @@ impl Windows {
         }
     }
 
-    /// Those of another rule set, with the samples of series that both have and use. [`Self::select`] selects the used
-    /// ones.
+    /// Converts to another rule set, keeping the samples of series that both sets have and use. [`Self::select`]
+    /// selects the series in use.
     #[expect(
         clippy::mutable_key_type,
         reason = "a pattern is hashed by its text, which does not change"
@@ -87,7 +87,7 @@ impl Windows {
         adopted
     }
 
-    /// Feeds only the series of these rules from now on. New ones began at `now`.
+    /// Feeds only the series of these rules afterwards. New series start at `now`.
     pub(super) fn select<'r>(&mut self, rules: impl Iterator<Item = &'r Rule>, now: Moment) {
         let mut used = vec![false; self.kept.len()];
         let plan = &self.rules.plan;
@@ -124,8 +124,9 @@ impl Windows {
         }
     }
 
-    /// Reads what the next sample changes and conditions read. A process's samples are cold at its next collection: reads
-    /// that do not depend on one another are waited for together, those between evaluations one after the other.
+    /// Reads the memory that the next sample changes and that conditions read. The samples of a process are not in the
+    /// CPU cache at its next collection. Reads that do not depend on one another are performed in parallel; reads
+    /// between evaluations would be sequential.
     pub(super) fn touch(&self) {
         let occasions = self.occasions.iter().flatten().map(Occasions::touch);
         let kept = self.kept.iter().step_by(A_LINE / size_of::<Option<Kept>>());
@@ -136,7 +137,7 @@ impl Windows {
         ));
     }
 
-    /// Removes expired samples; before anything is sampled or read at that time.
+    /// Removes expired samples. It must be called before samples are added or read at that time.
     pub(super) fn expire(&mut self, now: Moment) {
         if now < self.expires {
             return;
@@ -150,7 +151,7 @@ impl Windows {
         self.expires = occasions.fold(samples, Moment::min);
     }
 
-    /// Whether a selected rule uses one of its series.
+    /// Returns whether a selected rule uses one of the series.
     fn uses(&self, measured: &Measured) -> bool {
         let kept = self.kept.get(measured.series()).unwrap_or_default();
         kept.iter().any(Option::is_some)
@@ -162,7 +163,7 @@ impl Windows {
         feeds.any(|(_, feed)| plan.measured_of(feed).iter().any(|measured| self.uses(measured)))
     }
 
-    /// Adds a sample to each series that is sampled then. Series by key ignore samples without a key.
+    /// Adds a sample to each series with this trigger. Series by key ignore samples without a key.
     pub(super) fn sample(
         &mut self,
         when: When,
@@ -196,7 +197,8 @@ impl Windows {
         }
     }
 
-    /// Adds a sample to the used series of a feed. Its filter and values are evaluated where one of them is.
+    /// Adds a sample to the used series of a feed. The filter and values are evaluated only if one of the series is in
+    /// use.
     fn feed(&mut self, measured: &[Measured], mut filter: impl FnMut() -> Truth, sample: &Sampled<'_>) {
         let mut fulfilled = None;
         for measured in measured {
@@ -247,7 +249,7 @@ impl Windows {
         self.expires = self.expires.min(expires);
     }
 
-    /// Samples of the windows of `rule` that could not be evaluated.
+    /// Returns the number of failed samples of the windows of `rule`, and the newest failure.
     pub(super) fn failures(&self, rule: &Rule) -> (u64, Option<Failure>) {
         let plan = &self.rules.plan;
         let looks_at = |series: usize| {
@@ -262,7 +264,7 @@ impl Windows {
         )
     }
 
-    /// The window values at that time; for windows by key, those of `key`.
+    /// Returns the window values at that time. Windows by key use `key`.
     pub(super) fn values(&self, key: Option<Key>, at: Asked) -> Values<'_> {
         Values { windows: self, key, at }
     }
@@ -272,14 +274,14 @@ impl Windows {
         self.samples.memory() + occasions.sum::<usize>()
     }
 
-    /// Of each series, the place of its window in the set, and the bytes that it takes at most.
+    /// Returns the place of its window in the set and the maximum memory in bytes for each series.
     pub(super) fn most_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
         let one =
             |window: &Window| size_of::<Option<Kept>>() + size_of::<(usize, Moment)>() + SeriesSet::most_memory(window);
         let plan = &rules.plan;
         let series = (0..).zip(plan.series.iter().zip(&plan.occasions_of));
         series.filter_map(move |(series, (place, occasions))| {
-            // Those of several are of the first.
+            // Occasions that several series share are counted for the first series.
             let first = occasions.filter(|_| plan.occasions_of.iter().position(|one| one == occasions) == Some(series));
             let occasions = first.and_then(|place| plan.occasions.get(place));
             let memory = |ns| size_of::<Option<Occasions>>() + Occasions::over(ns).most_memory();
@@ -289,7 +291,7 @@ impl Windows {
     }
 }
 
-/// What series are sampled on.
+/// The event on which series are sampled.
 struct Sampled<'s> {
     key: Option<Key>,
     scope: &'s Scope<'s>,
@@ -307,7 +309,7 @@ impl Sampled<'_> {
     }
 }
 
-/// A sample of series could not be evaluated.
+/// Records that a sample of several series could not be evaluated.
 fn failed(failures: &mut Vec<(usize, u64, Failure)>, measured: &Measured, failure: Failure) {
     for series in measured.series() {
         match failures.iter_mut().find(|(known, ..)| *known == series) {
@@ -320,12 +322,12 @@ fn failed(failures: &mut Vec<(usize, u64, Failure)>, measured: &Measured, failur
     }
 }
 
-/// When samples of a series were taken.
+/// Returns the times at which samples of a series were taken.
 fn occasions_of<'o>(rules: &RuleSet, occasions: &'o [Option<Occasions>], series: usize) -> Option<&'o Occasions> {
     occasions.get((*rules.plan.occasions_of.get(series)?)?)?.as_ref()
 }
 
-/// The same, with the samples from where they were.
+/// Moves a series and its samples from one set to another.
 fn moved(kept: Kept, from: &mut SeriesSet, to: &mut SeriesSet) -> Option<Kept> {
     match kept {
         Kept::Samples(series) => to.take_from(from, series).map(Kept::Samples),
@@ -333,8 +335,8 @@ fn moved(kept: Kept, from: &mut SeriesSet, to: &mut SeriesSet) -> Option<Kept> {
     }
 }
 
-/// The windows of one process at one time. Values are computed on demand: most conditions are decided without most of
-/// theirs.
+/// The windows of one process at one time. Values are computed on demand because most conditions are decided by a few
+/// of them.
 #[derive(Debug)]
 pub(super) struct Values<'a> {
     windows: &'a Windows,

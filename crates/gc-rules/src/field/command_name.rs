@@ -1,4 +1,4 @@
-//! The name of a process as the kernel has it.
+//! Name of a process as stored by the kernel.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Maximum length of a name, in bytes: the kernel keeps 15 and a zero (`TASK_COMM_LEN`).
+/// Maximum length of a name, in bytes. The kernel stores 15 bytes and a terminating zero (`TASK_COMM_LEN`).
 const MAX_BYTES: usize = 15;
 
-/// The name of a process as the kernel has it (`comm`), at most 15 bytes. A value that can be copied, so that the facts
-/// that contain it can be copied, too.
+/// Name of a process as stored by the kernel (`comm`), at most 15 bytes. The type implements `Copy`, so that the facts
+/// that contain it can be copied too.
 ///
-/// A process chooses its name: replace characters that are not safe to show before you create one.
+/// A process chooses its own name. Replace characters that are not safe to display before you create a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CommandName {
     bytes: [u8; MAX_BYTES],
@@ -20,7 +20,7 @@ pub struct CommandName {
 }
 
 impl CommandName {
-    /// Creates a name, cut at the last character that fits.
+    /// Creates a name, truncated at the last character that fits.
     pub fn new(name: &str) -> Self {
         let mut cut = Self {
             bytes: [0; MAX_BYTES],
@@ -40,7 +40,7 @@ impl CommandName {
     /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..usize::from(self.length)).unwrap_or_default();
-        // The bytes are those of a `str`, cut between characters.
+        // The bytes come from a `str` that was cut between characters.
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 }
@@ -81,8 +81,8 @@ impl JsonSchema for CommandName {
 mod tests {
     use super::*;
 
-    /// Scenario: names that fit, that are empty, that are too long, and whose 15th byte is inside a character.
-    /// Guarantee: the name is cut between characters, and its JSON is a string that restores it.
+    /// Scenario: names fit, are empty, are too long, or have a 15th byte inside a character.
+    /// Guarantee: the name is cut between characters, and its JSON string round-trips unchanged.
     #[test]
     fn name_is_cut_between_characters() {
         for (name, cut) in [

@@ -1,4 +1,4 @@
-//! What fields are read of: what is known of a process and its stream, of a service, and of gcwatch itself.
+//! Inputs of fields: facts about a process and its stream, about a service, and about gcwatch itself.
 
 use base::time::{Moment, Wall};
 use base::words;
@@ -7,13 +7,13 @@ use super::command_name::CommandName;
 use super::trends::MemoryTrends;
 use crate::value::Value;
 
-/// What is known of a process: its resource attributes, which include its GC settings and, in a container, its limits.
+/// Facts about a process: its resource attributes, which include its GC settings and, in a container, its limits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProcessFacts {
     /// Pid on the host; in a recording, the pid in the stream.
     pub pid: Option<u32>,
     pub name: Option<Box<str>>,
-    /// The runtime's version, as `10.0.1`.
+    /// Version of the runtime, such as `10.0.1`.
     pub runtime: Option<Box<str>>,
     attributes: Vec<(Box<str>, FactValue)>,
 }
@@ -30,7 +30,7 @@ pub enum FactValue {
 }
 
 impl FactValue {
-    /// The string; `None` if it is something else.
+    /// Returns the string, or `None` for another type.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -48,16 +48,15 @@ impl FactValue {
     }
 }
 
-/// The attribute of the maximum bytes that the heap can commit, by the process's environment, its
-/// `runtimeconfig.json` or its container. It is for the rules alone.
+/// Attribute with the maximum number of bytes that the heap can commit, from the process's environment, its
+/// `runtimeconfig.json` or its container. Only rules use it.
 pub const HEAP_LIMIT: &str = "gcwatch.process.heap_limit";
 
-/// The attribute of the memory limit of the process's container, where the runtime does not see it. It is for the rules
-/// alone.
+/// Attribute with the memory limit of the process's container if the runtime does not see the limit. Only rules use it.
 pub const UNSEEN_LIMIT: &str = "gcwatch.process.unseen_limit";
 
 impl ProcessFacts {
-    /// Identity and resource attributes of a run. NaN is dropped.
+    /// Creates the facts from the identity and resource attributes of a run. Attributes with the value NaN are dropped.
     pub fn new(
         pid: Option<u32>,
         name: Option<&str>,
@@ -74,7 +73,7 @@ impl ProcessFacts {
         }
     }
 
-    /// A resource attribute; `None`: there is none of that name.
+    /// Returns a resource attribute, or `None` if it does not exist.
     pub fn attribute(&self, name: &str) -> Option<&FactValue> {
         self.attributes
             .iter()
@@ -82,12 +81,12 @@ impl ProcessFacts {
             .map(|(_, value)| value)
     }
 
-    /// Whether they are of one version of a service.
+    /// Returns whether these are the facts of one version of a service.
     pub(crate) fn is_of_version(&self) -> bool {
         self.attribute(OF_VERSION).is_some()
     }
 
-    /// The same with an attribute more, or with another value of it.
+    /// Adds an attribute, or replaces its value.
     #[must_use]
     pub fn with(mut self, name: &str, value: FactValue) -> Self {
         self.attributes.retain(|(known, _)| **known != *name);
@@ -95,91 +94,91 @@ impl ProcessFacts {
         self
     }
 
-    /// The resource attributes.
+    /// Returns the resource attributes.
     pub fn attributes(&self) -> impl Iterator<Item = (&str, &FactValue)> {
         self.attributes.iter().map(|(name, value)| (&**name, value))
     }
 }
 
-/// Health of the event stream, and what is in progress. Counters are since the first attach.
+/// Health of the event stream, and operations in progress. Counters start at the first attach.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct StreamFacts {
-    /// Time of the first attach; in a recording, its beginning.
+    /// Time of the first attach; in a recording, its start.
     pub since: Option<Moment>,
     /// Events delivered.
     pub events: Option<u64>,
-    /// Events that the runtime dropped; `None` if its events have no sequence numbers.
+    /// Events that the runtime dropped; `None` if the events have no sequence numbers.
     pub lost_events: Option<u64>,
     /// Events whose payload could not be decoded.
     pub undecodable: Option<u64>,
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: Option<u64>,
-    /// Lag of the newest collection, nanoseconds: from its end until it was processed.
+    /// Delay from the end of the newest collection until it was processed, in nanoseconds.
     pub lag_ns: Option<u64>,
     /// Time of the newest event of a collection.
     pub newest: Option<Moment>,
-    /// What the wall clock shows.
+    /// Current wall clock.
     pub wall: Wall,
-    /// What is in progress.
+    /// Operations in progress.
     pub open: Open,
-    /// The collection that is being judged is that of a heap dump of gcwatch's own.
+    /// Whether the collection under evaluation belongs to a heap dump taken by gcwatch.
     pub own_dump: bool,
     /// Objects whose finalizers have not run.
     pub finalizers_waiting: Option<u64>,
-    /// The share of the time for which the finalizer thread had a CPU between the newest two readings of a round that
-    /// has not ended.
+    /// Share of the time for which the finalizer thread had a CPU, between the newest two readings of an unfinished
+    /// round.
     pub finalizer_cpu: Option<f64>,
-    /// Requests of the last minute; `None`: they are not observed.
+    /// Requests of the last minute; `None` if requests are not observed.
     pub requests: Option<RequestFacts>,
-    /// Its memory as the kernel counts it.
+    /// Memory of the process as counted by the kernel.
     pub memory: MemoryFacts,
-    /// The reader is behind: what is in progress now, and whether the stream is silent, is unknown.
+    /// Whether the reader is behind. In this case, current operations and the silence of the stream are unknown.
     pub behind: bool,
     /// Time at which the process started; `None` if unknown, as in a recording.
     pub started: Option<Moment>,
     /// How the process ended; `None` while it runs, or if unknown.
     pub exit: Option<Exit>,
-    /// Usage of its container; counters are since the first attach.
+    /// Usage of the container. Counters start at the first attach.
     pub container: ContainerFacts,
-    /// Level, trend and age of its memory. The engine computes them; what a caller sets is replaced.
+    /// Level, trend and age of the memory. The engine computes them and replaces values set by a caller.
     pub trends: MemoryTrends,
-    /// The host that it runs on.
+    /// Host of the process.
     pub host: HostFacts,
-    /// The service that rules `on: service` are about; `None` for a process.
+    /// The service that rules `on: service` evaluate; `None` for a process.
     pub service: Option<ServiceFacts>,
-    /// What rules `on: watcher` are about; `None` for a process.
+    /// The state that rules `on: watcher` evaluate; `None` for a process.
     pub watcher: Option<WatcherFacts>,
 }
 
 words! {
     /// How a process ended.
     pub enum Exit {
-        /// The runtime closed its event stream, as it does when the program exits by itself.
+        /// The runtime closed its event stream, as it does when the program exits normally.
         InOrder = "in order",
-        /// The stream broke off: the process was killed, or an unhandled exception ended it.
+        /// The event stream broke off: the process was killed, or an unhandled exception ended it.
         Abrupt = "abrupt",
     }
 }
 
-/// Requests that ended in the last minute and of which it is known what they lost to collections.
+/// Requests of the last minute whose time lost to collections is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestFacts {
-    /// All of them.
+    /// Number of these requests.
     pub judged: u64,
-    /// Those that a collection stopped.
+    /// Number of these requests that a collection stopped.
     pub touched: u64,
 }
 
-/// The memory of a process. `None`: unknown.
+/// Memory of a process. Values are `None` if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryFacts {
     /// Resident memory, bytes.
     pub resident: Option<u64>,
-    /// Memory of its own (anonymous), resident or swapped out, bytes.
+    /// Private (anonymous) memory, resident or swapped out, in bytes.
     pub private: Option<u64>,
-    /// At least so much of that is not the heap's: native. Read while no collection comes, bytes.
+    /// Lower bound of the private memory outside the GC heap (native), in bytes. Read between collections.
     pub native: Option<u64>,
-    /// Threads: the stack of each is native memory.
+    /// Number of threads. The stack of each thread is native memory.
     pub threads: Option<u64>,
     /// Address space in use (`VmSize`), bytes.
     pub address_space: Option<u64>,
@@ -187,12 +186,12 @@ pub struct MemoryFacts {
     pub address_space_limit: Option<u64>,
 }
 
-/// What the host has to do. `None`: unknown, as in a recording.
+/// Load of the host. Values are `None` if unknown, as in a recording.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct HostFacts {
-    /// How many tasks run or wait for a CPU, as an average of the last minute (`/proc/loadavg`).
+    /// Average number of tasks that ran or waited for a CPU in the last minute (`/proc/loadavg`).
     pub load: Option<f64>,
-    /// Its CPUs that are online.
+    /// Number of online CPUs.
     pub cpus: Option<u64>,
     /// Memory that the host's processes have committed, bytes. `None` unless the kernel enforces the limit
     /// (`vm.overcommit_memory` is 2).
@@ -201,45 +200,46 @@ pub struct HostFacts {
     pub commit_limit: Option<u64>,
 }
 
-/// Usage of a process's container. Counters are since the first attach; `None`: unknown.
+/// Usage of a process's container. Counters start at the first attach. Values are `None` if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ContainerFacts {
     /// Memory in use including the page cache, bytes.
     pub memory_usage: Option<u64>,
-    /// The same without inactive page cache, bytes.
+    /// Memory in use without inactive page cache, in bytes.
     pub memory_working_set: Option<u64>,
-    /// Memory in use that the kernel cannot reclaim, bytes. With version 1 a lower bound: without all kernel memory.
+    /// Memory in use that the kernel cannot reclaim, in bytes. With cgroup version 1, a lower bound that excludes some
+    /// kernel memory.
     pub memory_held: Option<u64>,
     /// Files in memory (tmpfs, shared memory), bytes.
     pub memory_shmem: Option<u64>,
-    /// Kernel memory that cannot be reclaimed, bytes; `None` with version 1, which allows an estimate only.
+    /// Kernel memory that cannot be reclaimed, in bytes; `None` with cgroup version 1, which allows only an estimate.
     pub memory_kernel: Option<u64>,
-    /// Kernel memory that the kernel reclaims by itself, bytes; `None` with version 1.
+    /// Kernel memory that the kernel reclaims by itself, in bytes; `None` with cgroup version 1.
     pub memory_kernel_reclaimable: Option<u64>,
-    /// Private memory of the other processes in the container, bytes. A lower bound if the container has more
-    /// processes than are read.
+    /// Private memory of the other processes in the container, in bytes. A lower bound if the container has more
+    /// processes than gcwatch reads.
     pub other_processes: Option<u64>,
-    /// Name of the process with the most private memory among them; `None` if there is no other process.
+    /// Name of the other process with the most private memory; `None` if there is no other process.
     pub largest_other: Option<CommandName>,
-    /// Private memory of the process with that name, bytes.
+    /// Private memory of that process, in bytes.
     pub largest_other_bytes: Option<u64>,
-    /// Processes killed at the memory limit.
+    /// Number of processes killed at the memory limit.
     pub oom_kills: Option<u64>,
-    /// How often the memory limit was reached.
+    /// Number of times that the memory limit was reached.
     pub memory_limit_hits: Option<u64>,
-    /// How often processes were throttled because usage exceeded `memory.high`.
+    /// Number of times that processes were throttled because usage exceeded `memory.high`.
     pub memory_high_events: Option<u64>,
-    /// Periods of the CPU limit in which the container ran.
+    /// Number of CPU limit periods in which the container ran.
     pub cpu_periods: Option<u64>,
-    /// Those of them that were CPU-throttled.
+    /// Number of these periods in which the container was throttled.
     pub throttled_periods: Option<u64>,
-    /// CPU-throttled time, nanoseconds, summed over its CPUs.
+    /// CPU-throttled time, in nanoseconds, summed over the CPUs of the container.
     pub throttled_ns: Option<u64>,
     /// Ratio of throttled periods between the last two readings, 0 to 1.
     pub throttled_ratio: Option<f64>,
 }
 
-/// What has begun and not ended, and when it began; `None`: nothing.
+/// Start times of operations in progress. Values are `None` if there is no such operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Open {
     /// The oldest suspension: SuspendEEBegin without RestartEEEnd.
@@ -248,55 +248,56 @@ pub struct Open {
     pub collection: Option<Moment>,
     /// The background collection: GCStart without GCEnd.
     pub background: Option<Moment>,
-    /// A tool asked for the collection that is in progress, for a heap dump; `None`: not known, or nobody asked.
+    /// Whether a tool requested the collection in progress for a heap dump; `None` if unknown, or if no tool requested
+    /// it.
     pub requested_by_tool: Option<bool>,
-    /// The round of the finalizer thread: GCFinalizersBegin without GCFinalizersEnd.
+    /// The current round of the finalizer thread: GCFinalizersBegin without GCFinalizersEnd.
     pub finalizers: Option<Moment>,
 }
 
-/// The attribute of a service that a rule expects: those rules are for it, and for no other.
+/// Attribute of a service that a rule expects. Such rules apply only to services with this attribute.
 pub const EXPECTED: &str = "gcwatch.service.expected";
 
-/// The attribute of one version of a service: rules `by: service.version` are for it, and others are not.
+/// Attribute of one version of a service. Only rules `by: service.version` apply to it.
 pub const OF_VERSION: &str = "gcwatch.service.of_version";
 
-/// The attribute of a service with the id that is read as `service.affected_rule`.
+/// Attribute of a service that contains the value of `service.affected_rule`.
 pub const AFFECTED_RULE: &str = "gcwatch.service.affected_rule";
 
-/// The attribute of a service with what is read as `service.last_death`.
+/// Attribute of a service that contains the value of `service.last_death`.
 pub const LAST_DEATH: &str = "gcwatch.service.last_death";
 
-/// What the attributes begin with that say on how many processes of a service a rule fires; its id follows.
+/// Prefix of attributes that contain the number of processes of a service on which a rule fires. The rule id follows.
 pub const FIRING: &str = "gcwatch.service.firing.";
 
-/// What is known of a service on this host: its processes that live, and how the ones before them ended.
+/// Facts about a service on this host: its running processes, and how earlier processes ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ServiceFacts {
-    /// Processes of it that live and were attached to.
+    /// Number of running processes that gcwatch attached to.
     pub processes: u64,
-    /// Processes that ended within ten minutes, for whatever reason.
+    /// Number of processes that ended within ten minutes, for any reason.
     pub deaths_10m: u64,
-    /// Those of them that ended in an emergency of memory and not in order.
+    /// Number of these processes that ended in a memory emergency and not cleanly.
     pub deaths_in_emergency_10m: u64,
-    /// Those of them that the kernel killed for memory; `None`: of none of them that is known.
+    /// Number of these processes that the kernel killed for memory; `None` if unknown for all of them.
     pub oom_kills_10m: Option<u64>,
-    /// Those of the killed on which no rule on memory of severity error or critical fired within a minute before: of
-    /// the others the process's own incident speaks.
+    /// Number of killed processes for which no memory rule of severity error or critical fired within the minute
+    /// before. For the other processes, their own incident reports the kill.
     pub sudden_oom_kills_10m: Option<u64>,
-    /// Those of them that lived for less than five minutes and ended by an OOM kill, in an emergency, or were restarted
-    /// because they failed.
+    /// Number of these processes that lived for less than five minutes and that were ended by an OOM kill, ended in an
+    /// emergency, or were restarted because they failed.
     pub restarts_10m: u64,
-    /// The most processes on which one rule of severity error or critical fires.
+    /// Maximum number of processes on which the same rule of severity error or critical fires.
     pub affected: u64,
-    /// Since when a process that began after the newest death lives without such a rule.
+    /// Time since which a process that started after the newest death has run without such a rule.
     pub well_since: Option<Moment>,
 }
 
-/// What gcwatch knows about itself.
+/// Facts about gcwatch itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct WatcherFacts {
-    /// How often it stalled within ten minutes.
+    /// Number of stalls within ten minutes.
     pub stalls_10m: u64,
-    /// How long the newest one of them lasted, nanoseconds.
+    /// Duration of the newest stall, in nanoseconds.
     pub stall_ns: Option<u64>,
 }

@@ -26,18 +26,18 @@ fn ms(ns: Option<i64>) -> Option<Value<'static>> {
     ns.map(|ns| Value::Double(ns as f64 / 1e6))
 }
 
-/// The part relative to the whole; unknown if the whole is 0.
+/// Returns the ratio of the part to the whole, or unknown if the whole is 0.
 fn ratio(part: Option<u64>, whole: Option<u64>) -> Option<Value<'static>> {
     let whole = whole.filter(|whole| *whole > 0)?;
     Some(Value::Double(part? as f64 / whole as f64))
 }
 
-/// Ran while all threads were suspended, whatever its announced type.
+/// Returns whether the collection ran while all threads were suspended, regardless of its announced type.
 fn is_blocking(gc: &Collection) -> Option<bool> {
     Some(gc.gc_type? != GcType::BACKGROUND || gc.became_blocking)
 }
 
-/// The sum of a background collection's pauses of one kind.
+/// Returns the sum of a background collection's pauses of one kind.
 fn pauses(gc: &Collection, kind: PauseKind) -> Option<i64> {
     let mut sum = None;
     for pause in gc.pauses.iter().filter(|pause| pause.kind == kind) {
@@ -46,7 +46,7 @@ fn pauses(gc: &Collection, kind: PauseKind) -> Option<i64> {
     sum
 }
 
-/// From GCEnd to the restart, for a blocking collection with a suspension of its own.
+/// Returns the time from GCEnd to the restart, for a blocking collection that has its own suspension.
 fn restart_ns(gc: &Collection) -> Option<i64> {
     let last = gc
         .pauses
@@ -55,7 +55,7 @@ fn restart_ns(gc: &Collection) -> Option<i64> {
     Some(last.edges.restart_end?.saturating_sub(gc.end?)).filter(|&ns| ns >= 0)
 }
 
-/// What is in all generations after it, without free space.
+/// Returns the bytes in all generations after the collection, without free space.
 fn live(gc: &Collection) -> Option<u64> {
     let live = |sizes: &GenerationSizes| Some(sizes.after?.saturating_sub(sizes.fragmentation?));
     let is_known = |sizes: &GenerationSizes| sizes.after.is_none() || sizes.fragmentation.is_some();
@@ -66,10 +66,11 @@ fn thread_created(gc: &Collection) -> Option<Value<'static>> {
     (gc.thread_created || !gc.lossy).then_some(Value::Bool(gc.thread_created))
 }
 
-/// What took most of a pause, and which share of it.
+/// Returns the largest part of a pause and its share.
 ///
-/// The parts are disjoint: suspending the threads, the phases, and the rest, which is above all waiting for a restart.
-/// Where a part is unknown, the rest is not the rest; a part that is half of the pause dominates all the same.
+/// The parts are disjoint: suspending the threads, the phases, and the remainder, which is mostly waiting for a
+/// restart. If a part is unknown, the remainder is unknown too, but a part that takes at least half of the pause still
+/// dominates.
 fn dominant(gc: &Collection) -> Option<(&'static str, f64)> {
     if !is_blocking(gc)? {
         return None;
@@ -93,7 +94,7 @@ fn largest_part(
         ("compact", phases.compact),
         ("sweep", phases.sweep),
     ];
-    // It moves objects or sweeps.
+    // Objects are either moved or swept.
     let is_there = |name: &str| match name {
         "relocate" | "compact" => is_compacting != Some(false),
         "sweep" => is_compacting != Some(true),
@@ -118,7 +119,7 @@ fn survival(sizes: &GenerationSizes) -> Option<Value<'static>> {
     ratio(sizes.survived, sizes.before)
 }
 
-/// What its stops were spent on, of this cause; unknown as long as a part of one is.
+/// Returns the part of the collection's stops that has this cause, or unknown if a part of a stop is unknown.
 fn stopped(gc: &Collection, cause: Cause) -> Option<Value<'static>> {
     gc.pause_ns?;
     ns(gc.account().of(cause))
@@ -143,37 +144,37 @@ fn mode_name(mode: PauseMode) -> &'static str {
 }
 
 fields! { FIELDS Gc
-    "gc.number" Int "" "Number of the collection in the process, from 1 (Count of GCStart)."
+    "gc.number" Int "" "Number of the collection in the process, starting at 1 (Count of GCStart)."
         = |s| gc(s).map(|gc| Value::Int(gc.number.into()));
     "gc.generation" Int "" "Collected generation: 0, 1, 2."
         = |s| number(gc(s)?.generation);
     "gc.type" Text "" ["blocking", "background", "foreground", "Unknown"] "Type as announced by the runtime."
         = |s| type_name(gc(s)?.gc_type);
-    "gc.blocking" Bool "" "It ran while all threads were suspended: blocking, foreground, or background that became blocking."
+    "gc.blocking" Bool "" "Whether all threads were suspended during the collection: blocking, foreground, or background that became blocking."
         = |s| is_blocking(gc(s)?).map(Value::Bool);
-    "gc.became_blocking" Bool "" "Announced as background, but completed before the threads were restarted."
+    "gc.became_blocking" Bool "" "Whether the collection was announced as background but completed before the threads were restarted."
         = |s| gc(s).map(|gc| Value::Bool(gc.became_blocking));
-    "gc.thread_created" Bool "" "The runtime made the thread of background collections anew for it: the first one, or after 20 s without one. Unknown after a loss of events."
+    "gc.thread_created" Bool "" "Whether the runtime created a new thread for background collections: for the first collection, or after 20 s without one. Unknown after a loss of events."
         = |s| thread_created(gc(s)?);
     "gc.reason" Text "" ["AllocSmall", "Induced", "LowMemory", "Empty", "AllocLarge", "OutOfSpaceSOH", "OutOfSpaceLOH", "InducedNotForced",
         "GCStress", "LowMemoryBlocking", "InducedCompacting", "LowMemoryHost", "PMFullGC", "LowMemoryHostBlocking", "BGCTuningSOH",
         "BGCTuningLOH", "BGCStepping", "InducedAggressive", "Unknown"] "Reason of the collection."
         = |s| reason_name(gc(s)?.reason);
-    "gc.asked_by" Text "" ["allocation.small", "allocation.large", "program", "limit", "tool", "collector", "unknown"] "Who asked for it: an allocation, the program, memory that runs short (also where generation 2 was collected for that), another tool for a heap dump, the collector itself."
+    "gc.asked_by" Text "" ["allocation.small", "allocation.large", "program", "limit", "tool", "collector", "unknown"] "Requester of the collection: an allocation, the program, a memory limit (also if generation 2 was collected because of the limit), another tool for a heap dump, or the collector itself."
         = |s| gc(s).map(|gc| Value::Text(gc.asker().id()));
     "gc.trigger" Text "" ["AllocSmall", "Induced", "LowMemory", "Empty", "AllocLarge", "OutOfSpaceSOH", "OutOfSpaceLOH", "InducedNotForced",
         "GCStress", "LowMemoryBlocking", "InducedCompacting", "LowMemoryHost", "PMFullGC", "LowMemoryHostBlocking", "BGCTuningSOH",
-        "BGCTuningLOH", "BGCStepping", "InducedAggressive", "Unknown"] "Reason of the newest GCTriggered before it; unknown if there is none."
+        "BGCTuningLOH", "BGCStepping", "InducedAggressive", "Unknown"] "Reason of the newest GCTriggered before the collection; unknown if there was no GCTriggered."
         = |s| reason_name(gc(s)?.trigger);
-    "gc.duration_ns" Int "ns" "GCStart to GCEnd; a background collection mostly runs concurrently to the program."
+    "gc.duration_ns" Int "ns" "Time from GCStart to GCEnd. A background collection mostly runs concurrently with the program."
         = |s| ns(gc(s)?.duration_ns());
     "gc.duration_ms" Double "ms" "The same in milliseconds."
         = |s| ms(gc(s)?.duration_ns());
-    "gc.pause_ns" Int "ns" "Pause: the sum of its shares of the suspensions."
+    "gc.pause_ns" Int "ns" "Pause: the sum of the collection's shares of the suspensions."
         = |s| ns(gc(s)?.pause_ns);
     "gc.pause_ms" Double "ms" "The same in milliseconds."
         = |s| ms(gc(s)?.pause_ns);
-    "gc.suspend_ns" Int "ns" "Time to suspend the threads; 0 for a collection inside the suspension of another one."
+    "gc.suspend_ns" Int "ns" "Time to suspend the threads; 0 for a collection inside the suspension of another collection."
         = |s| ns(gc(s)?.suspend_ns);
     "gc.suspend_ms" Double "ms" "The same in milliseconds."
         = |s| ms(gc(s)?.suspend_ns);
@@ -189,125 +190,125 @@ fields! { FIELDS Gc
         = |s| ns(restart_ns(gc(s)?));
     "gc.restart_ms" Double "ms" "The same in milliseconds."
         = |s| ms(restart_ns(gc(s)?));
-    "gc.since_last_ns" Int "ns" "How long the program ran between the previous suspension and this one; unknown for the first and after a loss."
+    "gc.since_last_ns" Int "ns" "Time for which the program ran between the previous suspension and this one. Unknown for the first collection and after a loss of events."
         = |s| ns(s.gc?.since_last_ns);
     "gc.since_last_ms" Double "ms" "The same in milliseconds."
         = |s| ms(s.gc?.since_last_ns);
     "gc.foreground_within" Int "" "Foreground collections during this background collection; unknown for others."
         = |s| number(s.gc?.foreground_within);
-    "gc.heap_before" Int "bytes" "Bytes in all generations before it."
+    "gc.heap_before" Int "bytes" "Bytes in all generations before the collection."
         = |s| bytes(gc(s)?.heap_before());
-    "gc.heap_after" Int "bytes" "Bytes in all generations after it, free space included."
+    "gc.heap_after" Int "bytes" "Bytes in all generations after the collection, including free space."
         = |s| bytes(gc(s)?.heap_after());
-    "gc.heap_live" Int "bytes" "The same without free space; unknown where the free space of a generation is."
+    "gc.heap_live" Int "bytes" "Bytes in all generations after the collection, without free space; unknown if the free space of a generation is unknown."
         = |s| bytes(live(gc(s)?));
-    "gc.promoted" Int "bytes" "Bytes that survived, in all generations."
+    "gc.promoted" Int "bytes" "Surviving bytes in all generations."
         = |s| bytes(gc(s)?.promoted());
-    "gc.pinned_objects" Int "" "Pinned objects that it found."
+    "gc.pinned_objects" Int "" "Number of pinned objects that the collection found."
         = |s| number(Some(gc(s)?.heap_stats.as_ref()?.pinned_object_count));
     "gc.sync_blocks" Int "" "Sync blocks in use."
         = |s| number(gc(s)?.sync_blocks());
     "gc.gc_handles" Int "" "GC handles in use."
         = |s| number(gc(s)?.handles());
-    "gc.finalization_promoted_bytes" Int "bytes" "Bytes kept because their finalizers have to run."
+    "gc.finalization_promoted_bytes" Int "bytes" "Bytes kept alive because their finalizers have to run."
         = |s| bytes(gc(s)?.finalization_promoted_bytes());
-    "gc.finalization_promoted_count" Int "" "Objects kept because their finalizers have to run."
+    "gc.finalization_promoted_count" Int "" "Number of objects kept alive because their finalizers have to run."
         = |s| bytes(gc(s)?.finalization_promoted_count());
-    "gc.heap_count" Int "" "Number of heaps; with DATAS it changes."
+    "gc.heap_count" Int "" "Number of heaps; it can change with DATAS."
         = |s| number(Some(gc(s)?.global?.heap_count));
     "gc.memory_load_percent" Int "percent" "Memory load of the host or the container, as reported by the GC."
         = |s| number(gc(s)?.memory_load_percent());
     "gc.pause_mode" Text "" "Latency mode: `Batch`, `Interactive`, `LowLatency`, `SustainedLowLatency`, `NoGC`."
         = |s| Some(Value::Text(mode_name(gc(s)?.global?.pause_mode)));
-    "gc.compacting" Bool "" "It moved objects."
+    "gc.compacting" Bool "" "Whether the collection moved objects."
         = |s| gc(s)?.is_compacting().map(Value::Bool);
-    "gc.elevation" Bool "" "A full collection was replaced by a generation 1 collection."
+    "gc.elevation" Bool "" "Whether a full collection was replaced by a generation 1 collection."
         = |s| Some(Value::Bool(gc(s)?.global?.mechanisms.is_elevation()));
     "gc.condemned_reasons" Texts "" "Reasons for the generation, as names: `'BeforeOOM' in gc.condemned_reasons`. Unknown on .NET Core 3."
         = |s| Some(Value::Texts(Texts::Condemned(gc(s)?.global?.condemn_reasons1?)));
-    "gc.committed_before" Int "bytes" "Committed memory in use right after its start (.NET 8 and later)."
+    "gc.committed_before" Int "bytes" "Committed memory in use right after the start of the collection (.NET 8 and later)."
         = |s| bytes(gc(s)?.committed.before);
-    "gc.committed_after" Int "bytes" "Committed memory in use right before its end (.NET 8 and later); unknown for background ones."
+    "gc.committed_after" Int "bytes" "Committed memory in use right before the end of the collection (.NET 8 and later); unknown for background collections."
         = |s| bytes(gc(s)?.committed.after);
-    "gc.committed_total_before" Int "bytes" "All that is committed for objects right after its start, in use or kept (.NET 8 and later)."
+    "gc.committed_total_before" Int "bytes" "Memory committed for objects right after the start of the collection, in use or retained (.NET 8 and later)."
         = |s| bytes(gc(s)?.committed.total_before());
-    "gc.committed_total_after" Int "bytes" "The same right before its end, as GCMemoryInfo.TotalCommittedBytes; unknown for background ones."
+    "gc.committed_total_after" Int "bytes" "Memory committed for objects right before the end of the collection, like GCMemoryInfo.TotalCommittedBytes; unknown for background collections."
         = |s| bytes(gc(s)?.committed.total_after());
-    "gc.bookkeeping" Int "bytes" "Committed for the GC's own data (.NET 8 and later)."
+    "gc.bookkeeping" Int "bytes" "Memory committed for the GC's own data (.NET 8 and later)."
         = |s| bytes(gc(s)?.committed.bookkeeping);
-    "gc.imbalance" Double "" "Survived bytes of the heap with the most, relative to the mean of all heaps; 1 with a single heap."
+    "gc.imbalance" Double "" "Surviving bytes of the heap with the most survivors, relative to the mean of all heaps; 1 with a single heap."
         = |s| imbalance(gc(s)?);
-    "gc.throughput_cost_percent" Double "percent" "Cost of GC for the program as measured by DATAS; only in collections that adapted the number of heaps."
+    "gc.throughput_cost_percent" Double "percent" "Cost of GC for the program as measured by DATAS. Known only for collections that adapted the number of heaps."
         = |s| gc(s)?.throughput_cost_percent.map(|cost| Value::Double(cost.into()));
-    "gc.allocated_since_last" Int "bytes" "Bytes allocated since the collection before was measured; a background one is measured at its end. Unknown for the first, after a loss and where a history is missing."
+    "gc.allocated_since_last" Int "bytes" "Bytes allocated since the previous collection was measured; a background collection is measured at its end. Unknown for the first collection, after a loss of events, and if a history is missing."
         = |s| bytes(gc(s)?.allocated_since_last());
-    "gc.allocation_rate" Double "bytes/s" "The same per second of the time in which it was allocated."
+    "gc.allocation_rate" Double "bytes/s" "Bytes allocated since the previous collection per second of that time."
         = |s| gc(s)?.allocated.ok()?.per_second().map(Value::Double);
-    "gc.finalization_share" Double "ratio" "Bytes kept for finalizers, relative to all survived bytes."
+    "gc.finalization_share" Double "ratio" "Bytes kept alive for finalizers, relative to all surviving bytes."
         = |s| ratio(gc(s)?.finalization_promoted_bytes(), gc(s)?.promoted());
     "gc.suspend_share" Double "ratio" "Time to suspend the threads, relative to the pause."
         = |s| {
             let pause = gc(s)?.pause_ns.filter(|ns| *ns > 0)?;
             Some(Value::Double(gc(s)?.suspend_ns? as f64 / pause as f64))
         };
-    "gc.phases.mark_sized_refs_ns" Int "ns" "Marking from sized references; phases are unknown if the runtime does not report them."
+    "gc.phases.mark_sized_refs_ns" Int "ns" "Time to mark from sized references. Phases are unknown if the runtime does not report them."
         = |s| ns(gc(s)?.phases.mark_sized_refs);
-    "gc.phases.mark_roots_ns" Int "ns" "Marking from roots."
+    "gc.phases.mark_roots_ns" Int "ns" "Time to mark from roots."
         = |s| ns(gc(s)?.phases.mark_roots);
-    "gc.phases.short_weak_ns" Int "ns" "Clearing short weak references."
+    "gc.phases.short_weak_ns" Int "ns" "Time to clear short weak references."
         = |s| ns(gc(s)?.phases.short_weak);
-    "gc.phases.scan_finalization_ns" Int "ns" "Scanning for finalization."
+    "gc.phases.scan_finalization_ns" Int "ns" "Time to scan for finalization."
         = |s| ns(gc(s)?.phases.scan_finalization);
-    "gc.phases.long_weak_ns" Int "ns" "Clearing long weak references."
+    "gc.phases.long_weak_ns" Int "ns" "Time to clear long weak references."
         = |s| ns(gc(s)?.phases.long_weak);
-    "gc.phases.plan_ns" Int "ns" "Planning."
+    "gc.phases.plan_ns" Int "ns" "Time to plan."
         = |s| ns(gc(s)?.phases.plan);
-    "gc.phases.relocate_ns" Int "ns" "Relocating references."
+    "gc.phases.relocate_ns" Int "ns" "Time to relocate references."
         = |s| ns(gc(s)?.phases.relocate);
-    "gc.phases.compact_ns" Int "ns" "Moving objects."
+    "gc.phases.compact_ns" Int "ns" "Time to move objects."
         = |s| ns(gc(s)?.phases.compact);
-    "gc.phases.sweep_ns" Int "ns" "Sweeping."
+    "gc.phases.sweep_ns" Int "ns" "Time to sweep."
         = |s| ns(gc(s)?.phases.sweep);
-    "gc.mark_ns" Int "ns" "All of marking: from sized references and roots, weak references, finalization. Concurrent in a background collection."
+    "gc.mark_ns" Int "ns" "Total time to mark: from sized references and roots, weak references, finalization. Concurrent in a background collection."
         = |s| ns(gc(s)?.phases.marking());
     "gc.mark_ms" Double "ms" "The same in milliseconds."
         = |s| ms(gc(s)?.phases.marking());
-    "gc.dominant" Text "" ["suspension", "mark_roots", "mark_other", "plan", "relocate", "compact", "sweep", "other"] "The part of a blocking pause that took most of its time: suspending the threads, a phase, or the rest. Unknown for background collections, and where parts are (.NET Core 3; compacting collections of .NET 8), unless a known one took half of the pause."
+    "gc.dominant" Text "" ["suspension", "mark_roots", "mark_other", "plan", "relocate", "compact", "sweep", "other"] "Largest part of a blocking pause: suspending the threads, a phase, or the remainder. Unknown for background collections, and if parts are unknown (.NET Core 3; compacting collections of .NET 8), unless a known part took at least half of the pause."
         = |s| dominant(gc(s)?).map(|(name, _)| Value::Text(name));
-    "gc.dominant_share" Double "ratio" "Its share of the pause, 0 to 1."
+    "gc.dominant_share" Double "ratio" "Share of the pause of the part in `gc.dominant`, 0 to 1."
         = |s| dominant(gc(s)?).map(|(_, share)| Value::Double(share));
-    "gc.missing" Texts "" "Parts of it that were not seen: `start`, `end`, `heap_stats`, `suspension`, `global_history`, `per_heap_history`."
+    "gc.missing" Texts "" "Missing parts of the collection: `start`, `end`, `heap_stats`, `suspension`, `global_history`, `per_heap_history`."
         = |s| Some(Value::Texts(Texts::Missing(gc(s)?.missing)));
-    "gc.complete" Bool "" "No part is missing."
+    "gc.complete" Bool "" "Whether no part of the collection is missing."
         = |s| gc(s).map(|gc| Value::Bool(gc.is_complete()));
-    "gc.lossy" Bool "" "Events were lost during it."
+    "gc.lossy" Bool "" "Whether events were lost during the collection."
         = |s| gc(s).map(|gc| Value::Bool(gc.lossy));
-    "gc.observed_by_others" Bool "" "A session of another tool (dotnet-trace, dotnet-monitor, a profiler) was open in the process meanwhile, or its consequences were not over: the pause may be longer for it. Unknown where it cannot be seen, and in a recording."
+    "gc.observed_by_others" Bool "" "Whether a session of another tool (dotnet-trace, dotnet-monitor, a profiler) was open in the process during the collection, or shortly before, which can lengthen the pause. Unknown if sessions cannot be observed, and in a recording."
         = |s| gc(s)?.observed_by_others.map(Value::Bool);
-    "gc.throttled_ns" Int "ns" "Of `gc.stopped.no_cpu_ns`, at most so much because the CPU limit of its container was used up. Unknown where that is, and without a limit."
+    "gc.throttled_ns" Int "ns" "Upper limit for the part of `gc.stopped.no_cpu_ns` caused by an exhausted CPU limit of the container. Unknown if `gc.stopped.no_cpu_ns` is unknown, and without a limit."
         = |s| ns(gc(s)?.cpu?.throttled_ns);
     "gc.throttled_ms" Double "ms" "The same in milliseconds."
         = |s| ms(gc(s)?.cpu?.throttled_ns);
-    "gc.page_faults" Int "" "How often the thread that collected needed a page that was on disk, as swapped-out memory is, around its stops. Unknown where `gc.stopped.no_cpu_ns` is."
+    "gc.page_faults" Int "" "Number of times that the collecting thread needed a page from disk, such as swapped-out memory, around the stops of the collection. Unknown if `gc.stopped.no_cpu_ns` is unknown."
         = |s| bytes(gc(s)?.cpu?.page_faults);
-    "gc.requested_by_tool" Bool "" "A tool asked for it over the diagnostics socket, for a heap dump, and not the program (false: the program). Known only of those with the reason Induced, and not of all of them."
+    "gc.requested_by_tool" Bool "" "Whether a tool, not the program, requested the collection over the diagnostics socket for a heap dump. Known only for some of the collections with the reason Induced."
         = |s| gc(s)?.requested_by_tool.map(Value::Bool);
-    "gc.requested_by_gcwatch" Bool "" "It is that of a heap dump that this gcwatch took for an incident (`evidence.census: on`). False in a recording."
+    "gc.requested_by_gcwatch" Bool "" "Whether gcwatch requested the collection for a heap dump of an incident (`evidence.census: on`). False in a recording."
         = |s| gc(s).map(|_| Value::Bool(s.stream.own_dump));
-    "gc.requests_hit" Int "" "Requests that it stopped, of those that ended within `requests.wait` of it. Unknown unless `requests.mode` is on for the process, and in a recording."
+    "gc.requests_hit" Int "" "Number of requests that the collection stopped and that ended within `requests.wait` of it. Unknown unless `requests.mode` is on for the process, and in a recording."
         = |s| bytes(Some(gc(s)?.requests?.hit));
-    "gc.request_time_lost_ns" Int "ns" "What those requests lost by it in all."
+    "gc.request_time_lost_ns" Int "ns" "Total time that those requests lost to the collection."
         = |s| bytes(Some(gc(s)?.requests?.lost_ns));
     "gc.request_time_lost_ms" Double "ms" "The same in milliseconds."
         = |s| gc(s)?.requests.map(|impact| Value::Double(impact.lost_ns as f64 / 1e6));
-    "gc.worst_request_lost_ns" Int "ns" "What the request that lost most lost by it; unknown where it stopped none."
+    "gc.worst_request_lost_ns" Int "ns" "Longest time that a single request lost to the collection; unknown if the collection stopped no request."
         = |s| bytes(Some(gc(s)?.requests?.worst?.lost_ns));
     "gc.worst_request_lost_ms" Double "ms" "The same in milliseconds."
         = |s| gc(s)?.requests?.worst.map(|worst| Value::Double(worst.lost_ns as f64 / 1e6));
 }
 
 fields! { SUSPENSION_FIELDS Suspension
-    "suspension.stopped_ns" Int "ns" "A suspension without a collection: from SuspendEEBegin to the restart."
+    "suspension.stopped_ns" Int "ns" "Duration of a suspension without a collection, from SuspendEEBegin to the restart."
         = |s| ns(s.suspension?.stopped_ns);
     "suspension.stopped_ms" Double "ms" "The same in milliseconds."
         = |s| ms(s.suspension?.stopped_ns);
@@ -315,7 +316,7 @@ fields! { SUSPENSION_FIELDS Suspension
         = |s| ns(s.suspension?.suspend_ns);
     "suspension.suspend_ms" Double "ms" "The same in milliseconds."
         = |s| ms(s.suspension?.suspend_ns);
-    "suspension.triggered" Bool "" "A collection was requested in it; false: a memory limit was refreshed."
+    "suspension.triggered" Bool "" "Whether a collection was requested during the suspension; false if a memory limit was refreshed."
         = |s| s.suspension.map(|suspension| Value::Bool(suspension.triggered));
     "suspension.reason" Text "" "Reason of the suspension."
         = |s| s.suspension?.reason.map(|reason: SuspendReason| Value::Text(reason.name().unwrap_or("Unknown")));
@@ -325,21 +326,21 @@ macro_rules! generation {
     ($($index:literal $name:literal $what:literal),+ $(,)?) => {
         /// Sizes by generation.
         pub(super) static HEAP_FIELDS: &[Field] = &[$(
-            gc_field(concat!("gc.heap.", $name, ".before"), Type::Int, "bytes", concat!("Bytes in ", $what, " before it."),
+            gc_field(concat!("gc.heap.", $name, ".before"), Type::Int, "bytes", concat!("Bytes in ", $what, " before the collection."),
                 |s| bytes(gc(s)?.heap.get($index)?.before)),
-            gc_field(concat!("gc.heap.", $name, ".after"), Type::Int, "bytes", concat!("Bytes in ", $what, " after it, free space included."),
+            gc_field(concat!("gc.heap.", $name, ".after"), Type::Int, "bytes", concat!("Bytes in ", $what, " after the collection, including free space."),
                 |s| bytes(gc(s)?.heap.get($index)?.after)),
-            gc_field(concat!("gc.heap.", $name, ".promoted"), Type::Int, "bytes", concat!("Bytes that survived in ", $what, "; only of collected generations."),
+            gc_field(concat!("gc.heap.", $name, ".promoted"), Type::Int, "bytes", concat!("Surviving bytes in ", $what, "; known only for collected generations."),
                 |s| bytes(gc(s)?.heap.get($index)?.promoted)),
-            gc_field(concat!("gc.heap.", $name, ".fragmentation"), Type::Int, "bytes", concat!("Free bytes inside ", $what, " after it."),
+            gc_field(concat!("gc.heap.", $name, ".fragmentation"), Type::Int, "bytes", concat!("Free bytes inside ", $what, " after the collection."),
                 |s| bytes(gc(s)?.heap.get($index)?.fragmentation)),
-            gc_field(concat!("gc.heap.", $name, ".fragmentation_ratio"), Type::Double, "ratio", concat!("Free bytes inside ", $what, " after it, relative to its bytes."),
+            gc_field(concat!("gc.heap.", $name, ".fragmentation_ratio"), Type::Double, "ratio", concat!("Free bytes inside ", $what, " after the collection, relative to its size."),
                 |s| ratio(gc(s)?.heap.get($index)?.fragmentation, gc(s)?.heap.get($index)?.after)),
             gc_field(concat!("gc.heap.", $name, ".budget"), Type::Int, "bytes", concat!("Bytes that can be allocated in ", $what, " before the next collection."),
                 |s| bytes(gc(s)?.heap.get($index)?.budget)),
-            gc_field(concat!("gc.heap.", $name, ".survived"), Type::Int, "bytes", concat!("Bytes that survived in ", $what, ", pinned or not, from the per-heap histories."),
+            gc_field(concat!("gc.heap.", $name, ".survived"), Type::Int, "bytes", concat!("Surviving bytes in ", $what, ", pinned or not, from the per-heap histories."),
                 |s| bytes(gc(s)?.heap.get($index)?.survived)),
-            gc_field(concat!("gc.heap.", $name, ".survival_ratio"), Type::Double, "ratio", concat!("Bytes that survived in ", $what, ", relative to those before it."),
+            gc_field(concat!("gc.heap.", $name, ".survival_ratio"), Type::Double, "ratio", concat!("Surviving bytes in ", $what, ", relative to the bytes before the collection."),
                 |s| survival(gc(s)?.heap.get($index)?)),
         )+];
     };
@@ -380,8 +381,8 @@ macro_rules! least {
                 Type::Int,
                 "ns",
                 concat!(
-                    "Minimum of `gc.stopped.", $name, "_ns`: lower if the process does not separate the scan of roots ",
-                    "from the marking of the objects behind them.",
+                    "Minimum of `gc.stopped.", $name, "_ns`. Lower than the value if the process does not separate the scan of roots ",
+                    "from the marking of the objects reachable from them.",
                 ),
                 |s| {
                     let gc = gc(s)?;
@@ -407,14 +408,14 @@ least! {
 
 macro_rules! stopped {
     ($($name:literal $cause:ident $what:literal;)+) => {
-        /// What the stops were spent on: the account of stopped time, part by part.
+        /// Stopped time by cause: the account of stopped time, part by part.
         pub(super) static STOPPED_FIELDS: &[Field] = &[$(
             gc_field(concat!("gc.stopped.", $name, "_ns"), Type::Int, "ns", concat!($what, "."), |s| {
                 stopped(gc(s)?, Cause::$cause)
             }),
         )+];
 
-        /// How tests of rules give a part: in milliseconds, in nanoseconds.
+        /// Names of the parts in rule tests: in milliseconds, in nanoseconds.
         pub static STOPPED_PARTS: &[(&str, &str, Cause)] = &[$(
             (concat!("stopped.", $name, "_ms"), concat!("stopped.", $name, "_ns"), Cause::$cause),
         )+];
@@ -423,45 +424,45 @@ macro_rules! stopped {
 
 stopped! {
     "threads_slow" SlowThreads "Waiting until the last thread had stopped";
-    "prepare" Prepare "Preparing it: which generation, how many heaps";
-    "roots_stacks" Stacks "Looking through stacks of threads, at marking and at relocation";
-    "roots_handles" Handles "Looking through GC handles, at marking and at relocation";
-    "roots_dependent_handles" DependentHandles "Looking through dependent handles (`ConditionalWeakTable`), at marking and at relocation";
-    "roots_sized_references" SizedReferences "Looking through sized references, at marking and at relocation";
-    "roots_old_to_young" OldToYoung "Looking through old objects for references to young ones, at marking and at relocation";
-    "roots_finalizer_queue" FinalizerQueue "Looking through the queue of finalizable objects, at marking and at relocation";
-    "roots_background" BackgroundRoots "Looking through what a background collection under way had on its list, at marking and at relocation";
-    "roots_few" FewRoots "Looking through so few roots as any process has: the first 100 µs of each kind";
+    "prepare" Prepare "Preparing the collection: choosing the generation and the number of heaps";
+    "roots_stacks" Stacks "Scanning the stacks of threads, during marking and relocation";
+    "roots_handles" Handles "Scanning GC handles, during marking and relocation";
+    "roots_dependent_handles" DependentHandles "Scanning dependent handles (`ConditionalWeakTable`), during marking and relocation";
+    "roots_sized_references" SizedReferences "Scanning sized references, during marking and relocation";
+    "roots_old_to_young" OldToYoung "Scanning old objects for references to young objects, during marking and relocation";
+    "roots_finalizer_queue" FinalizerQueue "Scanning the queue of finalizable objects, during marking and relocation";
+    "roots_background" BackgroundRoots "Scanning the mark list of a background collection in progress, during marking and relocation";
+    "roots_few" FewRoots "Scanning the few roots that every process has: the first 100 µs of each kind";
     "weak" Weak "Clearing weak references, and sync blocks of dead objects";
-    "survivors" Survivors "Marking what survives";
-    "plan" Plan "Planning where survivors go";
-    "relocate" Relocate "Updating references in what survives";
+    "survivors" Survivors "Marking surviving objects";
+    "plan" Plan "Planning the new location of surviving objects";
+    "relocate" Relocate "Updating references in surviving objects";
     "compact" Compact "Moving objects";
     "sweep" Sweep "Sweeping";
     "pinned_gaps" PinnedGaps "Making free space between pinned objects usable";
-    "finish" Finish "What comes after the phases";
-    "resume" Resume "Letting the threads run again";
-    "background_mark" BackgroundMark "Marking in the stops of a background collection; 0 for others";
-    "tool_heap_dump" HeapDump "A heap dump that another tool asked for: all but the waiting for threads; 0 for others";
-    "tool_session" ToolSession "What a session of another tool lengthened: looking through GC handles, of which it has an event each. Unknown where no collection without such a session was seen before, where sessions cannot be seen, and in a recording";
-    "no_cpu" NoCpu "The threads that collect had no CPU, or waited for a page from disk: an estimate, from their delay in the kernel's run queue (`schedstat`). Read while stops are long, from the second long one on; unknown otherwise, and in a recording";
-    "unexplained" Unexplained "What nothing explains";
+    "finish" Finish "Work after the phases";
+    "resume" Resume "Restarting the threads";
+    "background_mark" BackgroundMark "Marking in the stops of a background collection; 0 for other collections";
+    "tool_heap_dump" HeapDump "A heap dump that another tool requested, without the wait for threads; 0 for other collections";
+    "tool_session" ToolSession "Additional time caused by a session of another tool: scanning GC handles, each of which emits an event for the session. Unknown if no collection without such a session was observed before, if sessions cannot be observed, and in a recording";
+    "no_cpu" NoCpu "Time for which the collecting threads had no CPU or waited for a page from disk: an estimate from their delay in the kernel's run queue (`schedstat`). Read while stops are long, starting with the second long stop; otherwise unknown, and unknown in a recording";
+    "unexplained" Unexplained "Time without a known cause";
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Scenario: the fields of the account.
-    /// Guarantee: each cause that a collection can have has one, under its own name.
+    /// Scenario: the field table is compared with the causes of the account.
+    /// Guarantee: each cause that a collection can have has a field with the name of the cause.
     #[test]
-    fn each_cause_has_its_field() {
+    fn each_cause_has_field_of_its_name() {
         let causes = Cause::ALL.into_iter().filter(|cause| *cause != Cause::NoCollection);
         let names = causes.map(|cause| format!("gc.stopped.{}_ns", cause.id().replace(['.', '-'], "_")));
         assert!(names.eq(STOPPED_FIELDS.iter().map(|field| field.name)));
     }
 
-    /// The phases of a sweeping collection, of which `mark_roots` is so long.
+    /// The phases of a sweeping collection with the given `mark_roots`.
     fn sweeping(mark_roots: i64) -> Phases {
         Phases {
             mark_sized_refs: Some(0),
@@ -475,12 +476,12 @@ mod tests {
         }
     }
 
-    /// Scenario: a pause of 100 in which roots are marked for most of it, threads are slow to suspend, most is in no
-    /// phase; one whose compacting is unknown, and one without phases.
-    /// Guarantee: the largest part is named with its share; where parts are unknown, only one that is half of the pause
-    /// can be named, and the rest never is.
+    /// Scenario: in a pause of 100, most time is spent on marking roots, on suspending threads, or outside all phases;
+    /// another pause has no compacting phase, another has no phases.
+    /// Guarantee: the largest part is named with its share. If parts are unknown, only a part of at least half of the
+    /// pause is named, and never the remainder.
     #[test]
-    fn what_dominates_a_pause_is_named() {
+    fn dominant_part_of_pause_is_named() {
         let swept = |suspend, roots| largest_part(100, Some(suspend), &sweeping(roots), Some(false));
         assert_eq!(swept(2, 60), Some(("mark_roots", 0.6)));
         assert_eq!(swept(70, 9), Some(("suspension", 0.7)));

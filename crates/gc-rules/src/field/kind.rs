@@ -1,11 +1,11 @@
-//! What a collection is, without its figures: most collections of a process are of a few kinds.
+//! The kind of a collection, without its figures. Most collections of a process belong to a few kinds.
 
 use clr_gc::event::{CondemnReasons1, GcReason, GcType, PauseMode};
 use clr_gc::gc::MissingParts;
 
 use super::{Field, Scope};
 
-/// The fields that have one value for all collections of a [`Kind`].
+/// The fields that have the same value for all collections of a [`Kind`].
 const FIELDS: [&str; 12] = [
     "gc.generation",
     "gc.type",
@@ -21,8 +21,8 @@ const FIELDS: [&str; 12] = [
     "gc.requested_by_gcwatch",
 ];
 
-/// What decides the values of some fields: whether a filter with no others holds is the same for all collections of one
-/// kind.
+/// The properties that determine the values of [`FIELDS`]. A filter that uses only these fields has the same result for
+/// all collections of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) generation: Option<u32>,
@@ -38,7 +38,7 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// That of the current collection; `None`: there is none.
+    /// Returns the kind of the current collection, or `None` if there is no collection.
     pub(crate) fn of(scope: &Scope<'_>) -> Option<Self> {
         let gc = scope.gc?.collection;
         Some(Self {
@@ -55,7 +55,7 @@ impl Kind {
         })
     }
 
-    /// Whether the value of `field` is the same for all collections of one kind.
+    /// Returns whether the value of `field` is the same for all collections of one kind.
     pub(crate) fn decides(field: &Field) -> bool {
         FIELDS.contains(&field.name)
     }
@@ -69,7 +69,7 @@ mod tests {
     use crate::field::{GcFacts, ProcessFacts, StreamFacts};
     use base::time::Moment;
 
-    /// One of a kind, with these figures.
+    /// Returns a collection of one kind with the given figures.
     fn collection(number: u32, figure: i64) -> Collection {
         let sizes = GenerationSizes {
             after: Some(figure.unsigned_abs()),
@@ -101,9 +101,9 @@ mod tests {
         }
     }
 
-    /// Scenario: two collections of one kind that have nothing else in common; and for each part of a kind one that
-    /// differs in it.
-    /// Guarantee: each field has one value for both, and what differs in a part is of another kind.
+    /// Scenario: two collections have the same kind and nothing else in common; other collections differ in one part of
+    /// the kind.
+    /// Guarantee: each field has one value for the first two, and a collection that differs in a part has another kind.
     #[test]
     fn fields_of_a_kind_have_one_value() {
         let facts = (ProcessFacts::default(), StreamFacts::default());

@@ -19,13 +19,13 @@ fn attribute<'a>(scope: &Scope<'a>, name: &str) -> Option<Value<'a>> {
     scope.process.attribute(name).map(FactValue::value)
 }
 
-/// Part `index` of a version, as 10 of `10.0.1`.
+/// Returns part `index` of a version, such as 10 of `10.0.1`.
 fn version(runtime: Option<&str>, index: usize) -> Option<Value<'static>> {
     let part = runtime?.split(['.', '-', '+']).nth(index)?;
     part.parse().ok().map(Value::Int)
 }
 
-/// The working set relative to the limit.
+/// Returns the working set relative to the limit.
 fn used<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
     let Some(Value::Int(limit @ 1..)) = attribute(scope, "gcwatch.container.memory.limit") else {
         return None;
@@ -35,13 +35,14 @@ fn used<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
     ))
 }
 
-/// The limit of the heap as the runtime reports it, or as configuration and container imply it if the runtime does not.
+/// Returns the heap limit reported by the runtime or, if the runtime reports none, implied by configuration and
+/// container.
 fn heap_limit(process: &ProcessFacts) -> Option<&FactValue> {
     let reported = process.attribute("gcwatch.gc.settings.hard_limit");
     reported.or_else(|| process.attribute(HEAP_LIMIT))
 }
 
-/// Returns the limits that levels of memory relate to.
+/// Returns the limits that memory levels refer to.
 pub(crate) fn limits(process: &ProcessFacts) -> Limits {
     let bytes = |value: Option<&FactValue>| match value {
         Some(FactValue::Int(bytes)) => u64::try_from(*bytes).ok(),
@@ -53,24 +54,24 @@ pub(crate) fn limits(process: &ProcessFacts) -> Limits {
     }
 }
 
-/// The pace of a growth in bytes per hour, like the slopes of windows.
+/// Returns a growth rate in bytes per hour, like the slopes of windows.
 fn pace(per_minute: Option<f64>) -> Option<Value<'static>> {
     per_minute.map(|per_minute| Value::Double(per_minute * 60.0))
 }
 
-/// The age of a growth in seconds; 0 if the memory does not grow.
+/// Returns the age of a growth in seconds; 0 if the memory does not grow.
 fn trend_age(scope: &Scope<'_>, trend: &MemoryTrend) -> Option<Value<'static>> {
     trend.per_minute?;
     age(scope, Some(trend.since.unwrap_or(scope.now)))
 }
 
-/// The age of a growth over the last hour in seconds; 0 if the memory does not grow.
+/// Returns the age of a growth over the last hour in seconds; 0 if the memory does not grow.
 fn slow_age(scope: &Scope<'_>, trend: &MemoryTrend) -> Option<Value<'static>> {
     trend.slow_per_minute?;
     age(scope, Some(trend.slow_since.unwrap_or(scope.now)))
 }
 
-/// Whether and how long a round of finalizers has been running; unknown where the runtime never said so.
+/// Returns the duration of the current round of finalizers; unknown if the runtime has never reported rounds.
 fn finalizers(scope: &Scope<'_>) -> Option<Value<'static>> {
     let begun = scope.stream.open.finalizers;
     if begun.is_none() {
@@ -79,18 +80,19 @@ fn finalizers(scope: &Scope<'_>) -> Option<Value<'static>> {
     open(scope, begun)
 }
 
-/// Seconds from then to now; 0 if then is later.
+/// Returns the seconds from `then` to now; 0 if `then` is later.
 fn age(scope: &Scope<'_>, then: Option<Moment>) -> Option<Value<'static>> {
     then.map(|then| Value::Double(scope.now.since(then) as f64 / 1e9))
 }
 
-/// Seconds that something has been open; 0 if nothing is. Unknown while the reader is behind.
+/// Returns the duration of an operation in progress in seconds; 0 if there is no such operation. Unknown while the
+/// reader is behind.
 fn open(scope: &Scope<'_>, begun: Option<Moment>) -> Option<Value<'static>> {
     let now = scope.now;
     age(scope, Some(begun.unwrap_or(now)).filter(|_| !scope.stream.behind))
 }
 
-/// Since when the process is stopped for the GC, as far as something is in progress.
+/// Returns the time since which the process is stopped for the GC, or `None` if no operation is in progress.
 fn stopped_since(scope: &Scope<'_>) -> Option<Moment> {
     let open = &scope.stream.open;
     open.stop.into_iter().chain(open.collection).min()
@@ -99,33 +101,33 @@ fn stopped_since(scope: &Scope<'_>) -> Option<Moment> {
 fields! { FIELDS Process
     "process.pid" Int "" "Pid on the host; in a recording, the pid in the stream."
         = |s| s.process.pid.map(|pid| Value::Int(pid.into()));
-    "process.name" Text "" "Name of the process: of its entry assembly, else of its executable."
+    "process.name" Text "" "Name of the entry assembly, or of the executable if the entry assembly is unknown."
         = |s| text(s.process.name.as_deref());
-    "process.runtime" Text "" "The runtime's version, as `10.0.1`."
+    "process.runtime" Text "" "Version of the runtime, such as `10.0.1`."
         = |s| text(s.process.runtime.as_deref());
-    "process.runtime_major" Int "" "The first number of the runtime's version."
+    "process.runtime_major" Int "" "First number of the runtime version."
         = |s| version(s.process.runtime.as_deref(), 0);
-    "process.runtime_minor" Int "" "The second number of the runtime's version."
+    "process.runtime_minor" Int "" "Second number of the runtime version."
         = |s| version(s.process.runtime.as_deref(), 1);
-    "process.service" Text "" "Its `service.name`."
+    "process.service" Text "" "`service.name` of the process."
         = |s| attribute(s, "service.name");
-    "process.user" Text "" "User that the process runs as: the name, else the number. Unknown in a recording."
+    "process.user" Text "" "User that the process runs as: the name, or the number if the name is unknown. Unknown in a recording."
         = |s| attribute(s, "process.owner");
     "process.executable" Text "" "Path of the executable as the process sees it. Unknown in a recording."
         = |s| attribute(s, "process.executable.path");
-    "process.watched_s" Double "s" "Seconds since the first attach; in a recording, since its beginning."
+    "process.watched_s" Double "s" "Seconds since the first attach; in a recording, since its start."
         = |s| age(s, s.stream.since);
-    "process.heap_limit" Int "bytes" "Maximum bytes that the heap can commit: the runtime's setting (.NET 9 and later), else GCHeapHardLimit or GCHeapHardLimitPercent of the environment or runtimeconfig.json, else three quarters of the container's memory limit. Unknown without a limit, where the runtime says that there is none, and in a recording without settings."
+    "process.heap_limit" Int "bytes" "Maximum number of bytes that the heap can commit: the runtime's setting (.NET 9 and later), or GCHeapHardLimit or GCHeapHardLimitPercent from the environment or runtimeconfig.json, or three quarters of the container's memory limit. Unknown without a limit, if the runtime reports that it has no limit, and in a recording without settings."
         = |s| heap_limit(s.process).map(FactValue::value);
-    "process.unseen_limit" Int "bytes" "The memory limit of the container where the runtime says that its heap has none (.NET 9 and later): it does not see the container's. Unknown otherwise, and in a recording."
+    "process.unseen_limit" Int "bytes" "Memory limit of the container if the runtime reports that its heap has no limit (.NET 9 and later): the runtime does not see the limit of the container. Otherwise unknown, and unknown in a recording."
         = |s| attribute(s, UNSEEN_LIMIT);
-    "settings.server" Bool "" "Server GC: one heap per core. Settings are known for .NET 9 and later (CoreCLR)."
+    "settings.server" Bool "" "Whether server GC is used, with one heap per core. Settings are known for .NET 9 and later (CoreCLR)."
         = |s| attribute(s, "gcwatch.gc.settings.server");
-    "settings.concurrent" Bool "" "Background collections are enabled."
+    "settings.concurrent" Bool "" "Whether background collections are enabled."
         = |s| attribute(s, "gcwatch.gc.settings.concurrent");
-    "settings.large_pages" Bool "" "The heap uses large pages."
+    "settings.large_pages" Bool "" "Whether the heap uses large pages."
         = |s| attribute(s, "gcwatch.gc.settings.large_pages");
-    "settings.hard_limit" Int "bytes" "Maximum bytes that the heap can commit; unknown without a limit."
+    "settings.hard_limit" Int "bytes" "Maximum number of bytes that the heap can commit; unknown without a limit."
         = |s| attribute(s, "gcwatch.gc.settings.hard_limit");
     "settings.loh_threshold" Int "bytes" "Minimum size of objects in the large object heap."
         = |s| attribute(s, "gcwatch.gc.settings.loh_threshold");
@@ -137,67 +139,67 @@ fields! { FIELDS Process
         = |s| attribute(s, "gcwatch.gc.settings.gen0_max_budget");
     "settings.high_memory_percent" Int "percent" "Configured memory load above which the GC is more aggressive; unknown if not configured."
         = |s| attribute(s, "gcwatch.gc.settings.high_memory_percent");
-    "settings.dynamic_adaptation" Bool "" "True after the number of heaps was seen to adapt to the application's size (DATAS); else unknown."
+    "settings.dynamic_adaptation" Bool "" "True after the number of heaps has adapted to the size of the application (DATAS); otherwise unknown."
         = |s| attribute(s, "gcwatch.gc.settings.dynamic_adaptation");
-    "container.memory_limit" Int "bytes" "The memory limit of its container; unknown outside one."
+    "container.memory_limit" Int "bytes" "Memory limit of the container; unknown outside a container."
         = |s| attribute(s, "gcwatch.container.memory.limit");
-    "container.memory_usage" Int "bytes" "Memory in use in its container, including the page cache. Read every 15 s, as the following fields; unknown in a recording."
+    "container.memory_usage" Int "bytes" "Memory in use in the container, including the page cache. Read every 15 s, like the following fields; unknown in a recording."
         = |s| count(s.stream.container.memory_usage);
-    "container.memory_working_set" Int "bytes" "The same without inactive page cache: relevant for the memory limit."
+    "container.memory_working_set" Int "bytes" "Memory in use in the container without inactive page cache, which is relevant for the memory limit."
         = |s| count(s.stream.container.memory_working_set);
-    "container.memory_held" Int "bytes" "Memory in use in its container that the kernel cannot reclaim: without the page cache and reclaimable kernel memory. With cgroup version 1, which does not report the reclaimable part of kernel memory, without all kernel memory: a lower bound."
+    "container.memory_held" Int "bytes" "Memory in use in the container that the kernel cannot reclaim: without the page cache and reclaimable kernel memory. cgroup version 1 does not report the reclaimable part of kernel memory, so all kernel memory is excluded there, and the value is a lower bound."
         = |s| count(s.stream.container.memory_held);
-    "container.memory_shmem" Int "bytes" "Files in memory (tmpfs, shared memory) of its container, which the kernel cannot reclaim."
+    "container.memory_shmem" Int "bytes" "Files in memory (tmpfs, shared memory) of the container, which the kernel cannot reclaim."
         = |s| count(s.stream.container.memory_shmem);
-    "container.memory_kernel" Int "bytes" "Kernel memory of its container that cannot be reclaimed, as network buffers and page tables; unknown with cgroup version 1."
+    "container.memory_kernel" Int "bytes" "Kernel memory of the container that cannot be reclaimed, such as network buffers and page tables; unknown with cgroup version 1."
         = |s| count(s.stream.container.memory_kernel);
-    "container.memory_kernel_reclaimable" Int "bytes" "Kernel memory of its container that the kernel reclaims when memory is needed, as cached directory entries; unknown with cgroup version 1."
+    "container.memory_kernel_reclaimable" Int "bytes" "Kernel memory of the container that the kernel reclaims when memory is needed, such as cached directory entries; unknown with cgroup version 1."
         = |s| count(s.stream.container.memory_kernel_reclaimable);
-    "container.other_processes" Int "bytes" "Private memory of the other processes in its container, resident or swapped out; 0 without other processes. A lower bound if the container has more than 256 processes or 64 control groups."
+    "container.other_processes" Int "bytes" "Private memory of the other processes in the container, resident or swapped out; 0 without other processes. A lower bound if the container has more than 256 processes or 64 control groups."
         = |s| count(s.stream.container.other_processes);
-    "container.largest_other" Text "" "Name of the other process in its container with the most private memory, at most 15 bytes; unknown without other processes."
+    "container.largest_other" Text "" "Name of the other process in the container with the most private memory, at most 15 bytes; unknown without other processes."
         = |s| s.stream.container.largest_other.as_ref().map(|name| Value::Text(name.as_str()));
-    "container.largest_other_bytes" Int "bytes" "Private memory of that process; unknown without other processes."
+    "container.largest_other_bytes" Int "bytes" "Private memory of the process in `container.largest_other`; unknown without other processes."
         = |s| count(s.stream.container.largest_other_bytes);
     "container.memory_used_ratio" Double "ratio" "Working set relative to the limit, 0 to 1; unknown without a limit."
         = used;
-    "container.oom_kills" Int "" "Processes of its container that were killed at the memory limit, since the first attach."
+    "container.oom_kills" Int "" "Number of processes of the container that were killed at the memory limit since the first attach."
         = |s| count(s.stream.container.oom_kills);
-    "container.memory_limit_hits" Int "" "How often its container reached the memory limit, since the first attach."
+    "container.memory_limit_hits" Int "" "Number of times that the container reached its memory limit since the first attach."
         = |s| count(s.stream.container.memory_limit_hits);
-    "container.memory_high_events" Int "" "How often processes of its container were throttled because usage exceeded memory.high, since the first attach; unknown with cgroup version 1."
+    "container.memory_high_events" Int "" "Number of times since the first attach that processes of the container were throttled because usage exceeded memory.high; unknown with cgroup version 1."
         = |s| count(s.stream.container.memory_high_events);
-    "container.cpu_limit" Double "" "CPU limit of its container; unknown without a limit."
+    "container.cpu_limit" Double "" "CPU limit of the container; unknown without a limit."
         = |s| attribute(s, "gcwatch.container.cpu.limit");
-    "container.cpu_periods" Int "" "Periods of the CPU limit in which its container ran, since the first attach; unknown without a limit."
+    "container.cpu_periods" Int "" "Number of CPU limit periods in which the container ran since the first attach; unknown without a limit."
         = |s| count(s.stream.container.cpu_periods);
-    "container.throttled_periods" Int "" "Those of them in which it was CPU-throttled."
+    "container.throttled_periods" Int "" "Number of periods since the first attach in which the container was CPU-throttled."
         = |s| count(s.stream.container.throttled_periods);
-    "container.throttled_s" Double "s" "CPU-throttled time, summed over its CPUs, since the first attach."
+    "container.throttled_s" Double "s" "CPU-throttled time since the first attach, summed over the CPUs of the container."
         = |s| s.stream.container.throttled_ns.map(|ns| Value::Double(ns as f64 / 1e9));
     "container.throttled_ratio" Double "ratio" "Ratio of throttled periods between the last two readings, 0 to 1; unknown without a CPU limit."
         = |s| s.stream.container.throttled_ratio.map(Value::Double);
-    "host.load" Double "" "How many tasks of the host run or wait for a CPU, as an average of a minute. Read every 15 s; unknown in a recording."
+    "host.load" Double "" "Average number of tasks of the host that ran or waited for a CPU in the last minute. Read every 15 s; unknown in a recording."
         = |s| s.stream.host.load.map(Value::Double);
-    "host.cpus" Int "" "CPUs of the host."
+    "host.cpus" Int "" "Number of CPUs of the host."
         = |s| count(s.stream.host.cpus);
     "host.committed" Int "bytes" "Memory that the processes of the host have committed. Known only if the kernel limits it (vm.overcommit_memory is 2)."
         = |s| count(s.stream.host.committed_as);
     "host.commit_limit" Int "bytes" "Maximum memory that the processes of the host can commit: allocations beyond it fail. Known only if vm.overcommit_memory is 2."
         = |s| count(s.stream.host.commit_limit);
-    "container.id" Text "" "Id of its container; unknown outside one."
+    "container.id" Text "" "Id of the container; unknown outside a container."
         = |s| attribute(s, "container.id");
-    "container.image" Text "" "The image of its container, without tag and digest; known with Kubernetes metadata."
+    "container.image" Text "" "Image of the container, without tag and digest; known with Kubernetes metadata."
         = |s| attribute(s, "container.image.name");
-    "container.name" Text "" "The name of its container in its pod; known with Kubernetes metadata."
+    "container.name" Text "" "Name of the container in its pod; known with Kubernetes metadata."
         = |s| attribute(s, "k8s.container.name");
-    "container.pod" Text "" "The name of its pod; known with Kubernetes metadata."
+    "container.pod" Text "" "Name of the pod; known with Kubernetes metadata."
         = |s| attribute(s, "k8s.pod.name");
-    "container.namespace" Text "" "The namespace of its pod; known with Kubernetes metadata."
+    "container.namespace" Text "" "Namespace of the pod; known with Kubernetes metadata."
         = |s| attribute(s, "k8s.namespace.name");
 }
 
-/// Fewer requests say nothing of a share.
+/// Minimum number of requests. A share of fewer requests is not meaningful.
 const LEAST_REQUESTS: u64 = 20;
 
 fn touched_share<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
@@ -215,33 +217,33 @@ fields! { STREAM_FIELDS Stream
         = |s| count(s.stream.lost_events);
     "stream.undecodable" Int "" "Events with undecodable payload since the first attach."
         = |s| count(s.stream.undecodable);
-    "stream.sessions" Int "" "Sessions since the first attach; more than one after a new attach."
+    "stream.sessions" Int "" "Number of sessions since the first attach; more than 1 after a reconnect."
         = |s| count(s.stream.sessions);
-    "stream.lag_s" Double "s" "Lag of the newest collection: from its end until it was processed. Unknown in a recording."
+    "stream.lag_s" Double "s" "Delay from the end of the newest collection until gcwatch processed it. Unknown in a recording."
         = |s| s.stream.lag_ns.map(|ns| Value::Double(ns as f64 / 1e9));
-    "stream.silent_s" Double "s" "Seconds since the newest event of a collection; unknown before the first one, and while gcwatch itself is behind."
+    "stream.silent_s" Double "s" "Seconds since the newest event of a collection; unknown before the first collection, and while gcwatch is behind."
         = |s| age(s, s.stream.newest.filter(|_| !s.stream.behind));
-    "process.finalizers_waiting" Int "" "Objects that collections found dead and whose finalizers have not run. Unknown before the first finalizer of a session, after a loss, and on NativeAOT 8 and 9, which do not report it."
+    "process.finalizers_waiting" Int "" "Number of objects that collections found dead and whose finalizers have not run. Unknown before the first finalizer of a session, after a loss of events, and on NativeAOT 8 and 9, which do not report finalizers."
         = |s| count(s.stream.finalizers_waiting);
- "process.finalizer_cpu" Double "ratio" "Ratio of the time in which the finalizer thread ran, 0 to 1: high while a finalizer loops, 0 while one waits. Read every 5 s while a round takes longer than that; unknown otherwise, on .NET Core 3.1, whose threads have no names, and in a recording."
+ "process.finalizer_cpu" Double "ratio" "Share of the time in which the finalizer thread ran, 0 to 1: high while a finalizer loops, 0 while it waits. Read every 5 s while a round takes longer than 5 s; otherwise unknown. Also unknown on .NET Core 3.1, whose threads have no names, and in a recording."
         = |s| s.stream.finalizer_cpu.filter(|_| !s.stream.behind).map(Value::Double);
-    "process.requests_touched_share" Double "ratio" "Ratio of the requests of the last minute that a collection stopped, 0 to 1. Unknown with fewer than 20 requests in that minute, unless `requests.mode` is on for the process, and in a recording."
+    "process.requests_touched_share" Double "ratio" "Share of the requests of the last minute that a collection stopped, 0 to 1. Unknown with fewer than 20 requests in that minute, unless `requests.mode` is on for the process, and in a recording."
         = touched_share;
-    "process.memory" Int "bytes" "Resident memory of the process (RSS), files included. Read every 15 s, as the next field; unknown in a recording."
+    "process.memory" Int "bytes" "Resident memory of the process (RSS), including files. Read every 15 s, like the next field; unknown in a recording."
         = |s| count(s.stream.memory.resident);
-    "process.memory_private" Int "bytes" "Memory of its own, resident or swapped out: without files. The heap is a part of it."
+    "process.memory_private" Int "bytes" "Private memory of the process, resident or swapped out, without files. The heap is part of it."
         = |s| count(s.stream.memory.private);
-    "process.memory_native" Int "bytes" "At least so much of that is native: what exceeds the memory that the collector has made writable. Known of a process that grows while no collection comes (what collections say is better), on .NET 7 and later; unknown in a recording."
+    "process.memory_native" Int "bytes" "Lower bound of the native part of the private memory: the excess over the memory that the collector has made writable. Known for a process that grows between collections (figures of collections are better), on .NET 7 and later; unknown in a recording."
         = |s| count(s.stream.memory.native);
     "process.age_s" Double "s" "Time since the process started. Unknown in a recording."
         = |s| age(s, s.stream.started);
-    "process.exit" Text "" ["in order", "abrupt"] "How the process ended: the runtime closed its event stream, or the stream broke off, as when the process was killed or an unhandled exception ended it. Known only in the last evaluation of the rules, after the end."
+    "process.exit" Text "" ["in order", "abrupt"] "How the process ended: the runtime closed its event stream, or the stream broke off because the process was killed or an unhandled exception ended it. Known only in the last evaluation of the rules, after the exit."
         = |s| text(s.stream.exit.map(Exit::name));
     "process.memory_level" Double "ratio" "Private memory relative to the memory limit of the container, 0 to 1. Unknown without a limit and in a recording."
         = |s| s.stream.trends.process.level.map(Value::Double);
-    "process.memory_trend" Double "bytes per hour" "Growth of private memory, without heap bytes that no full collection has visited, over the last five minutes: the slope of its lower envelope, so memory that comes back has none. 0 if it does not grow. In a recording, the growth of the heap's live bytes. Unknown in the first minute, and after 100 s without a collection."
+    "process.memory_trend" Double "bytes per hour" "Growth of private memory over the last five minutes, without heap bytes that no full collection has visited: the slope of the lower envelope, so memory that is released again does not count. 0 if the memory does not grow. In a recording, the growth of the heap's live bytes. Unknown in the first minute, and after 100 s without a collection."
         = |s| pace(s.stream.trends.process.per_minute);
-    "process.memory_trend_1h" Double "bytes per hour" "The same over the last hour. Unknown in the first ten minutes."
+    "process.memory_trend_1h" Double "bytes per hour" "Growth of private memory over the last hour. Unknown in the first ten minutes."
         = |s| pace(s.stream.trends.process.slow_per_minute);
     "process.memory_trend_s" Double "s" "Age of the growth; 0 if the memory does not grow."
         = |s| trend_age(s, &s.stream.trends.process);
@@ -249,7 +251,7 @@ fields! { STREAM_FIELDS Stream
         = |s| slow_age(s, &s.stream.trends.process);
     "container.memory_level" Double "ratio" "Memory of the container that the kernel cannot reclaim (`container.memory_held`), relative to its limit, 0 to 1. Unknown without a limit and in a recording."
         = |s| s.stream.trends.container.level.map(Value::Double);
-    "container.memory_trend" Double "bytes per hour" "Growth of that memory, without the process's heap bytes that no full collection has visited, over the last five minutes: the slope of its lower envelope, so memory that comes back has none. 0 if it does not grow. Unknown in the first minute and in a recording."
+    "container.memory_trend" Double "bytes per hour" "Growth of that memory over the last five minutes, without the heap bytes of the process that no full collection has visited: the slope of the lower envelope, so memory that is released again does not count. 0 if the memory does not grow. Unknown in the first minute and in a recording."
         = |s| pace(s.stream.trends.container.per_minute);
     "container.memory_trend_s" Double "s" "Age of that growth; 0 if the memory does not grow."
         = |s| trend_age(s, &s.stream.trends.container);
@@ -261,7 +263,7 @@ fields! { STREAM_FIELDS Stream
         = |s| count(s.stream.trends.unvisited);
     "process.heap_trend" Double "bytes per hour" "Growth of the live bytes after full collections over the last five minutes, 0 if they do not grow. Unknown in the first minute after the first full collection."
         = |s| pace(s.stream.trends.heap.per_minute);
-    "process.heap_trend_1h" Double "bytes per hour" "The same over the last hour. Unknown in the first ten minutes."
+    "process.heap_trend_1h" Double "bytes per hour" "Growth of the live bytes after full collections over the last hour. Unknown in the first ten minutes."
         = |s| pace(s.stream.trends.heap.slow_per_minute);
     "process.heap_trend_s" Double "s" "Age of that growth; 0 if the memory does not grow."
         = |s| trend_age(s, &s.stream.trends.heap);
@@ -269,30 +271,30 @@ fields! { STREAM_FIELDS Stream
         = |s| slow_age(s, &s.stream.trends.heap);
     "process.full_collection_s" Double "s" "Time since the newest full collection; if none was observed, since the first collection. Unknown before that."
         = |s| age(s, s.stream.trends.full_collection);
-    "process.full_kept_away" Bool "" "The latency mode keeps full collections away: `LowLatency`, or a no-GC region. Unknown before the first collection."
+    "process.full_kept_away" Bool "" "Whether the latency mode prevents full collections: `LowLatency`, or a no-GC region. Unknown before the first collection."
         = |s| s.stream.trends.is_full_kept_away.map(Value::Bool);
-    "process.threads" Int "" "Its threads, native ones included. Read every 15 s; unknown in a recording."
+    "process.threads" Int "" "Number of threads, including native threads. Read every 15 s; unknown in a recording."
         = |s| count(s.stream.memory.threads);
-    "process.address_space" Int "bytes" "Address space of the process (VmSize), including memory that is reserved only. Read every 15 s; unknown in a recording."
+    "process.address_space" Int "bytes" "Address space of the process (VmSize), including memory that is only reserved. Read every 15 s; unknown in a recording."
         = |s| count(s.stream.memory.address_space);
-    "process.address_space_limit" Int "bytes" "Limit of its address space (`ulimit -v`); unknown without a limit, and in a recording."
+    "process.address_space_limit" Int "bytes" "Limit of the address space (`ulimit -v`); unknown without a limit, and in a recording."
         = |s| count(s.stream.memory.address_space_limit);
-    "open.stop_s" Double "s" "How long its threads have been suspended for the GC; 0 if they run. Unknown while gcwatch itself is behind: after it was stopped or had no CPU, until it has read what was written meanwhile."
+    "open.stop_s" Double "s" "Time for which the threads have been suspended for the GC; 0 if they run. Unknown while gcwatch is behind: after gcwatch was stopped or had no CPU, until it has read the events of that time."
         = |s| open(s, s.stream.open.stop);
-    "open.collection_s" Double "s" "How long a blocking or foreground collection has been in progress; 0 if none is. Unknown as `open.stop_s`."
+    "open.collection_s" Double "s" "Time for which a blocking or foreground collection has been in progress; 0 if there is no such collection. Unknown if `open.stop_s` is unknown."
         = |s| open(s, s.stream.open.collection);
-    "open.stopped_s" Double "s" "How long the process has been stopped for the GC: the longer of the two. Unknown as `open.stop_s`."
+    "open.stopped_s" Double "s" "Time for which the process has been stopped for the GC: the longer of `open.stop_s` and `open.collection_s`. Unknown if `open.stop_s` is unknown."
         = |s| open(s, stopped_since(s));
     "open.stopped_ns" Int "ns" "The same in nanoseconds."
         = |s| {
             let ns = stopped_since(s).map_or(0, |begun| s.now.since(begun));
             Some(Value::Int(i64::try_from(ns).ok()?)).filter(|_| !s.stream.behind)
         };
-    "open.requested_by_tool" Bool "" "A tool asked for the collection that is in progress, for a heap dump: the process goes on when the tool reads, or ends. Unknown where nothing is in progress, and where it is not known who asked."
+    "open.requested_by_tool" Bool "" "Whether a tool requested the collection in progress for a heap dump. The process resumes when the tool reads or exits. Unknown if no collection is in progress, and if the requester is unknown."
         = |s| s.stream.open.requested_by_tool.filter(|_| !s.stream.behind).map(Value::Bool);
-    "open.background_s" Double "s" "How long a background collection has been in progress; 0 if none is. Unknown as `open.stop_s`."
+    "open.background_s" Double "s" "Time for which a background collection has been in progress; 0 if there is no such collection. Unknown if `open.stop_s` is unknown."
         = |s| open(s, s.stream.open.background);
-    "open.finalizers_s" Double "s" "How long the finalizer thread has been running finalizers without coming to an end; 0 if it waits for work. Unknown where `process.finalizers_waiting` is."
+    "open.finalizers_s" Double "s" "Time for which the finalizer thread has been running finalizers without finishing; 0 if it waits for work. Unknown if `process.finalizers_waiting` is unknown."
         = finalizers;
 }
 
@@ -301,10 +303,11 @@ mod tests {
     use super::*;
     use crate::field::{Field, ProcessFacts, RequestFacts, StreamFacts};
 
-    /// Scenario: no requests are observed; 19 of them in the last minute; 40, of which 10 were stopped.
-    /// Guarantee: the share is unknown where there are none or too few, else exact.
+    /// Scenario: requests are not observed; the last minute has 19 requests; it has 40 requests, 10 of which were
+    /// stopped.
+    /// Guarantee: the share is unknown without enough requests, and otherwise exact.
     #[test]
-    fn the_share_of_requests_needs_some() {
+    fn share_of_requests_needs_20_requests() {
         let share = |judged: Option<(u64, u64)>| {
             let stream = StreamFacts {
                 requests: judged.map(|(judged, touched)| RequestFacts { judged, touched }),

@@ -1,4 +1,4 @@
-//! `service.*`, `watcher.*`: what outlives a process, and gcwatch itself.
+//! `service.*`, `watcher.*`: services, which outlive their processes, and gcwatch itself.
 
 use super::facts::{AFFECTED_RULE, FactValue, LAST_DEATH};
 use super::fields;
@@ -13,32 +13,32 @@ fn seconds(ns: u64) -> Option<Value<'static>> {
 }
 
 fields! { SERVICE_FIELDS Service
-    "service.processes" Int "" "Processes of the service on this host that live and were attached to."
+    "service.processes" Int "" "Number of running processes of the service on this host that gcwatch attached to."
         = |s| int(s.stream.service?.processes);
-    "service.deaths_10m" Int "" "Processes of the service that ended within ten minutes, for whatever reason."
+    "service.deaths_10m" Int "" "Number of processes of the service that ended within ten minutes, for any reason."
         = |s| int(s.stream.service?.deaths_10m);
-    "service.deaths_in_emergency_10m" Int "" "Those of them on which a rule on memory of severity error or critical fired within a minute before, and that did not end in order."
+    "service.deaths_in_emergency_10m" Int "" "Number of these processes for which a memory rule of severity error or critical fired within the minute before, and that did not exit cleanly."
         = |s| int(s.stream.service?.deaths_in_emergency_10m);
-    "service.oom_kills_10m" Int "" "Those of them that the kernel killed for memory, by their control groups and by Kubernetes; unknown if that cannot be known of any of them."
+    "service.oom_kills_10m" Int "" "Number of processes of the service that the kernel killed for memory within ten minutes, according to their control groups and Kubernetes; unknown if this cannot be determined for any of them."
         = |s| int(s.stream.service?.oom_kills_10m?);
-    "service.sudden_oom_kills_10m" Int "" "Those of the killed on which no rule on memory of severity error or critical fired within a minute before; of the others their own incident speaks. Unknown as service.oom_kills_10m is."
+    "service.sudden_oom_kills_10m" Int "" "Number of these kills for which no memory rule of severity error or critical fired within the minute before. Other kills are reported by the incident of the process. Unknown if `service.oom_kills_10m` is unknown."
         = |s| int(s.stream.service?.sudden_oom_kills_10m?);
-    "service.restarts_10m" Int "" "Those of them that lived for less than five minutes and ended by an OOM kill, in an emergency, or with a failure that Kubernetes restarted them for."
+    "service.restarts_10m" Int "" "Number of processes of the service that ended within ten minutes, lived for less than five minutes, and ended by an OOM kill, in an emergency, or with a failure after which Kubernetes restarted them."
         = |s| int(s.stream.service?.restarts_10m);
-    "service.affected" Int "" "The most processes of the service on which one and the same rule of severity error or critical fires."
+    "service.affected" Int "" "Maximum number of processes of the service on which the same rule of severity error or critical fires."
         = |s| int(s.stream.service?.affected);
-    "service.affected_rule" Text "" "The id of that rule; unknown while there is none."
+    "service.affected_rule" Text "" "Id of the rule in `service.affected`; unknown if there is no such rule."
         = |s| s.process.attribute(AFFECTED_RULE).map(FactValue::value);
-    "service.last_death" Text "" "Which of its processes was the newest that the kernel killed for memory or that ended in an emergency: its pod and container, else its pid; unknown while there is none."
+    "service.last_death" Text "" "Newest process of the service that the kernel killed for memory or that ended in an emergency: its pod and container, or its pid; unknown if there was no such process."
         = |s| s.process.attribute(LAST_DEATH).map(FactValue::value);
-    "service.well_s" Double "s" "Seconds since a process that began after the newest death lives without such a rule; 0 while there is none."
+    "service.well_s" Double "s" "Seconds for which a process that started after the newest death has run without such a rule; 0 if there is no such process."
         = |s| seconds(s.stream.service?.well_since.map_or(0, |since| s.now.since(since)));
 }
 
 fields! { WATCHER_FIELDS Watcher
-    "watcher.stalls_10m" Int "" "How often gcwatch stalled for more than five seconds within ten minutes: stopped, or without CPU."
+    "watcher.stalls_10m" Int "" "Number of times within ten minutes that gcwatch stalled for more than five seconds because it was stopped or had no CPU."
         = |s| int(s.stream.watcher?.stalls_10m);
-    "watcher.stall_s" Double "s" "How long the newest one of them lasted; unknown if there was none."
+    "watcher.stall_s" Double "s" "Duration of the newest stall; unknown if gcwatch has not stalled."
         = |s| seconds(s.stream.watcher?.stall_ns?);
 }
 
@@ -58,11 +58,11 @@ mod tests {
         }
     }
 
-    /// Scenario: the facts of a service, of gcwatch itself, and of a process.
-    /// Guarantee: each field is known where its facts are, and unknown elsewhere; a service without a successor is well
-    /// for no time.
+    /// Scenario: fields are read from the facts of a service, of gcwatch itself, and of a process.
+    /// Guarantee: a field is known only if its facts are present; a service without a new process after a death has
+    /// been healthy for 0 s.
     #[test]
-    fn fields_are_known_where_their_facts_are() {
+    fn fields_are_known_only_with_their_facts() {
         let service = StreamFacts {
             service: Some(ServiceFacts {
                 processes: 2,

@@ -2,31 +2,31 @@
 
 use base::time::Moment;
 
-/// The facts about one memory.
+/// Level, trend and age of one memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MemoryTrend {
-    /// The memory in bytes; `None` if unknown.
+    /// Size of the memory, in bytes; `None` if unknown.
     pub bytes: Option<u64>,
-    /// The share of the smallest limit that holds, 0 to 1 and above; `None` without a limit or if unknown.
+    /// Share of the smallest applicable limit, 0 to 1 or above; `None` without a limit or if unknown.
     pub level: Option<f64>,
-    /// Growth over the last five minutes in bytes per minute, 0 if the memory does not grow; `None` if too little was
-    /// observed.
+    /// Growth over the last five minutes in bytes per minute, 0 if the memory does not grow; `None` if the observed
+    /// time is too short.
     pub per_minute: Option<f64>,
     /// Growth over the last hour in bytes per minute, like `per_minute`.
     pub slow_per_minute: Option<f64>,
-    /// Start of the growth over the last five minutes, or of that over the last hour if that is earlier; `None` if the
-    /// memory does not grow.
+    /// Start of the growth over the last five minutes, or start of the growth over the last hour if that is earlier;
+    /// `None` if the memory does not grow.
     pub since: Option<Moment>,
     /// Start of the growth over the last hour; `None` if the memory does not grow.
     pub slow_since: Option<Moment>,
 }
 
-/// The facts about the three memories of a process.
+/// Trends of the three memories of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MemoryTrends {
-    /// The container's memory that the kernel cannot reclaim.
+    /// Memory of the container that the kernel cannot reclaim.
     pub container: MemoryTrend,
-    /// The private memory of the process. Without a reading of it, as in a recording, the trend is that of the heap.
+    /// Private memory of the process. Without a reading, as in a recording, the trend is the trend of the heap.
     pub process: MemoryTrend,
     /// Live bytes of the heap after the newest full collection.
     pub heap: MemoryTrend,
@@ -34,15 +34,15 @@ pub struct MemoryTrends {
     pub unvisited: Option<u64>,
     /// Time of the newest full collection, or of the first collection if no full one was observed.
     pub full_collection: Option<Moment>,
-    /// Whether the latency mode keeps full collections away.
+    /// Whether the latency mode prevents full collections.
     pub is_full_kept_away: Option<bool>,
 }
 
-/// The limits that levels relate to, in bytes.
+/// The limits that levels refer to, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// The memory limit of the container.
+    /// Memory limit of the container.
     pub container: Option<u64>,
-    /// The limit of the heap.
+    /// Limit of the heap.
     pub heap: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Which incidents are recorded, and what their recordings are called.
+//! Decides which incidents are recorded, and names the recordings.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -10,33 +10,33 @@ use base::time::{Moment, Wall};
 use super::record::id_of;
 use super::{Incident, RECORDED_NS, RECORDS_EVERY_NS};
 
-/// The longest part of a process's name in an id.
+/// Maximum length of the process name in an id, in characters.
 const MOST_NAME: usize = 40;
 
-/// Most recordings that are remembered; of more, the oldest is forgotten.
+/// Maximum number of recordings that are remembered. The oldest one is evicted.
 const MOST_BEGUN: usize = 4096;
 
-/// Whose part of what all processes have in common it is: places, turns, files.
+/// The owner of a share of resources that all processes have in common: queue slots, turns, files.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Share {
-    /// The namespace, pod, container or user: what a process cannot choose.
+    /// The namespace, pod, container or user, which a process cannot choose.
     pub tenant: Arc<str>,
-    /// The service, which a process may name as it likes: one of the tenant's.
+    /// The service within the tenant. A process can choose this name.
     pub service: Arc<str>,
 }
 
-/// Where recordings begin, for all processes: a [`BegunRecordings`] behind whatever lock its owner has.
+/// Registry of started recordings of all processes: a [`BegunRecordings`] behind the lock of its owner.
 pub trait Recordings: Debug + Send + Sync {
-    /// [`BegunRecordings::begin`].
+    /// See [`BegunRecordings::begin`].
     ///
     /// # Errors
     ///
-    /// The id of the one that is there already; nothing begins.
+    /// Returns the id of the existing recording if one was started before. No recording starts.
     fn begin(&self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>>;
 }
 
-/// The recordings that began in the last ten minutes ([`RECORDS_EVERY_NS`]), of all processes: each rule of a service
-/// has one in that time.
+/// The recordings of all processes that started in the last ten minutes ([`RECORDS_EVERY_NS`]). Each rule of a service
+/// has at most one recording in that time.
 #[derive(Debug, Default)]
 pub struct BegunRecordings(VecDeque<Begun>);
 
@@ -49,11 +49,11 @@ struct Begun {
 }
 
 impl BegunRecordings {
-    /// One begins, for a rule or another reason.
+    /// Starts a recording for a rule or for another reason.
     ///
     /// # Errors
     ///
-    /// The id of the one that is there already; nothing begins.
+    /// Returns the id of the existing recording if one was started before. No recording starts.
     pub fn begin(&mut self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
         let begun = &mut self.0;
         begun.retain(|one| at.since(one.at) < RECORDS_EVERY_NS);
@@ -72,26 +72,26 @@ impl BegunRecordings {
         Ok(())
     }
 
-    /// It was not written: the next one may begin.
+    /// Removes a recording that was not written, so that the next one can start.
     pub fn forget(&mut self, id: &str) {
         self.0.retain(|one| *one.id != *id);
     }
 
-    /// Whose the recording with this id is; `None`: it is none of those.
+    /// Returns the owner of the recording with this id, or `None` if there is no such recording.
     pub fn share(&self, id: &str) -> Option<Share> {
         let mut begun = self.0.iter();
         begun.find(|one| *one.id == *id).map(|one| one.share.clone())
     }
 }
 
-/// A process whose events are kept.
+/// A process whose events are retained.
 #[derive(Debug)]
 pub(super) struct Recorder {
     run: RunKey,
     process: Arc<str>,
     share: Share,
     recordings: Arc<dyn Recordings>,
-    /// When the newest recording began, and its id.
+    /// Start and id of the newest recording.
     newest: Option<(Moment, Arc<str>)>,
 }
 
@@ -106,13 +106,13 @@ impl Recorder {
         }
     }
 
-    /// The process is another one's part from now on.
+    /// Changes the owner of the process.
     pub(super) fn belongs(&mut self, share: Share) {
         self.share = share;
     }
 
-    /// Has an incident recorded that is severe enough and is not yet. Returns whether a recording is its from now on:
-    /// of what the process does now, or one that its service has of the same rule.
+    /// Records an incident that is severe enough and not recorded yet. Returns whether the incident now has a
+    /// recording: a recording of the current events, or an earlier one of the same rule and service.
     pub(super) fn record(&mut self, incident: &mut Incident, now: Moment, wall: Wall) -> bool {
         if incident.black_box.is_some() || incident.process_ended.is_some() || !incident.is_recorded() {
             return false;
@@ -138,8 +138,8 @@ impl Recorder {
     }
 }
 
-/// The id of a recording: `20261123T114742Z-shop-4711-1f2e3d4c5b6a7988`, by when and of what. It is a part of a file's
-/// name and of a path.
+/// Returns the id of a recording, built from its time and subject: `20261123T114742Z-shop-4711-1f2e3d4c5b6a7988`. The
+/// id is part of a file name and of a path.
 pub fn recording_id(unix_ns: u64, process: &str, pid: u32, what: &str) -> Arc<str> {
     let time = jiff::Timestamp::from_nanosecond(unix_ns.into()).unwrap_or_default();
     let time = time.strftime("%Y%m%dT%H%M%SZ");
@@ -158,11 +158,12 @@ pub fn recording_id(unix_ns: u64, process: &str, pid: u32, what: &str) -> Arc<st
 mod tests {
     use super::*;
 
-    /// Scenario: two rules of two services of two tenants, again within ten minutes and after them; one that was not
-    /// written; more than are remembered.
-    /// Guarantee: each rule and service has one in ten minutes, whose id the others get; what is kept is bounded.
+    /// Scenario: two rules of two services of two tenants start recordings, again within ten minutes and afterwards;
+    /// one recording is not written; more recordings start than are remembered.
+    /// Guarantee: each rule and service has one recording in ten minutes, later requests get its id, and the registry
+    /// is bounded.
     #[test]
-    fn each_rule_of_a_service_has_one_in_ten_minutes() {
+    fn rule_of_service_has_one_recording_per_ten_minutes() {
         let mut recordings = BegunRecordings::default();
         let share = |tenant: &str, service: &str| Share {
             tenant: tenant.into(),
@@ -192,10 +193,10 @@ mod tests {
         assert_eq!(recordings.0.len(), MOST_BEGUN);
     }
 
-    /// Scenario: processes with usual, foreign, long and no names.
-    /// Guarantee: letters, digits, `-` and `_`, never a separator of paths, and never long.
+    /// Scenario: processes have common, non-ASCII, long or empty names.
+    /// Guarantee: an id contains only letters, digits, `-` and `_`, no path separator, and has a limited length.
     #[test]
-    fn an_id_is_a_name_of_a_file() {
+    fn recording_id_is_valid_file_name() {
         let at = 1_795_434_462_000_000_000;
         let id = |name: &str| recording_id(at, name, 4711, "died").to_string();
         assert_eq!(id("Shop.Api"), "20261123T114742Z-Shop-Api-4711-died");

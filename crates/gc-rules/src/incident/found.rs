@@ -1,5 +1,5 @@
-//! What a burst or a census found for an incident: who makes the process collect, who allocates, what its threads do,
-//! what lives and grew; or why nothing was asked.
+//! Findings of bursts and of the census for an incident: who requested collections, what was allocated, what threads
+//! did, which live objects grew; or the reason why there was no burst.
 
 mod census;
 mod stacks;
@@ -13,150 +13,150 @@ use serde::{Deserialize, Serialize};
 
 use crate::rule::Evidence;
 
-/// Sites, types and callers that an incident has of a burst.
+/// Maximum number of sites, types and callers of a burst in an incident.
 pub const MOST_FOUND: usize = 3;
 
-/// What bursts and the census found. Each kind is asked for once in the life of an incident.
+/// Findings of bursts and of the census. Each kind is requested once per incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Found {
-    /// Who makes it collect.
+    /// Code that requests collections.
     pub callers: Option<FoundCallers>,
-    /// Who allocates.
+    /// Code that allocates.
     pub allocations: Option<FoundAllocations>,
-    /// What its threads do.
+    /// Activity of the threads.
     #[serde(default)]
     pub stacks: Option<FoundStacks>,
-    /// What lives, and what grew.
+    /// Live objects, and growth.
     #[serde(default)]
     pub census: Option<FoundCensus>,
 }
 
-/// One kind of what a burst found.
+/// Finding of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// Who makes it collect.
+    /// Code that requests collections.
     Callers(FoundCallers),
-    /// Who allocates.
+    /// Code that allocates.
     Allocations(FoundAllocations),
-    /// What its threads do.
+    /// Activity of the threads.
     Stacks(FoundStacks),
-    /// What lives, and what grew.
+    /// Live objects, and growth.
     Census(FoundCensus),
 }
 
-/// Who made the process collect while it was watched. Unknown values are null.
+/// Callers that made the process collect during a burst. Unknown values are null.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundCallers {
-    /// Why there was no burst; null: there was one.
+    /// Reason why there was no burst; null if there was one.
     pub none_because: Option<String>,
-    /// From when on it was watched, on the stream's clock.
+    /// Start of the burst on the stream's clock.
     pub start_ns: Option<i64>,
-    /// Until when.
+    /// End of the burst on the stream's clock.
     pub end_ns: Option<i64>,
-    /// The same as a time, RFC 3339; null: there was no burst.
+    /// End of the burst as RFC 3339; null if there was no burst.
     #[serde(default)]
     pub at: Option<String>,
-    /// Requests for a collection.
+    /// Number of requests for a collection.
     pub triggers: Option<u64>,
-    /// Collections.
+    /// Number of collections.
     pub collections: Option<u64>,
-    /// How long the process was stopped for them.
+    /// Time for which the process was stopped by these collections.
     pub stopped_ns: Option<i64>,
-    /// Stops without a request: whose, the runtime does not say.
+    /// Number of stops without a request. The runtime does not report their requester.
     pub unasked_stops: Option<u64>,
-    /// Those that stopped it longest, at most [`MOST_FOUND`].
+    /// Callers with the longest stopped time, at most [`MOST_FOUND`].
     pub callers: Vec<FoundCaller>,
 }
 
-/// One caller.
+/// A caller that requested collections.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundCaller {
-    /// What was called; null: nothing says it.
+    /// Called API; null if unknown.
     pub api: Option<String>,
-    /// The nearest frame that is not of the framework.
+    /// Nearest frame outside the framework.
     pub site: Option<String>,
-    /// Where that is a library's, the program's own method that called it.
+    /// Method of the program that called the library if the site is in a library.
     #[serde(default)]
     pub called_by: Option<String>,
-    /// The runtime's reason.
+    /// Reason reported by the runtime.
     pub reason: String,
-    /// Readable names, from the method that asked outwards; the innermost ones.
+    /// Readable names of the innermost frames, starting at the requesting method.
     pub frames: Vec<String>,
-    /// Collections that answered it.
+    /// Number of collections that answered the request.
     pub collections: u64,
-    /// Requests that led to none.
+    /// Number of requests without a collection.
     pub without_collection: u64,
-    /// How long the process was stopped for it.
+    /// Time for which the process was stopped by the collections.
     pub stopped_ns: Option<i64>,
 }
 
-/// What was allocated while the process was watched. Unknown values are null.
+/// Allocations during a burst. Unknown values are null.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundAllocations {
-    /// Why there was no burst; null: there was one.
+    /// Reason why there was no burst; null if there was one.
     pub none_because: Option<String>,
-    /// From when on it was watched, on the stream's clock.
+    /// Start of the burst on the stream's clock.
     pub start_ns: Option<i64>,
-    /// Until when.
+    /// End of the burst on the stream's clock.
     pub end_ns: Option<i64>,
-    /// The same as a time, RFC 3339; null: there was no burst.
+    /// End of the burst as RFC 3339; null if there was no burst.
     #[serde(default)]
     pub at: Option<String>,
-    /// `sampled` by chance, or by `tick`, which is biased.
+    /// `sampled` if sampled at random, or `tick`, which is biased.
     pub method: Option<String>,
-    /// All of it.
+    /// Total amount of allocated memory.
     pub total: Option<FoundAmount>,
-    /// Types with most bytes, at most [`MOST_FOUND`].
+    /// Types with the most bytes, at most [`MOST_FOUND`].
     pub types: Vec<FoundType>,
-    /// Sites with most bytes, at most [`MOST_FOUND`].
+    /// Sites with the most bytes, at most [`MOST_FOUND`].
     pub sites: Vec<FoundSite>,
-    /// Where the flame graph of all stacks is served (SVG), as long as this gcwatch runs; null: there is none.
+    /// Path of the flame graph of all stacks (SVG) while this gcwatch instance runs; null if there is no flame graph.
     #[serde(default)]
     pub flame: Option<String>,
 }
 
-/// Bytes with their 95 % interval.
+/// Number of bytes with its 95 % interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundAmount {
-    /// Bytes.
+    /// Estimated number of bytes.
     pub estimate: u64,
-    /// Lower limit; null: the error is unknown.
+    /// Lower limit; null if the error is unknown.
     pub low: Option<u64>,
-    /// Upper limit.
+    /// Upper limit; null if the error is unknown.
     pub high: Option<u64>,
-    /// How many samples say so.
+    /// Number of samples behind the estimate.
     pub samples: u64,
 }
 
-/// A type that is allocated.
+/// An allocated type.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundType {
-    /// As people write it; null: the runtime does not name it.
+    /// Human-readable name; null if the runtime does not report it.
     pub r#type: Option<String>,
-    /// How much.
+    /// Allocated bytes.
     #[serde(flatten)]
     pub amount: FoundAmount,
 }
 
-/// A place that allocates.
+/// A site that allocates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundSite {
-    /// The nearest frame that is not of the framework.
+    /// Nearest frame outside the framework.
     pub site: Option<String>,
-    /// Where that is a library's, the program's own method that called it.
+    /// Method of the program that called the library if the site is in a library.
     #[serde(default)]
     pub called_by: Option<String>,
-    /// What it allocates; null: several types, or it is unknown.
+    /// Allocated type; null if there are several types, or if unknown.
     pub r#type: Option<String>,
-    /// Readable names, from the site outwards; the innermost ones.
+    /// Readable names of the innermost frames, starting at the site.
     pub frames: Vec<String>,
-    /// How much.
+    /// Allocated bytes.
     #[serde(flatten)]
     pub amount: FoundAmount,
 }
 
 impl Finding {
-    /// Sets when it was found, Unix nanoseconds; where there was no burst, nothing.
+    /// Sets the time of the finding, in Unix nanoseconds. Does nothing if there was no burst.
     pub fn dated(&mut self, unix_ns: u64) {
         let (is_found, at) = match self {
             Self::Callers(found) => (found.end_ns.is_some(), &mut found.at),
@@ -169,7 +169,7 @@ impl Finding {
         }
     }
 
-    /// Whether nothing was asked of the process.
+    /// Returns whether there was no burst.
     pub(super) fn is_none(&self) -> bool {
         let because = match self {
             Self::Callers(found) => &found.none_because,
@@ -180,7 +180,7 @@ impl Finding {
         because.is_some()
     }
 
-    /// Which kind it is.
+    /// Returns the kind of evidence.
     pub fn evidence(&self) -> Evidence {
         match self {
             Self::Callers(_) => Evidence::Callers,
@@ -192,7 +192,7 @@ impl Finding {
 }
 
 impl Found {
-    /// Whether that kind was asked for, and nothing more of it comes.
+    /// Returns whether this kind was requested and its result is final.
     pub fn has(&self, evidence: Evidence) -> bool {
         match evidence {
             Evidence::Callers => self.callers.is_some(),
@@ -203,7 +203,7 @@ impl Found {
         }
     }
 
-    /// Takes what a burst found.
+    /// Stores a finding.
     pub(super) fn take(&mut self, finding: Finding) {
         match finding {
             Finding::Callers(callers) => self.callers = Some(callers),
@@ -215,7 +215,7 @@ impl Found {
 }
 
 impl FoundCallers {
-    /// There was no burst.
+    /// Creates the result if there was no burst.
     pub fn none(because: String) -> Self {
         Self {
             none_because: Some(because),
@@ -223,14 +223,14 @@ impl FoundCallers {
         }
     }
 
-    /// `Shop.Cache.Trim -> GC.Collect: 41 collections, 0.830 s stopped; ...; in 10 s`.
+    /// Returns `Shop.Cache.Trim -> GC.Collect: 41 collections, 0.830 s stopped; ...; in 10 s`.
     pub fn clause(&self) -> String {
         if let Some(because) = &self.none_because {
             return format!("not asked: {because}");
         }
         let time = seconds(self.start_ns, self.end_ns);
         if self.callers.is_empty() {
-            return format!("nobody asked for a collection{time}");
+            return format!("no collection was requested{time}");
         }
         let callers = self.callers.iter().map(|caller| {
             let stopped = caller
@@ -247,7 +247,7 @@ impl FoundCallers {
 }
 
 impl FoundCaller {
-    /// `Shop.Cache.Trim -> GC.Collect`; of a library `Shop.Program.Learn -> Acme.Trainer.Fit -> GC.Collect`.
+    /// Returns `Shop.Cache.Trim -> GC.Collect`; for a library, `Shop.Program.Learn -> Acme.Trainer.Fit -> GC.Collect`.
     pub fn name(&self) -> String {
         let site = place(self.called_by.as_deref(), self.site.as_deref());
         match self.api.as_deref() {
@@ -259,7 +259,7 @@ impl FoundCaller {
 }
 
 impl FoundAllocations {
-    /// There was no burst.
+    /// Creates the result if there was no burst.
     pub fn none(because: String) -> Self {
         Self {
             none_because: Some(because),
@@ -267,7 +267,7 @@ impl FoundAllocations {
         }
     }
 
-    /// `Shop.Report.Render (byte[]): 71.6 MB (68.1 to 75.2); ...; in 5 s`.
+    /// Returns `Shop.Report.Render (byte[]): 71.6 MB (68.1 to 75.2); ...; in 5 s`.
     pub fn clause(&self) -> String {
         if let Some(because) = &self.none_because {
             return format!("not asked: {because}");
@@ -291,7 +291,7 @@ impl FoundAllocations {
 }
 
 impl FoundAmount {
-    /// `71.6 MB (68.1 to 75.2)`.
+    /// Returns `71.6 MB (68.1 to 75.2)`.
     fn text(&self) -> String {
         let mb = |bytes: u64| bytes as f64 / 1e6;
         match (self.low, self.high) {
@@ -303,7 +303,7 @@ impl FoundAmount {
     }
 }
 
-/// The site, behind the program's method that called it where it is a library's.
+/// Returns the site, preceded by the program's calling method if the site is in a library.
 fn place(called_by: Option<&str>, site: Option<&str>) -> String {
     let site = site.unwrap_or("[no frame]");
     called_by.map_or_else(|| site.to_owned(), |program| format!("{program} -> {site}"))
@@ -317,7 +317,7 @@ fn plural(count: u64, noun: &str) -> String {
     }
 }
 
-/// ` in 9.8 s`.
+/// Returns ` in 9.8 s`.
 fn seconds(start_ns: Option<i64>, end_ns: Option<i64>) -> String {
     let length = start_ns.zip(end_ns).map(|(start, end)| end.saturating_sub(start));
     length.map_or_else(String::new, |ns| format!(" in {:.1} s", ns as f64 / 1e9))
@@ -327,10 +327,11 @@ fn seconds(start_ns: Option<i64>, end_ns: Option<i64>) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: a burst with callers, one without, and none.
-    /// Guarantee: each is one clause that says what was found, in which time, or why nothing was asked.
+    /// Scenario: a burst finds callers, another finds no callers, and another does not run.
+    /// Guarantee: the result is one clause with the findings and their duration, or with the reason why there was no
+    /// burst.
     #[test]
-    fn a_clause_says_who() {
+    fn clause_names_callers_or_reason() {
         let caller = |site: Option<&str>, collections| FoundCaller {
             api: Some("GC.Collect".to_owned()),
             site: site.map(str::to_owned),
@@ -357,14 +358,14 @@ mod tests {
             "Shop.Program.Night -> Shop.Cache.Trim -> GC.Collect: 41 collections, 0.830 s stopped in 10.0 s"
         );
         found.callers.clear();
-        assert_eq!(found.clause(), "nobody asked for a collection in 10.0 s");
+        assert_eq!(found.clause(), "no collection was requested in 10.0 s");
         assert_eq!(FoundCallers::none("busy".to_owned()).clause(), "not asked: busy");
     }
 
-    /// Scenario: sampled sites with their interval, and a biased one.
-    /// Guarantee: intervals are shown where they are known, bias is said.
+    /// Scenario: allocation sites are sampled with an interval, or biased without an interval.
+    /// Guarantee: the clause contains intervals if they are known, and states a bias.
     #[test]
-    fn a_clause_says_how_sure() {
+    fn clause_states_interval_and_bias() {
         let site = FoundSite {
             site: Some("Shop.Report.Render".to_owned()),
             r#type: Some("byte[]".to_owned()),

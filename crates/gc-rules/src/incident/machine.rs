@@ -1,4 +1,4 @@
-//! From transitions of alerts to incidents: one process, time as a value.
+//! State machine that turns transitions of alerts into incidents of one process. Time is a value.
 
 mod open;
 
@@ -20,30 +20,30 @@ use crate::rule_set::RuleSet;
 #[derive(Debug, Default)]
 pub struct Incidents {
     open: Vec<Open>,
-    /// The number of the last one.
+    /// Number of the newest incident.
     number: u64,
-    /// Where the memory of the process is, as far as it is known: for those that begin.
+    /// Newest memory ledger of the process, for new incidents.
     ledger: Option<Arc<Ledger>>,
-    /// What the process was stopped for in the last minutes, and since when that is.
+    /// Stopped time of the last minutes, and the start of that period.
     recently_stopped: Option<(Moment, StoppedTime)>,
-    /// The recording of the process that died, of a service.
+    /// Recording of the most recent process of a service that died.
     of_dead: Option<Arc<str>>,
-    /// The events of the process are kept: `None`, they are not.
+    /// Recorder of the process; `None` if its events are not retained.
     recorder: Option<Recorder>,
 }
 
 impl Incidents {
-    /// The incidents that are open, in the order in which they began.
+    /// Returns the open incidents in the order in which they started.
     pub fn open(&self) -> impl Iterator<Item = &Arc<Incident>> {
         self.open.iter().map(|open| &open.incident)
     }
 
-    /// Whether none is open.
+    /// Returns whether there is no open incident.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Continues an incident of before gcwatch was restarted. Its members need not hold until `until`.
+    /// Continues an incident from before a restart of gcwatch. Its members can be inactive until `until`.
     pub fn resume(&mut self, incident: Arc<Incident>, until: Moment) {
         self.number = self.number.max(incident.number);
         self.open.push(Open {
@@ -56,7 +56,7 @@ impl Incidents {
         });
     }
 
-    /// Where the memory of the process is now. Incidents that gather it have the newest, until the process exits.
+    /// Sets the memory ledger. Incidents that gather it hold the newest ledger until the process exits.
     pub fn know_ledger(&mut self, ledger: Arc<Ledger>) {
         for open in &mut self.open {
             open.gather(Some(&ledger));
@@ -64,34 +64,34 @@ impl Incidents {
         self.ledger = Some(ledger);
     }
 
-    /// What the process was stopped for in the last minutes, and since when that is. Incidents of stopped
-    /// time have the newest, until the process exits.
+    /// Sets the stopped time of the last minutes and the start of that period. Incidents of stopped time hold the
+    /// newest values until the process exits.
     pub fn know_stopped(&mut self, since: Moment, stopped: StoppedTime) {
         self.recently_stopped = Some((since, stopped));
     }
 
-    /// The events of the process are kept: incidents that are severe are recorded from now on, unless `recordings`
-    /// has one of the same rule and service.
+    /// Starts to record severe incidents because the events of the process are retained, unless `recordings` contains a
+    /// recording of the same rule and service.
     pub fn keep_events(&mut self, run: RunKey, process: Arc<str>, share: Share, recordings: Arc<dyn Recordings>) {
         self.recorder
             .get_or_insert_with(|| Recorder::new(run, process, share, recordings));
     }
 
-    /// More is known of whose the process is.
+    /// Updates the owner of the process.
     pub fn know_share(&mut self, share: Share) {
         if let Some(recorder) = &mut self.recorder {
             recorder.belongs(share);
         }
     }
 
-    /// Whether one is open that gathers this.
+    /// Returns whether an open incident gathers this evidence.
     pub fn gather(&self, evidence: Evidence) -> bool {
         let mut open = self.open.iter();
         open.any(|open| open.incident.process_ended.is_none() && open.incident.gathers(evidence))
     }
 
-    /// The recording that has the end of the process of the service that died last; `None`: there is none yet.
-    /// Incidents without one name it.
+    /// Sets the recording that contains the end of the most recent process of the service that died; `None` if there is
+    /// no recording. Incidents without their own recording refer to it.
     pub fn know_recording(&mut self, id: Option<Arc<str>>) {
         if self.of_dead == id {
             return;
@@ -105,8 +105,8 @@ impl Incidents {
         self.of_dead = id;
     }
 
-    /// A burst found something for the incident of that number, or there was none. `None`: it ended meanwhile, or
-    /// nothing was asked of the process: the reason is part of the next change.
+    /// Records the result of a burst for the incident with this number. Returns `None` if the incident has ended, or if
+    /// there was no burst; the reason is then part of the next change.
     pub fn know_found(&mut self, number: u64, finding: Finding) -> Option<IncidentChange> {
         let mut open = self.open.iter_mut();
         let open = open.find(|open| open.incident.number == number)?;
@@ -114,12 +114,13 @@ impl Incidents {
         let incident = Arc::make_mut(&mut open.incident);
         let found = Arc::make_mut(incident.found.get_or_insert_default());
         found.take(finding);
-        // Whoever is sent the newest state gets it with the next one.
+        // Receivers of the newest state get the finding with the next refresh.
         open.changed = true;
         (!is_none).then(|| IncidentChange::Gathered(Arc::clone(&open.incident), evidence))
     }
 
-    /// The process exited: what held then stays as it was, until a successor is well, or a quarter of an hour is over.
+    /// Records that the process exited. Active members remain unchanged until a successor is healthy or 15 minutes have
+    /// passed.
     pub fn process_ended(&mut self, now: Moment) {
         for open in &mut self.open {
             if !open.incident.is_over() && open.incident.process_ended.is_none() {
@@ -128,8 +129,8 @@ impl Incidents {
         }
     }
 
-    /// Applies the transitions since the last call, in their order, and the rules that hold now. `wall` dates the ids of
-    /// recordings.
+    /// Applies the transitions since the last call in their order, and the rules that are active now. `wall` dates the
+    /// ids of recordings.
     pub fn observe(
         &mut self,
         rules: &RuleSet,
@@ -140,7 +141,7 @@ impl Incidents {
         let mut changes = Vec::new();
         for transition in transitions {
             match transition {
-                // What explains harm is taken from what holds, once that is known.
+                // Causes are taken from the active rules, after the harm is known.
                 Transition::Fired(alert) if !alert.rule.is_harm() => {}
                 Transition::Fired(alert) => {
                     self.expire(alert.started, &mut changes);
@@ -157,7 +158,7 @@ impl Incidents {
         self.as_one(changes)
     }
 
-    /// What holds at one evaluation is one message: the beginning, with all that was found then.
+    /// Merges the changes of one evaluation into one message: the start, with all findings of this evaluation.
     fn as_one(&self, changes: Vec<IncidentChange>) -> Vec<IncidentChange> {
         let began = changes
             .iter()
@@ -192,21 +193,21 @@ impl Incidents {
         changes.into_iter().filter_map(one).collect()
     }
 
-    /// Advances the time, without alerts: after the process exited.
+    /// Advances the time without alerts, after the process exited.
     pub fn advance(&mut self, now: Moment) -> Vec<IncidentChange> {
         let mut changes = Vec::new();
         self.expire(now, &mut changes);
         changes
     }
 
-    /// Ends all of them.
+    /// Closes all incidents.
     pub fn end(&mut self, ending: IncidentEnding, now: Moment) -> Vec<IncidentChange> {
         let all = std::mem::take(&mut self.open);
         let end = |open: Open| IncidentChange::Ended(finished(open.incident, ending, now));
         all.into_iter().map(end).collect()
     }
 
-    /// An alert began to fire: it is a member of an open incident, or begins one.
+    /// Adds an alert that started to fire to an open incident, or starts an incident.
     fn join(&mut self, rules: &RuleSet, alert: &Arc<Alert>, wall: Wall, changes: &mut Vec<IncidentChange>) {
         let group = rules.group_of(alert);
         let Some(home) = self.home(rules, alert, group) else {
@@ -253,8 +254,8 @@ impl Incidents {
         }
     }
 
-    /// The open incident that an alert belongs to: that of its rule or group, else one that it is a consequence of, else
-    /// one that is a consequence of it.
+    /// Returns the open incident that an alert belongs to: the incident of its rule or group, or an incident that it is
+    /// a consequence of, or an incident that is a consequence of it.
     fn home(&self, rules: &RuleSet, alert: &Alert, group: Option<usize>) -> Option<usize> {
         let of_rule = |open: &Open| {
             let mut members = open.incident.members.iter();
@@ -270,7 +271,7 @@ impl Incidents {
         home.or_else(|| group.and_then(of_group))
     }
 
-    /// Other incidents that a new cause explains become a part of its own.
+    /// Merges other incidents that a new cause explains into the incident of that cause.
     fn merge(
         &mut self,
         rules: &RuleSet,
@@ -291,7 +292,7 @@ impl Incidents {
         }
     }
 
-    /// One becomes a part of another: the place of that one afterwards.
+    /// Merges one incident into another and returns the place of the other incident afterwards.
     fn fold(&mut self, at: usize, home: usize, now: Moment, changes: &mut Vec<IncidentChange>) -> usize {
         let other = self.open.remove(at);
         let home = if at < home { home - 1 } else { home };
@@ -305,7 +306,7 @@ impl Incidents {
         home
     }
 
-    /// What explains the incidents that are open, and which of them are consequences of others.
+    /// Assigns causes to the open incidents, and merges incidents that are consequences of others.
     fn explain(
         &mut self,
         rules: &RuleSet,
@@ -335,7 +336,7 @@ impl Incidents {
         }
     }
 
-    /// What the process was stopped for, for the incidents of stopped time.
+    /// Updates the stopped time of the incidents of stopped time.
     fn divide(&mut self, now: Moment) {
         let Some((since, stopped)) = &self.recently_stopped else {
             return;
@@ -350,7 +351,8 @@ impl Incidents {
         }
     }
 
-    /// The incident of which one is a consequence, by one of the causes that explain enough of it.
+    /// Returns the incident of which the incident at `at` is a consequence, according to one of the causes that explain
+    /// enough of it.
     fn consequence(&self, at: usize) -> Option<usize> {
         let causes = self.open.get(at)?.incident.causes();
         let is_of = |open: &Open| {
@@ -365,7 +367,7 @@ impl Incidents {
     fn ended(&mut self, alert: &Arc<Alert>, ending: Ending, changes: &mut Vec<IncidentChange>) {
         let at = alert.ended.unwrap_or(alert.last);
         let why = match ending {
-            // The rule still holds.
+            // The condition of the rule is still true.
             Ending::Superseded => return,
             Ending::Cleared => IncidentEnding::Cleared,
             Ending::Unknown => IncidentEnding::Unknown,
@@ -395,7 +397,7 @@ impl Incidents {
         }
     }
 
-    /// What holds now: figures of members, and rules that their group inhibits.
+    /// Updates members from the active rules: figures, and rules that their group inhibits.
     fn hold(
         &mut self,
         rules: &RuleSet,
@@ -434,7 +436,7 @@ impl Incidents {
         }
     }
 
-    /// Ends what is over at `now`.
+    /// Closes the incidents that have ended at `now`.
     fn expire(&mut self, now: Moment, changes: &mut Vec<IncidentChange>) {
         self.open.retain_mut(|open| {
             let Some((at, ending)) = open.over(now) else {

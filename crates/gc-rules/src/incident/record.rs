@@ -1,4 +1,4 @@
-//! Incidents as JSON: `kind: "incident"`. The names of the fields are a contract.
+//! JSON records of incidents: `kind: "incident"`. The names of the fields are a contract.
 
 use std::collections::BTreeMap;
 
@@ -14,148 +14,150 @@ use crate::ledger::Ledger;
 use crate::record::owned;
 use crate::rule::{Evidence, On, Role, Severity};
 
-/// Where recordings are served.
+/// Path under which recordings are served.
 const BLACK_BOX: &str = "/api/v1/evidence/";
 
-/// What a rule does not know: whose incident it is.
+/// Facts about the process of an incident that a rule does not have.
 #[derive(Debug, Clone, Default)]
 pub struct IncidentSubject {
-    /// The run of the process; `None`: the recording does not name it.
+    /// Run of the process; `None` if the recording does not contain it.
     pub run: Option<RunKey>,
-    /// The name of the process.
+    /// Name of the process.
     pub process: Option<String>,
-    /// `service.name` of its resource.
+    /// `service.name` of the resource.
     pub service: Option<String>,
-    /// Attributes of its resource, without command lines: they may hold secrets.
+    /// Attributes of the resource, without command lines, which can contain secrets.
     pub resource: BTreeMap<String, String>,
 }
 
-/// The record of an incident. Unknown values are null.
+/// Record of an incident. Unknown values are null.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct IncidentRecord {
     kind: &'static str,
-    /// The same while it lasts.
+    /// Id of the incident. It does not change during the incident.
     pub id: String,
     /// `firing` or `ended`.
     pub state: &'static str,
-    /// Why it ended; null while it is open.
+    /// Reason why the incident ended; null while it is open.
     pub ending: Option<IncidentEnding>,
-    /// The highest severity so far.
+    /// Highest severity so far.
     pub severity: Severity,
-    /// The rule that it is named by: the `alertname` of receivers. It never changes.
+    /// Rule that names the incident: the `alertname` of receivers. It never changes.
     pub symptom: String,
-    /// The same.
+    /// Same value as `symptom`.
     pub rule: String,
-    /// Title of its gravest harm.
+    /// Title of the most severe harm.
     pub title: String,
-    /// What happened, one sentence, with the newest figures of that harm.
+    /// One sentence that states what happened, with the newest figures of that harm.
     pub summary: String,
-    /// What it means.
+    /// Meaning of the harm.
     pub description: String,
-    /// What to do: of its main cause, or else of its gravest harm. Its commands have the pid of a process that lives;
-    /// what `callers` and `allocations` answer is not asked for.
+    /// Advice for the main cause or, if it is unknown, for the most severe harm. Commands contain the pid of a running
+    /// process. Commands whose answers are in `callers` and `allocations` are omitted.
     pub remedy: String,
-    /// The next command to type; null of a recording, an ended incident and a process that exited.
+    /// Next command to run; null for a recording, an ended incident, and a process that has exited.
     pub command: Option<String>,
-    /// When the harm began, RFC 3339.
+    /// Time at which the harm started, RFC 3339.
     pub since: Option<String>,
-    /// When it was noticed.
+    /// Time at which the harm was detected.
     pub noticed: Option<String>,
-    /// When it ended.
+    /// Time at which the incident ended.
     pub until: Option<String>,
-    /// When its process exited.
+    /// Time at which the process exited.
     pub process_ended: Option<String>,
     /// Pid on the host; in a recording, the pid in the stream. `null` for an incident of a service.
     pub pid: Option<u32>,
     /// Name of the process.
     pub process: Option<String>,
-    /// `service.name` of its resource.
+    /// `service.name` of the resource.
     pub service: Option<String>,
-    /// Attributes of its resource.
+    /// Attributes of the resource.
     pub resource: BTreeMap<String, String>,
-    /// Labels of the alert that it began with.
+    /// Labels of the alert that started the incident.
     pub labels: BTreeMap<String, String>,
-    /// Annotations of its gravest harm.
+    /// Annotations of the most severe harm.
     pub annotations: BTreeMap<String, String>,
-    /// Number of the collection on which that harm began.
+    /// Number of the collection on which that harm started.
     pub gc_number: Option<u32>,
-    /// What the process was stopped for, of a harm by stopped time; null: it is another harm, or nothing is known yet.
+    /// Account of the stopped time if the harm is stopped time; null for other harm, or if unknown.
     pub account: Option<AccountRecord>,
-    /// What explains at least 30 % of the harm, the largest share first; empty: nothing does.
+    /// Causes that explain at least 30 % of the harm, the largest share first; empty if there is no such cause.
     pub causes: Vec<CauseRecord>,
-    /// Its rules: the gravest harm first, then in the order in which they joined.
+    /// Rules of the incident: the most severe harm first, then in the order in which they joined.
     pub members: Vec<MemberRecord>,
-    /// What was gathered for it, and where that is.
+    /// Evidence gathered for the incident, and its location.
     pub evidence: Vec<EvidenceRecord>,
-    /// Where the memory of the process was; null: no rule of it has that gathered, or nothing is known.
+    /// Memory ledger of the process; null if no rule of the incident gathers it, or if unknown.
     pub ledger: Option<Ledger>,
-    /// Who made the process collect; null: no rule of it has that gathered, or not yet.
+    /// Callers that made the process collect; null if no rule of the incident gathers them, or if the result is
+    /// pending.
     pub callers: Option<FoundCallers>,
-    /// What was allocated, and where; null: no rule of it has that gathered, or not yet.
+    /// Allocations and their sites; null if no rule of the incident gathers them, or if the result is pending.
     pub allocations: Option<FoundAllocations>,
-    /// What its threads did; null: no rule of it has that gathered, or not yet.
+    /// Activity of the threads; null if no rule of the incident gathers it, or if the result is pending.
     pub stacks: Option<FoundStacks>,
-    /// What lives, what holds it, and what grew; null: no rule of it has that gathered, or not yet.
+    /// Live objects, their holders, and their growth; null if no rule of the incident gathers them, or if the result is
+    /// pending.
     pub census: Option<FoundCensus>,
 }
 
-/// Something that was gathered for an incident.
+/// Evidence gathered for an incident.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct EvidenceRecord {
-    /// What it is, as rules name it.
+    /// Name of the evidence in rules.
     pub name: Evidence,
-    /// Where it is: the name of a field of the same record, or the path under which gcwatch serves it.
+    /// Location: the name of a field of the same record, or the path under which gcwatch serves the evidence.
     #[serde(rename = "where")]
     pub place: String,
-    /// What it says, one clause.
+    /// Content of the evidence in one clause.
     pub text: String,
-    /// The path under which gcwatch serves a report of it, a page; null: it is no recording.
+    /// Path under which gcwatch serves a report page; null if the evidence is not a recording.
     pub report: Option<String>,
 }
 
-/// What explains an incident.
+/// A cause of an incident.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CauseRecord {
     /// Id of the rule.
     pub rule: String,
-    /// What explains it, a few words.
+    /// Title of the cause.
     pub title: String,
-    /// The share of the harm, 0 to 1.
+    /// Share of the harm, 0 to 1.
     pub share: Option<f64>,
     /// One sentence with figures.
     pub summary: String,
-    /// What to do.
+    /// Advice for the cause.
     pub remedy: String,
 }
 
-/// A rule of an incident.
+/// A rule that takes part in an incident.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemberRecord {
     /// Id of the rule.
     pub rule: String,
-    /// What it is for; null: it has no role, and is harm.
+    /// Role of the rule; null if it has no role, and is harm.
     pub role: Option<Role>,
     /// Title of the rule.
     pub title: String,
     /// Severity of the rule.
     pub severity: Severity,
-    /// How often its condition held.
+    /// Number of times that the condition was true.
     pub count: u64,
-    /// The highest value of the figure that its summary is about.
+    /// Maximum value of the summary's main figure.
     pub peak: Option<f64>,
-    /// When its condition began to hold, RFC 3339.
+    /// Time at which the condition became true, RFC 3339.
     pub since: Option<String>,
-    /// When it ended; null: it holds.
+    /// Time at which the member ended; null while it is active.
     pub until: Option<String>,
 }
 
 impl IncidentRecord {
-    /// The record of an incident.
+    /// Creates the record of an incident.
     pub fn new(incident: &Incident, subject: &IncidentSubject, wall: Wall) -> Self {
         let head = incident.head();
         let rule = head.map_or(&incident.symptom, Member::rule);
         let alert = head.map(|head| &head.alert);
-        // The process of a recording is nowhere to be asked.
+        // The process of a recording cannot be queried.
         let is_live = subject.process.is_some();
         let run = subject.run.filter(|_| incident.process_ended.is_none());
         let advice = |remedy: &str| match is_live {
@@ -211,12 +213,12 @@ impl IncidentRecord {
         }
     }
 
-    /// Where one kind of evidence is.
+    /// Returns the location of one kind of evidence.
     pub fn evidence_place(&self, name: Evidence) -> Option<&str> {
         self.evidence_of(name).map(|evidence| &*evidence.place)
     }
 
-    /// What one kind of evidence says, one clause.
+    /// Returns the content of one kind of evidence, in one clause.
     pub fn evidence_text(&self, name: Evidence) -> Option<&str> {
         self.evidence_of(name).map(|evidence| &*evidence.text)
     }
@@ -227,7 +229,7 @@ impl IncidentRecord {
 }
 
 fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
-    // In the field of its own name.
+    // The evidence is in the field of the same name.
     let own = |name: Evidence, text: Option<String>| {
         text.map(|text| EvidenceRecord {
             name,
@@ -240,7 +242,7 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
         name: Evidence::BlackBox,
         place: format!("{BLACK_BOX}{id}.nettrace"),
         text: if incident.is_recorded_before {
-            format!("recording {id}.nettrace, of an earlier one: each rule of a service has one in 10 min")
+            format!("recording {id}.nettrace, of an earlier incident: a rule of a service is recorded once in 10 min")
         } else {
             format!("recording {id}.nettrace, up to 30 s before and 10 s after")
         },
@@ -276,7 +278,7 @@ impl CauseRecord {
         }
     }
 
-    /// `Old objects refer to young ones (62 %)`.
+    /// Returns `Old objects refer to young objects (62 %)`.
     pub fn line(&self) -> String {
         match self.share {
             Some(share) => format!("{} ({:.0} %)", self.title, share * 100.0),
@@ -286,7 +288,7 @@ impl CauseRecord {
 }
 
 impl MemberRecord {
-    /// `time.pause (info, 3 times)`: the rule and how often it held.
+    /// Returns `time.pause (info, 3 times)`: the rule and the number of times that its condition was true.
     pub fn line(&self) -> String {
         let times = if self.count == 1 {
             "once".to_owned()
@@ -310,10 +312,10 @@ impl MemberRecord {
     }
 }
 
-/// What to type next: what a person at the host does first, record the process while it is sick.
+/// Returns the next command to run: record the process while the incident is open.
 fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
     let is_late = incident.process_ended.is_some() || !incident.is_open();
-    // That of a service is 0, and gcwatch itself is no .NET process.
+    // The pid of a service is 0, and gcwatch itself is not a .NET process.
     let is_own = incident.symptom.on == On::Watcher;
     let pid = run.filter(|run| !is_late && !is_own && run.pid > 0)?.pid;
     Some(format!(
@@ -321,7 +323,8 @@ fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
     ))
 }
 
-/// FNV-1a of whose it is and which: the same in every state of it, and in every receiver.
+/// Returns the FNV-1a hash of the process and the incident. It is the same in all states of the incident and for all
+/// receivers.
 pub fn id_of(incident: &Incident, run: Option<RunKey>) -> String {
     let run = run.unwrap_or(RunKey { pid: 0, start_time: 0 });
     let group = incident.group.as_deref().unwrap_or(&incident.symptom.id);

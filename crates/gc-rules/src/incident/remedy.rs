@@ -1,10 +1,11 @@
-//! What to do, for one incident: a rule's remedy without what was done already, and with the pid in its commands.
+//! Remedies for one incident: the remedy of a rule without steps that were already taken, and with the pid in its
+//! commands.
 
 use base::run_key::RunKey;
 
 use super::Found;
 
-/// Commands of a remedy that a burst has run already, where it found something.
+/// Returns the commands of a remedy that a burst has already run with a finding.
 fn done(found: Option<&Found>) -> impl Iterator<Item = &'static str> {
     let callers = found.and_then(|found| found.callers.as_ref());
     let allocations = found.and_then(|found| found.allocations.as_ref());
@@ -14,8 +15,8 @@ fn done(found: Option<&Found>) -> impl Iterator<Item = &'static str> {
     callers.into_iter().chain(allocations.map(|_| "gcwatch allocations "))
 }
 
-/// A remedy for a process that lives; `run`: its pid is in the commands. Sentences with a command whose answer the
-/// incident has are left out.
+/// Returns the remedy for a running process. The pid of `run` is inserted into commands. Sentences with a command whose
+/// answer is part of the incident are omitted.
 pub fn remedy_for_a_process(remedy: &str, found: Option<&Found>, run: Option<RunKey>) -> String {
     let mut sentences = sentences(remedy);
     for command in done(found) {
@@ -28,14 +29,15 @@ pub fn remedy_for_a_process(remedy: &str, found: Option<&Found>, run: Option<Run
     }
 }
 
-/// A remedy for the process of a recording: the same commands read files. A heap or the stacks of threads are in none
-/// that was made for something else.
+/// Returns the remedy for the process of a recording: the same commands read files. A recording that was made for
+/// another purpose contains neither a heap nor the stacks of threads.
 pub fn remedy_for_a_file(remedy: &str) -> String {
     let remedy = remedy.replace("gcwatch callers PID", "gcwatch callers FILE");
     remedy.replace("gcwatch allocations PID", "gcwatch allocations FILE")
 }
 
-/// Sentences: each ends with a full stop before white space, or with the text. A full stop in code ends none.
+/// Splits a text into sentences. A sentence ends with a full stop before white space, or with the text. A full stop
+/// inside code does not end a sentence.
 fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let (mut begin, mut is_code, mut after_stop) = (0, false, false);
@@ -51,7 +53,7 @@ fn sentences(text: &str) -> Vec<&str> {
     sentences
 }
 
-/// The commands between backticks with a pid in place of `PID`.
+/// Replaces `PID` with the pid in commands between backticks.
 fn with_pid(text: &str, pid: u32) -> String {
     let pid = pid.to_string();
     let parts = text.split('`').enumerate();

@@ -1,4 +1,4 @@
-//! An incident to try receivers with.
+//! A sample incident for testing receivers.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use crate::field::ProcessFacts;
 use crate::rule::{Rule, Template, TemplatePart};
 use crate::rule_set::RuleSet;
 
-const SUMMARY: &str = "No process is affected; somebody ran `gcwatch alerts test`";
+const SUMMARY: &str = "No process is affected; `gcwatch alerts test` was run";
 
-/// Its rule holds on every process.
+/// Returns a rule whose condition is true for every process.
 fn rule() -> Rule {
     Rule {
         id: "gcwatch.test".into(),
         enabled: true,
         when: Expression::constant(true),
-        title: "Test of the receivers of incidents".into(),
+        title: "Test of incident receivers".into(),
         summary: Template {
             parts: vec![TemplatePart::Text(SUMMARY.into())],
         },
-        description: "The way from gcwatch to this receiver works.".into(),
-        remedy: "Nothing has to be done. This incident ends by itself within minutes.".into(),
+        description: "The connection from gcwatch to this receiver works.".into(),
+        remedy: "No action is required. This incident ends automatically within minutes.".into(),
         source: "none".into(),
         ..Rule::default()
     }
 }
 
-/// The beginning and the end of an incident of no process, both at `now`.
+/// Returns the start and the end of an incident without a process, both at `now`.
 pub fn sample(now: Moment) -> Vec<IncidentChange> {
     let rules = Arc::new(RuleSet::new(vec![Arc::new(rule())], Vec::new(), Vec::new()));
     let facts = ProcessFacts::new(Some(1), None, None, []);
-    // There is a tick at each full second.
+    // A tick occurs at each full second.
     let mut engine = Engine::new(Arc::clone(&rules), facts, now.before(1_000_000_000));
     let transitions = engine.advance(now);
     let mut incidents = Incidents::default();

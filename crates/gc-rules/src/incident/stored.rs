@@ -1,7 +1,8 @@
-//! Open incidents as they outlive gcwatch itself: all that receivers were notified of, without the state of the engine.
+//! Open incidents in the form in which they survive a restart of gcwatch: everything that receivers were notified of,
+//! without the state of the engine.
 //!
-//! A restored incident is the same one (number, labels, beginning), so that its end reaches whoever was notified of its
-//! beginning. Its rules are those in force where they still exist; else what was stored of them suffices for its texts.
+//! A restored incident keeps its number, labels and start, so that its end reaches the receivers that were notified of
+//! its start. Its rules are the rules in force. If a rule no longer exists, the stored texts are used.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::record::owned;
 use crate::rule::{Emit, Evidence, Role, Rule, Severity};
 use crate::rule_set::RuleSet;
 
-/// An open incident, for a file.
+/// An open incident in the form in which it is written to a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredIncident {
     number: u64,
@@ -25,7 +26,7 @@ pub struct StoredIncident {
     labels: Vec<(String, String)>,
     severity: Severity,
     began_unix_ns: u64,
-    /// Not in files of older versions, as all that follow with a default.
+    /// Missing in files of older versions, like all following fields with a default.
     #[serde(default)]
     noticed_unix_ns: Option<u64>,
     process_ended_unix_ns: Option<u64>,
@@ -40,7 +41,7 @@ pub struct StoredIncident {
     found: Option<Found>,
 }
 
-/// The texts of a rule.
+/// Texts of a rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct StoredRule {
     id: String,
@@ -76,7 +77,7 @@ struct StoredMember {
 }
 
 impl StoredIncident {
-    /// An incident as it is now.
+    /// Creates the stored form of an incident in its current state.
     pub fn of(incident: &Incident, wall: Wall) -> Self {
         Self {
             number: incident.number,
@@ -103,17 +104,17 @@ impl StoredIncident {
         self.severity
     }
 
-    /// Its number in its process.
+    /// Returns the number of the incident in its process.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// When it began, Unix nanoseconds.
+    /// Returns the start of the incident, in Unix nanoseconds.
     pub fn began_unix_ns(&self) -> u64 {
         self.began_unix_ns
     }
 
-    /// The incident again, with the rules in force, or what was stored of those that were removed.
+    /// Restores the incident with the rules in force, or with the stored texts of removed rules.
     pub fn restore(&self, rules: &RuleSet, wall: Wall) -> Arc<Incident> {
         let members = self.members.iter().map(|member| member.restore(rules, wall));
         Arc::new(Incident {
@@ -241,10 +242,10 @@ mod tests {
     use super::*;
 
     /// Scenario: an incident is stored and restored, with its rule and after the rule was removed.
-    /// Guarantee: it is the same to whoever knows it: number, labels, severity, beginning, texts, members; it survives
-    /// the file byte for byte.
+    /// Guarantee: number, labels, severity, start, texts and members are unchanged; the stored form round-trips
+    /// unchanged.
     #[test]
-    fn a_restored_incident_is_the_same() {
+    fn restored_incident_is_unchanged() {
         let wall = Wall::ahead(3_600_000_000_000);
         let changes = sample(wall.moment(1_800_000_000_000_000_000));
         let incident = changes[0].incident();

@@ -1,32 +1,32 @@
 //! The lower envelope of a memory over time, and the growth that it shows.
 //!
-//! The envelope at an instant is the least value since then. Memory that comes back (a saw-tooth of collections, a copy
-//! that is dropped, a cache that is cleared) leaves the envelope flat, so it has no trend.
+//! The envelope at an instant is the minimum value since then. Memory that is released again (a saw-tooth of
+//! collections, a copy that is dropped, a cache that is cleared) leaves the envelope flat, so it has no trend.
 //!
 //! # Growth
 //!
 //! 1. Samples are kept as the minimum and the maximum of time slots of equal length.
-//! 2. The newest rise after a fall may be the next tooth of a saw. Only the part of it that exceeds the
-//!    deepest fall in the window counts.
-//! 3. The envelope grows while one rise follows the other. If no rise follows within some gaps between rises, growth
-//!    has ended. A leak that only full collections show rises in steps with long gaps, a warm-up in short ones, so
-//!    the same rule fits both.
-//! 4. Growth needs three rises, or two that are [`APART`] slots apart: a single step can fall into two slots. In
-//!    the window of five minutes, it also needs a part of the deepest fall: the minima of a saw scatter. Its pace
-//!    is the slope through them, or the slope through the newest half of them if that is less than half as steep:
-//!    growth that flattens out is not extrapolated.
+//! 2. The newest rise after a fall can be the next tooth of a saw. Only the part of the rise that exceeds the deepest
+//!    fall in the window counts.
+//! 3. The envelope grows while rises follow each other. If no rise follows within a certain number of gaps between
+//!    rises, growth has ended. A leak that only full collections reveal rises in steps with long gaps, a warm-up in
+//!    steps with short gaps, so the same rule fits both.
+//! 4. Growth needs three rises, or two rises that are [`APART`] slots apart, because a single step can fall into two
+//!    slots. In the window of five minutes, growth must also reach a share of the deepest fall, because the minima of a
+//!    saw scatter. The pace is the slope through the rises, or the slope through the newest half of them if it is less
+//!    than half as steep, so that growth that flattens out is not extrapolated.
 
 use std::collections::VecDeque;
 
 use base::time::Moment;
 
-/// Time slots that are kept.
+/// Number of retained time slots.
 const SLOTS: u64 = 20;
 
-/// Minimum number of slots between two rises that are not one step.
+/// Minimum number of slots between two rises that are not a single step.
 const APART: u32 = 3;
 
-/// Rises of less than this share of the whole rise are noise.
+/// Divisor of the whole rise. Smaller rises are noise.
 const NOISE: u64 = 32;
 
 /// Minimum height of a rise, in KiB.
@@ -39,14 +39,14 @@ const MINUTE_NS: f64 = 60e9;
 pub(super) struct Growth {
     /// Bytes per minute.
     pub(super) per_minute: f64,
-    /// Time at which it started, at most a window ago.
+    /// Time at which the growth started, at most one window ago.
     pub(super) since: Moment,
-    /// Time since the newest rise, in gaps between rises: at least 1.
+    /// Time since the newest rise, in gaps between rises; at least 1.
     pub(super) overdue: f64,
 }
 
 impl Growth {
-    /// Returns the pace with the time in which no rise followed.
+    /// Returns the pace, reduced by the time without another rise.
     pub(super) fn overdue_per_minute(self) -> f64 {
         self.per_minute / self.overdue
     }
@@ -60,7 +60,7 @@ struct Slot {
     max: u32,
 }
 
-/// The lower envelope of a memory in a window of 20 time slots.
+/// Lower envelope of a memory in a window of 20 time slots.
 #[derive(Debug, Clone)]
 pub(super) struct Envelope {
     slot_ns: u64,
@@ -68,7 +68,7 @@ pub(super) struct Envelope {
 }
 
 impl Envelope {
-    /// Maximum memory of the samples of an envelope, in bytes. A queue doubles until it has room.
+    /// Maximum memory of the samples of an envelope, in bytes. The capacity of a queue doubles until the samples fit.
     pub(super) const MAX_BYTES: usize = (SLOTS as usize + 1).next_power_of_two() * size_of::<Slot>();
 
     /// Creates an envelope with slots of the given length, in nanoseconds.
@@ -111,8 +111,9 @@ impl Envelope {
         }
     }
 
-    /// Returns the growth at `now`, or `None` if the memory does not grow or too few slots have samples. Growth ends if
-    /// no rise follows the newest rise within `max_gaps` gaps. Growth must be at least `share` of the deepest fall.
+    /// Returns the growth at `now`, or `None` if the memory does not grow or too few slots have samples. Growth has
+    /// ended if no rise followed the newest rise within `max_gaps` gaps. Growth must be at least `share` of the deepest
+    /// fall.
     pub(super) fn growth(&self, now: Moment, max_gaps: f64, share: f64) -> Option<Growth> {
         let oldest = u64::from(self.number(now)).saturating_sub(SLOTS);
         let slots: Vec<Slot> = self
@@ -129,7 +130,7 @@ impl Envelope {
         let rises = rises(&points);
         let run = run(&rises);
         let (start, newest) = (run.first()?, run.last()?);
-        // Minima of a saw scatter: full collections meet it at any height.
+        // The minima of a saw scatter because full collections occur at any height.
         if f64::from(newest.kib.saturating_sub(start.kib)) < share * f64::from(deepest) {
             return None;
         }
@@ -170,9 +171,9 @@ struct Point {
     kib: u32,
 }
 
-/// Returns the least value since each slot, without a rise that can be the next tooth of a saw, and the deepest fall.
+/// Returns the minimum since each slot, without a rise that can be the next tooth of a saw, and the deepest fall.
 fn envelope(slots: &[Slot]) -> (Vec<Point>, u32) {
-    // The deepest fall, and the slot in which the newest fall of at least a third of that ended.
+    // Find the deepest fall, and the slot in which the newest fall of at least a third of that depth ended.
     let fall = |peak: u32, slot: &Slot| peak.saturating_sub(slot.min);
     let mut peak = 0;
     let mut deepest = 0;
@@ -187,7 +188,7 @@ fn envelope(slots: &[Slot]) -> (Vec<Point>, u32) {
         let is_fall = deepest > MIN_RISE_KIB && fall(peak, slot) >= deepest / 3;
         if is_lower || is_fall {
             low = Some((place, slot.min));
-            // The maximum of this slot can be from before the fall.
+            // The maximum of this slot can precede the fall.
             peak = slot.min;
         } else {
             peak = peak.max(slot.max);
@@ -215,7 +216,7 @@ fn envelope(slots: &[Slot]) -> (Vec<Point>, u32) {
     (points, deepest)
 }
 
-/// Returns the first point, and each point that is higher than the one returned before it by more than noise.
+/// Returns the first point, and each point that exceeds the previously returned point by more than noise.
 fn rises(points: &[Point]) -> Vec<Point> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Vec::new();
@@ -238,8 +239,8 @@ fn rises(points: &[Point]) -> Vec<Point> {
     rises
 }
 
-/// Returns the newest rises whose gaps are alike: none is more than four times the mean of the gaps after it, or five
-/// times the mean of those before it. A rise that comes long after a start, which rose quickly, continues nothing.
+/// Returns the newest rises with similar gaps: no gap is longer than four times the mean of the gaps after it, or five
+/// times the mean of the gaps before it. A rise long after a fast start does not continue the start.
 fn run(rises: &[Point]) -> &[Point] {
     let mut start = rises.len().saturating_sub(1);
     let newest = rises.last().map_or(0, |point| point.number);
@@ -286,7 +287,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The growth in MiB per minute and its age in seconds, after one sample of `mib` per second.
+    /// Returns the growth in MiB per minute and its age in seconds, after one sample of `mib` per second.
     fn growth(seconds: u64, mib: impl Fn(u64) -> f64) -> Option<(f64, u64)> {
         let mut envelope = Envelope::new(15_000_000_000);
         let at = |second: u64| Moment::from_ns(second * 1_000_000_000);
@@ -303,8 +304,9 @@ mod tests {
         growth(seconds, mib).map_or(0.0, |(pace, _)| pace)
     }
 
-    /// Scenario: memory grows on a line by 60 MiB per minute, for one minute and for ten.
-    /// Guarantee: the pace is within 5 % of that, and the age is the time since the start, at most the window.
+    /// Scenario: memory grows linearly by 60 MiB per minute, for one minute and for ten minutes.
+    /// Guarantee: the pace is within 5 % of 60 MiB per minute, and the age is the time since the start, at most the
+    /// window.
     #[test]
     fn line_has_its_slope() {
         for seconds in [75, 120, 600] {
@@ -314,7 +316,7 @@ mod tests {
         }
     }
 
-    /// Scenario: memory stays equal, scatters by 3 MiB, falls, or jumps once by 300 MiB within 20 s.
+    /// Scenario: memory stays constant, scatters by 3 MiB, falls, or jumps once by 300 MiB within 20 s.
     /// Guarantee: the memory does not grow.
     #[test]
     fn flat_memory_has_no_growth() {
@@ -330,8 +332,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a saw-tooth of 200 MiB with a period of 40 s or 100 s; one whose minima rise by 12 MiB per minute.
-    /// Guarantee: equal teeth never grow after the first tooth; the rising saw grows by about the slope of its minima.
+    /// Scenario: memory is a saw-tooth of 200 MiB with a period of 40 s or 100 s, or a saw-tooth whose minima rise by
+    /// 12 MiB per minute.
+    /// Guarantee: equal teeth do not grow after the first tooth, and the rising saw-tooth grows by about the slope of
+    /// its minima.
     #[test]
     fn saw_grows_by_its_minima() {
         for period in [40, 100] {
@@ -354,12 +358,12 @@ mod tests {
         assert!(seen > 150, "{seen}");
     }
 
-    /// Scenario: a service loads its data in 8 s. Every 40 s a copy is built beside it, and full collections, which come
-    /// before or after the old data are dropped, see one copy or both.
-    /// Guarantee: the memory does not grow, whatever the phase of the slots.
+    /// Scenario: a service loads its data in 8 s. Every 40 s it builds a copy, and full collections, which run before
+    /// or after the old data are dropped, find one copy or both.
+    /// Guarantee: the memory does not grow, regardless of the phase of the slots.
     #[test]
-    fn copies_are_no_growth() {
-        // Seconds, and MiB after them, from a process with a limit of 400 MiB.
+    fn copies_are_not_growth() {
+        // Seconds and MiB, measured in a process with a limit of 400 MiB.
         let observed = [
             (0, 63),
             (4, 122),
@@ -389,7 +393,7 @@ mod tests {
         }
     }
 
-    /// Scenario: a leak of 32 MiB per minute that only full collections show, 22, 39, 89 and 189 s after the start.
+    /// Scenario: only full collections reveal a leak of 32 MiB per minute, 22, 39, 89 and 189 s after the start.
     /// Guarantee: the growth is known from the fourth full collection until long after the fifth is due.
     #[test]
     fn staircase_grows_between_steps() {
@@ -404,8 +408,9 @@ mod tests {
         }
     }
 
-    /// Scenario: a warm-up grows by 230 MiB per minute for two minutes, then rests; a cache fills ever more slowly.
-    /// Guarantee: the growth of the warm-up ends within 45 s; the pace of the cache is never much above its newest.
+    /// Scenario: a warm-up grows by 230 MiB per minute for two minutes and then stops; a cache fills more and more
+    /// slowly.
+    /// Guarantee: the growth of the warm-up ends within 45 s, and the pace of the cache stays close to its newest pace.
     #[test]
     fn growth_ends_when_memory_rests() {
         let warm = |second: u64| 50.0 + 230.0 / 60.0 * second.min(120) as f64;

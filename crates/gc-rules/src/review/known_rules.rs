@@ -1,7 +1,7 @@
-//! Which rules a history is enough for.
+//! Determines which rules could be evaluated for a history.
 //!
-//! "No anomaly" means little where the rules had nothing to judge: a window over minutes is unknown in a recording of
-//! seconds, and a recording says nothing of settings and containers.
+//! "No anomaly" means little if the rules had no data: a window over minutes is unknown in a recording of seconds, and
+//! a recording contains neither settings nor container data.
 
 use std::sync::Arc;
 
@@ -9,25 +9,26 @@ use crate::engine::{Engine, State};
 use crate::rule::{Function, On, Rule, Severity, Window};
 use crate::rule_set::RuleSet;
 
-/// After this many collections, a rule that was never known is not looked at again until the end: the reasons that make
-/// it unknown are there from the beginning, and looking costs as much as judging.
+/// Maximum number of collections at which rules that were never known are checked; afterwards they are checked again
+/// only at the end. The reasons why a rule is unknown exist from the start, and a check costs as much as an evaluation.
 const MOST_LOOKS: u32 = 2048;
 
-/// Enabled rules that were unknown, or not selected, from the beginning to the end, or that are unknown at the end
-/// because the time was too short.
+/// Enabled rules that were unknown or not selected from start to end, or that are unknown at the end because the time
+/// was too short.
 #[derive(Debug, Clone, Default)]
 pub struct NotJudged {
     /// The process was observed for less time than a window of the rule requires.
     pub too_short: Vec<Arc<Rule>>,
-    /// Values, settings or limits that the rule needs were never known, or there were too few samples.
+    /// Values, settings or limits that the rule needs were never known, or the number of samples was too small.
     pub unknown: Vec<Arc<Rule>>,
-    /// Those of `too_short` that hold on what was seen, and what they say of it; the most severe of each group, without
-    /// consequences of what fires. Warnings and worse, without trends: what a start-up adds within seconds is none.
+    /// Rules of `too_short` whose condition is true for the observed time, with their summaries: the most severe rule
+    /// of each group, without consequences of firing rules. Only warnings and above, without trends, because growth
+    /// within seconds of start-up is not a trend.
     pub so_far: Vec<(Arc<Rule>, String)>,
 }
 
 impl NotJudged {
-    /// How many there are.
+    /// Returns the number of rules.
     pub fn count(&self) -> usize {
         self.too_short.len() + self.unknown.len()
     }
@@ -41,7 +42,7 @@ pub(super) struct KnownRules {
 }
 
 impl KnownRules {
-    /// After a collection.
+    /// Checks the rules after a collection.
     pub(super) fn at_collection(&mut self, engine: &Engine) {
         if self.looks < MOST_LOOKS {
             self.looks += 1;
@@ -49,7 +50,7 @@ impl KnownRules {
         }
     }
 
-    /// At any other time.
+    /// Checks the rules at any other time.
     pub(super) fn look(&mut self, engine: &Engine) {
         let states = engine.states();
         self.known.resize(states.len(), false);
@@ -58,7 +59,7 @@ impl KnownRules {
         }
     }
 
-    /// The others, of a process that was observed for `watched_ns`.
+    /// Returns the rules that were never known in a process that was observed for `watched_ns`.
     pub(super) fn others(&self, engine: &Engine, watched_ns: u64) -> NotJudged {
         let rules = engine.rules();
         let is_too_short = |rule: &Rule, state: State| {
@@ -72,7 +73,7 @@ impl KnownRules {
         let mut others = NotJudged::default();
         let states = engine.states().into_iter().map(|state| state.state);
         for ((rule, known), state) in rules.rules.iter().zip(&self.known).zip(states) {
-            // It may have been known to be false at the beginning, when there was nothing yet.
+            // The rule can have been false at the start, when there was no data yet.
             if rule.enabled && is_too_short(rule, state) {
                 others.too_short.push(Arc::clone(rule));
             } else if rule.enabled && !known {

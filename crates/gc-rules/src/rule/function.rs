@@ -1,4 +1,4 @@
-//! The functions of windows, and what each requires.
+//! The functions of windows and their requirements.
 
 use base::words;
 use schemars::JsonSchema;
@@ -7,60 +7,61 @@ use serde::Deserialize;
 words! {
     /// The function of a window. Its value is a double.
     pub enum Function {
-        /// The number of samples; so far, if the process was watched for less than the window.
+        /// The number of samples. Lower than for the whole window if the process has been observed for less time.
         Count = "count",
-        /// The ratio of samples for which `where` holds: 0 to 1.
+        /// The ratio of samples for which `where` is true: 0 to 1.
         Ratio = "ratio",
         /// Samples per second of the window.
         Rate = "rate",
-        /// Their sum.
+        /// The sum of the samples.
         Sum = "sum",
-        /// Their sum in nanoseconds relative to the length of the window: the share of time.
+        /// The sum of the samples in nanoseconds, relative to the length of the window: the share of time.
         Share = "share",
-        /// The smallest.
+        /// The smallest sample.
         Min = "min",
-        /// The largest.
+        /// The largest sample.
         Max = "max",
-        /// The mean.
+        /// The mean of the samples.
         Mean = "mean",
-        /// The median.
+        /// The median of the samples.
         Median = "median",
-        /// The median absolute deviation from the median: the usual spread.
+        /// The median absolute deviation from the median: the typical spread.
         Mad = "mad",
         /// The slope of the regression line, per hour.
         Slope = "slope",
-        /// The slope relative to the mean, per hour: 0.1 is 10 % an hour.
+        /// The slope relative to the mean, per hour: 0.1 is 10 % per hour.
         RelativeSlope = "relative_slope",
         /// The coefficient of determination of that line: 0 (no fit) to 1.
         R2 = "r2",
-        /// The newest minus the oldest.
+        /// The newest sample minus the oldest sample.
         Change = "change",
-        /// The newest minus the oldest, relative to the oldest.
+        /// The newest sample minus the oldest sample, relative to the oldest sample.
         RelativeChange = "relative_change",
         /// The newest sample.
         Newest = "newest",
-        /// How often the samples changed from rising to falling or back.
+        /// The number of changes from rising to falling or back.
         Turns = "turns",
     }
 }
 
-/// What a function requires.
+/// Requirements of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traits {
-    /// It requires `of`.
+    /// Whether `of` is required.
     pub of: bool,
-    /// It requires `where`.
+    /// Whether `where` is required.
     pub needs_where: bool,
-    /// It requires `over`.
+    /// Whether `over` is required.
     pub needs_over: bool,
-    /// The minimum of `min_samples`: with fewer samples there is no value.
+    /// Minimum of `min_samples`. With fewer samples there is no value.
     pub least_samples: u32,
-    /// The default of `min_samples`.
+    /// Default of `min_samples`.
     pub usual_samples: u32,
 }
 
 impl Function {
-    /// What it requires. An empty window counts 0; a typical value needs some samples; a trend needs more.
+    /// Returns the requirements of the function. An empty window counts 0, a typical value needs some samples, and a
+    /// trend needs more.
     pub fn traits(self) -> Traits {
         let (of, needs_where, needs_over, least_samples, usual_samples) = match self {
             Self::Count => (false, false, false, 0, 0),
@@ -84,14 +85,14 @@ impl Function {
     }
 }
 
-/// Which samples of a window are comparable with the current collection.
+/// Selects the samples of a window that are comparable with the current collection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum By {
-    /// All.
+    /// All samples.
     #[default]
     #[serde(skip)]
     Nothing,
-    /// Those of earlier collections of the same generation, blocking or not, as the current one.
+    /// Samples of earlier collections of the same generation and type (blocking or not) as the current collection.
     GenerationAndType,
 }

@@ -1,4 +1,4 @@
-//! Severity, status and occasion of a rule: one type each, for rule files, their schema, tests of rules, records and
+//! Severity, status and trigger of a rule: one type each, used by rule files, their schema, tests of rules, records and
 //! messages.
 
 use base::words;
@@ -20,13 +20,15 @@ words! {
 }
 
 words! {
-    /// What the rule is for. Without a role its alert begins an incident, as that of a symptom.
+    /// Role of the rule. The alert of a rule without a role starts an incident, like the alert of a symptom.
     pub enum Role {
-        /// Harm, measured where it is felt. It begins an incident, which has its name, beginning and severity.
+        /// Harm, measured where it has its effect. A symptom starts an incident, which takes its name, start and
+        /// severity from it.
         Symptom = "symptom",
-        /// An explanation of symptoms: listed in their incidents by what it explains of them. It begins no incident.
+        /// An explanation of symptoms, listed in their incidents with the share that it explains. A cause starts no
+        /// incident.
         Cause = "cause",
-        /// Worth knowing for whoever looks at the process. It is a part of no incident.
+        /// Information for users who examine the process. A note is not part of an incident.
         Note = "note",
     }
 }
@@ -34,17 +36,17 @@ words! {
 words! {
     /// The unit of a harm.
     pub enum HarmUnit {
-        /// Nanoseconds, of stopped time.
+        /// Nanoseconds of stopped time.
         Nanoseconds = "ns",
         /// Bytes.
         Bytes = "bytes",
-        /// Bytes a minute.
+        /// Bytes per minute.
         BytesPerMinute = "bytes/min",
     }
 }
 
 words! {
-    /// How reliable the rule is.
+    /// Reliability of the rule.
     #[derive(Default)]
     pub enum Status {
         /// Reliable; its threshold is proven.
@@ -60,32 +62,34 @@ words! {
 }
 
 words! {
-    /// When the condition is evaluated.
+    /// Time at which the condition is evaluated.
     #[derive(Default)]
     pub enum On {
-        /// At each collection, on it. Each match is an occurrence; the alert ends `keep_firing_for` after the last one.
+        /// At each collection, for that collection. Each match is an occurrence. The alert ends `keep_firing_for` after
+        /// the last occurrence.
         Gc = "gc",
-        /// On the process: once a second, at each collection (of generation 0 and 1 unless another one was less than a
-        /// second before), when more is known of it, and when it ends. The alert lasts as long as the condition.
+        /// For the process: once per second, at each collection (of generation 0 and 1 only if the previous one was at
+        /// least one second before), when facts about the process change, and when it ends. The alert lasts as long as
+        /// the condition.
         #[default]
         Process = "process",
-        /// On a service of this host, once a second: over its processes that live and those that ended.
+        /// For a service on this host, once per second: across its running processes and those that have ended.
         Service = "service",
-        /// On gcwatch itself, once a second.
+        /// For gcwatch itself, once per second.
         Watcher = "watcher",
     }
 }
 
 words! {
-    /// What a service is divided by.
+    /// Criterion by which a service is divided.
     pub enum Division {
-        /// Its processes of one `service.version`, or, where that is unknown, of one image.
+        /// Processes with the same `service.version` or, if it is unknown, with the same image.
         ServiceVersion = "service.version",
     }
 }
 
 impl On {
-    /// What such a rule is about: a process, a service, gcwatch itself.
+    /// Returns the subject of such a rule: a process, a service, or gcwatch itself.
     pub fn subject(self) -> Self {
         match self {
             Self::Gc | Self::Process => Self::Process,
@@ -96,20 +100,21 @@ impl On {
 }
 
 words! {
-    /// What is gathered for an incident.
+    /// Evidence that is gathered for an incident.
     #[derive(PartialOrd, Ord)]
     pub enum Evidence {
-        /// Where the memory of the process is.
+        /// Memory ledger of the process.
         Ledger = "ledger",
-        /// The last seconds of its event stream, and the first ones of the incident.
+        /// Recording of the last seconds of the event stream before the incident, and of the first seconds after its
+        /// start.
         BlackBox = "black-box",
-        /// Who makes it collect: a burst of seconds with stacks.
+        /// Callers that make the process collect, from a burst of a few seconds with stacks.
         Callers = "callers",
-        /// Who allocates: the same.
+        /// Callers that allocate, from a burst of a few seconds with stacks.
         Allocations = "allocations",
-        /// What its threads do: the same.
+        /// Activity of the threads, from a burst of a few seconds with stacks.
         Stacks = "stacks",
-        /// What lives, what holds it, and what grew: two heap dumps, some minutes apart.
+        /// Live objects, their holders, and their growth, from two heap dumps some minutes apart.
         Census = "census",
     }
 }

@@ -1,11 +1,11 @@
-//! Format of numbers in strings.
+//! Formats numbers in texts.
 
 use std::fmt::Write as _;
 
 use crate::rule::Form;
 use crate::value::Value;
 
-/// Units of size, the largest first.
+/// Units of size, largest first.
 const SIZES: [(&str, f64); 4] = [
     ("TiB", 1_099_511_627_776.0),
     ("GiB", 1_073_741_824.0),
@@ -31,7 +31,7 @@ pub(super) fn push(out: &mut String, number: Value<'_>, form: Form) {
     };
 }
 
-/// With three significant digits; more before the decimal point if needed.
+/// Formats a number with three significant digits, or more before the decimal point if needed.
 fn significant(number: f64) -> String {
     let size = number.abs();
     if size != 0.0 && !(1e-4..1e15).contains(&size) {
@@ -60,7 +60,7 @@ fn significant(number: f64) -> String {
     }
 }
 
-/// Never `-0`.
+/// Rounds a number. Never returns `-0`.
 fn rounded(number: f64, digits: usize) -> String {
     let text = format!("{number:.digits$}");
     match text.strip_prefix('-') {
@@ -70,7 +70,7 @@ fn rounded(number: f64, digits: usize) -> String {
 }
 
 fn bytes(number: f64) -> String {
-    // From 1023.5 on, it would be 1024 of the smaller unit.
+    // A value of 1023.5 or more would be rounded to 1024 of the smaller unit.
     let unit = SIZES.iter().find(|(_, size)| number.abs() >= size * 0.9995);
     match unit {
         Some((unit, size)) => format!("{} {unit}", significant(number / size)),
@@ -87,14 +87,14 @@ fn milliseconds(number: f64) -> String {
     }
 }
 
-/// The two largest units.
+/// Formats a duration in its two largest units.
 fn seconds(number: f64) -> String {
     let sign = if number < 0.0 { "-" } else { "" };
     let size = number.abs();
     if size < 59.95 {
         return format!("{} s", significant(number));
     }
-    // Larger than any duration; below, integers are exact.
+    // Larger than any duration. Below this value, integers are exact.
     if size > 1e12 {
         return format!("{} d", significant(number / 86_400.0));
     }
@@ -127,8 +127,8 @@ mod tests {
         out
     }
 
-    /// Scenario: numbers of all sizes in each form.
-    /// Guarantee: each has a readable format.
+    /// Scenario: numbers of all sizes are formatted in each form.
+    /// Guarantee: each number has a readable format.
     #[test]
     fn numbers_are_readable() {
         use Value::{Double, Int as Integer};
@@ -163,8 +163,8 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any number in any form.
-        /// Guarantee: it is short.
+        /// Scenario: any number is formatted in any form.
+        /// Guarantee: the text has at most 40 bytes.
         #[test]
         fn any_number_is_short(bits: u64, whole: i64, digits in 0_u8..=9) {
             let forms = [Form::Plain, Form::Round(digits), Form::Bytes, Form::Percent, Form::Milliseconds, Form::Seconds];

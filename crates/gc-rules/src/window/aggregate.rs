@@ -1,4 +1,4 @@
-//! What is kept of the samples of a sub-interval, by what a window's function needs.
+//! Aggregates of the samples of a sub-interval, one type per class of functions.
 
 use super::Worth;
 use crate::rule::Function;
@@ -6,19 +6,19 @@ use crate::rule::Function;
 const NS_PER_S: f64 = 1e9;
 const NS_PER_HOUR: f64 = 3.6e12;
 
-/// One sample of known worth.
+/// A sample whose value is known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     /// Unix nanoseconds.
     pub(super) time: u64,
-    /// The time of the first sample of the window.
+    /// Time of the first sample of the window.
     pub(super) origin: u64,
-    /// `None`: it does not fulfil the filter.
+    /// `None` if the sample does not match the filter.
     pub(super) value: Option<f64>,
 }
 
 impl Sample {
-    /// A sample of that worth; `None`: it is unknown.
+    /// Creates a sample, or returns `None` if its value is unknown.
     pub(super) fn of(worth: Worth, time: u64, origin: u64) -> Option<Self> {
         let value = match worth {
             Worth::Unknown => return None,
@@ -28,7 +28,7 @@ impl Sample {
         Some(Self { time, origin, value })
     }
 
-    /// Hours since the first sample of the window.
+    /// Returns the hours since the first sample of the window.
     fn hours(self) -> f64 {
         if self.time >= self.origin {
             (self.time - self.origin) as f64 / NS_PER_HOUR
@@ -38,21 +38,21 @@ impl Sample {
     }
 }
 
-/// What is kept of the samples of a sub-interval, besides how many they are.
+/// Aggregate of the samples of a sub-interval, apart from their number.
 pub(super) trait Aggregate: Copy + Default {
-    /// One more sample, after `known` others.
+    /// Adds a sample after `known` others.
     fn add(&mut self, known: u32, sample: Sample);
-    /// The samples of another sub-interval too; there are some.
+    /// Adds the samples of another sub-interval, which must not be empty.
     fn merge(&mut self, known: u32, other: &Self, others: u32);
-    /// Of so many samples that all fulfil the filter, where nothing else is kept of them.
+    /// Creates the aggregate of samples that all match the filter, if nothing but their number is known.
     fn fulfilled(_all: Counts) -> Self {
         Self::default()
     }
-    /// What `function` makes of them; `length` is the time that the window covers, nanoseconds.
+    /// Returns the result of `function`. `length` returns the time that the window covers, in nanoseconds.
     fn answer(&self, known: u32, function: Function, length: &dyn Fn() -> u64) -> Option<f64>;
 }
 
-/// How many fulfil the filter.
+/// Number of samples that match the filter.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts(u32);
 
@@ -82,7 +82,7 @@ impl Aggregate for Counts {
     }
 }
 
-/// For sums and means.
+/// Aggregate for sums and means.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sums(f64);
 
@@ -105,12 +105,13 @@ impl Aggregate for Sums {
     }
 }
 
-/// A time of a length; what began before the window can be longer than it.
+/// Returns the share of a length. The share is limited to 1 because an operation that started before the window can be
+/// longer than the window.
 pub(super) fn share(sum: f64, length: u64) -> Option<f64> {
     (length > 0).then(|| (sum / length as f64).min(1.0))
 }
 
-/// For the smallest and the largest.
+/// Aggregate for the smallest and the largest sample.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Extremes {
     least: f64,
@@ -145,7 +146,7 @@ impl Aggregate for Extremes {
     }
 }
 
-/// For the oldest and the newest.
+/// Aggregate for the oldest and the newest sample.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ends {
     oldest: (u64, f64),
@@ -165,7 +166,7 @@ impl Aggregate for Ends {
         );
     }
 
-    /// Of samples of one time the first that came is the oldest, the last the newest.
+    /// Among samples with the same time, the first one added is the oldest, and the last one added is the newest.
     fn merge(&mut self, known: u32, other: &Self, _others: u32) {
         if known == 0 {
             *self = *other;
@@ -184,7 +185,7 @@ impl Aggregate for Ends {
     }
 }
 
-/// The newest, and by how much it differs from the oldest.
+/// Returns the newest sample, or its difference from the oldest sample.
 pub(super) fn change(function: Function, oldest: f64, newest: f64) -> Option<f64> {
     match function {
         Function::Newest => Some(newest),
@@ -194,8 +195,8 @@ pub(super) fn change(function: Function, oldest: f64, newest: f64) -> Option<f64
     }
 }
 
-/// For the line that fits best: means and the sums of products of the distances from them, which can be added to and
-/// merged without losing digits (Welford, Chan).
+/// Aggregate for the regression line: means, and sums of products of the distances from them, which can be extended and
+/// merged without losing precision (Welford, Chan).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Trend {
     mean_hours: f64,
@@ -206,8 +207,8 @@ pub(super) struct Trend {
 }
 
 impl Trend {
-    /// One more point, after `known` others. Hours count from any moment near them: small numbers keep their digits
-    /// when squared.
+    /// Adds a point after `known` others. Hours are relative to a nearby moment, because small numbers keep their
+    /// precision when squared.
     pub(super) fn point(&mut self, known: u32, hours: f64, value: f64) {
         let point = Self {
             mean_hours: hours,
@@ -218,7 +219,7 @@ impl Trend {
     }
 
     pub(super) fn line(&self, known: u32, function: Function) -> Option<f64> {
-        // One moment has no slope.
+        // Points at a single moment have no slope.
         if known < 2 || self.hours_hours <= 0.0 {
             return None;
         }
@@ -226,7 +227,7 @@ impl Trend {
         match function {
             Function::Slope => Some(slope),
             Function::RelativeSlope => (self.mean_value != 0.0).then(|| slope / self.mean_value.abs()),
-            // A level line explains nothing, since there is nothing to explain.
+            // A level line explains nothing because there is no variation to explain.
             Function::R2 => (self.value_value > 0.0)
                 .then(|| (self.hours_value / self.hours_hours * (self.hours_value / self.value_value)).clamp(0.0, 1.0)),
             _ => None,

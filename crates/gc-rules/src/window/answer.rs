@@ -1,4 +1,4 @@
-//! What functions make of samples that are kept one by one.
+//! Computes functions of samples that are stored individually.
 
 use super::aggregate::{Trend, change, share};
 use super::{Asked, Worth};
@@ -6,10 +6,10 @@ use crate::rule::Function;
 
 const NS_PER_HOUR: f64 = 3.6e12;
 
-/// So many samples are put in order whenever their order is asked for.
+/// Maximum number of samples that are sorted on demand.
 pub(super) const ORDERED: usize = 64;
 
-/// What is kept of a sample's worth.
+/// Returns the number that is stored for a sample.
 pub(super) fn number(worth: Worth) -> f64 {
     match worth {
         Worth::Counts(value) => value,
@@ -18,8 +18,9 @@ pub(super) fn number(worth: Worth) -> f64 {
     }
 }
 
-/// What `function` makes of samples: of those of known worth, the oldest first, and of the time of the oldest of all.
-/// `sorted`: their values, the smallest first; `None`: they are put in order here, up to [`ORDERED`] of them.
+/// Computes `function` from samples. `known` are the samples with known values, oldest first; `oldest` is the time of
+/// the oldest of all samples. `sorted` are the values in ascending order; if `None`, up to [`ORDERED`] values are
+/// sorted here.
 pub(super) fn answer(
     function: Function,
     at: Asked,
@@ -29,7 +30,7 @@ pub(super) fn answer(
 ) -> Option<f64> {
     let sum = || known.clone().map(|(_, value)| value).sum::<f64>();
     let mut values = known.clone().map(|(_, value)| value);
-    // From the oldest sample, or the time before that was not watched, to now.
+    // From the oldest sample, or from the start of observation if that is later, to now.
     let length = oldest
         .map(|oldest| at.now.ns().saturating_sub(oldest).min(at.watched))
         .filter(|ns| *ns > 0);
@@ -63,7 +64,7 @@ pub(super) fn answer(
     }
 }
 
-/// What is made of values, the smallest first.
+/// Calls `make` with the values in ascending order.
 fn ordered(
     values: impl Iterator<Item = f64>,
     sorted: Option<&[f64]>,
@@ -72,7 +73,7 @@ fn ordered(
     if let Some(sorted) = sorted {
         return make(sorted);
     }
-    // Integers of the same order are sorted faster.
+    // Integers with the same order are sorted faster.
     let mut space = [0; ORDERED];
     let mut count = 0;
     for (place, value) in space.iter_mut().zip(values) {
@@ -88,28 +89,29 @@ fn ordered(
     make(sorted.get(..count)?)
 }
 
-/// An integer with the order of `value` by [`f64::total_cmp`].
+/// Returns an integer with the order of `value` by [`f64::total_cmp`].
 fn ordinal(value: f64) -> i64 {
     of_bits(value.to_bits().cast_signed())
 }
 
-/// The value of an [`ordinal`].
+/// Returns the value of an [`ordinal`].
 fn of_ordinal(number: i64) -> f64 {
     f64::from_bits(of_bits(number).cast_unsigned())
 }
 
-/// Negative numbers have the other order; its own inverse.
+/// Reverses the order of negative numbers. The function is its own inverse.
 fn of_bits(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
-/// Where the median lies among so many: the last place that is not above it, and how far it is to the next.
+/// Returns the position of the median among `count` values: the last place that is not above it, and the fraction of
+/// the distance to the next place.
 fn middle(count: usize) -> Option<(usize, f64)> {
     let last = count.checked_sub(1)?;
     Some((last / 2, if last % 2 == 0 { 0.0 } else { 0.5 }))
 }
 
-/// The one in the middle, or the mean of the two there.
+/// Returns the value in the middle, or the mean of the two values in the middle.
 fn median(sorted: &[f64]) -> Option<f64> {
     let (below, part) = middle(sorted.len())?;
     let lower = *sorted.get(below)?;
@@ -117,7 +119,8 @@ fn median(sorted: &[f64]) -> Option<f64> {
     Some(lower + (upper - lower) * part)
 }
 
-/// The median of the distances from the median: those nearest to it lie around it, and are taken outwards from there.
+/// Returns the median of the distances from the median. The smallest distances are next to the median, so values are
+/// visited outwards from there.
 fn deviation(sorted: &[f64]) -> Option<f64> {
     let median = median(sorted)?;
     let (below, part) = middle(sorted.len())?;
@@ -135,7 +138,7 @@ fn deviation(sorted: &[f64]) -> Option<f64> {
     Some(lower + (upper - lower) * part)
 }
 
-/// How often rising became falling or back; what stays equal does neither.
+/// Returns the number of changes from rising to falling or back. Equal values do not count.
 fn turns(values: impl Iterator<Item = f64>) -> f64 {
     let (mut before, mut rising, mut turns) = (None, None, 0u32);
     for value in values {

@@ -1,4 +1,4 @@
-//! Windows over time: sub-intervals with aggregates, so that memory does not grow with the rate.
+//! Windows over time: sub-intervals with aggregates, so that memory does not grow with the sample rate.
 
 use std::collections::VecDeque;
 
@@ -6,13 +6,13 @@ use super::aggregate::{Aggregate, Sample};
 use super::{Asked, BUCKETS, Worth};
 use crate::rule::Window;
 
-/// Tallies of the sub-intervals before the newest, at most.
+/// Maximum number of tallies before the newest sub-interval.
 const PLACES: usize = BUCKETS as usize - 1;
 
-/// Samples of a time, put together.
+/// The aggregated samples of a sub-interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally<A> {
-    /// Samples of known and of unknown worth.
+    /// Number of samples with a known and with an unknown value.
     pub(super) known: u32,
     pub(super) unknown: u32,
     pub(super) aggregate: A,
@@ -42,32 +42,33 @@ impl<A: Aggregate> Tally<A> {
     }
 }
 
-/// The sub-intervals of a window. Nearly every sample falls into the newest, and values are those of the newest and of
-/// all before it: both stand here, so that a host of processes does not go through the memory of all sub-intervals with
-/// each collection.
+/// The sub-intervals of a window. Nearly every sample falls into the newest sub-interval, and values are computed from
+/// the newest sub-interval and the sum of all earlier sub-intervals. Both are stored here, so that a collection does
+/// not access the memory of all sub-intervals of all processes.
 ///
-/// In this order in memory: a sample needs what is in front.
+/// The order in memory is significant: a sample needs the first fields.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Buckets<A> {
-    /// When the newest sub-interval began that has samples, nanoseconds; 0 before the first.
+    /// Start of the newest sub-interval with samples, in nanoseconds; 0 before the first sample.
     begin: u64,
     width: u64,
-    /// The time of the first sample ever; 0 before it.
+    /// Time of the first sample; 0 before it.
     origin: u64,
-    /// When the oldest sub-interval with samples leaves the window.
+    /// Time at which the oldest sub-interval with samples leaves the window.
     expires: u64,
     current: Tally<A>,
-    /// All sub-intervals before it.
+    /// Sum of all earlier sub-intervals.
     before: Tally<A>,
-    /// Those before the newest, one after the other: nothing until there is one, and no more than the window has seen.
+    /// The consecutive earlier sub-intervals. Empty until there is one, and never longer than the observed part of the
+    /// window.
     older: VecDeque<Tally<A>>,
-    /// The number of the first of them, from the zero of the clock.
+    /// Number of the first of these sub-intervals, counted from the zero of the clock.
     first: u64,
 }
 
 impl<A: Aggregate> Buckets<A> {
-    /// A window of that many nanoseconds.
+    /// Creates a window of `ns` nanoseconds.
     pub(super) fn over(ns: u64) -> Self {
         Self {
             begin: 0,
@@ -81,18 +82,18 @@ impl<A: Aggregate> Buckets<A> {
         }
     }
 
-    /// Reads the memory that most samples change. The result is of no use.
+    /// Reads the memory that most samples change. The result has no meaning.
     #[inline]
     pub(super) fn touch(&self) -> u64 {
         self.begin ^ u64::from(self.current.known)
     }
 
-    /// The number of the oldest sub-interval that the window covers.
+    /// Returns the number of the oldest sub-interval that the window covers.
     fn oldest(&self, now: u64) -> u64 {
         (now / self.width).saturating_sub(BUCKETS - 1)
     }
 
-    /// What is too old now is forgotten; when something is next.
+    /// Removes expired samples. Returns the time at which the next sample expires.
     pub(super) fn expire(&mut self, now: u64) -> u64 {
         if now < self.expires {
             return self.expires;
@@ -104,7 +105,7 @@ impl<A: Aggregate> Buckets<A> {
         if self.older.is_empty() {
             self.older = VecDeque::new();
         }
-        // From the start again, not by subtraction: that has neither a smallest nor all digits.
+        // Sums are computed from scratch, because a subtraction would lose precision and cannot restore a minimum.
         let mut before = Tally::default();
         let mut earliest = None;
         for (number, tally) in (self.first..).zip(&self.older) {
@@ -124,12 +125,13 @@ impl<A: Aggregate> Buckets<A> {
         self.expires
     }
 
-    /// When a sub-interval leaves the window.
+    /// Returns the time at which a sub-interval leaves the window.
     fn leaves(&self, number: u64) -> u64 {
         number.saturating_add(BUCKETS).saturating_mul(self.width)
     }
 
-    /// Adds a sample; what expired until `now` is forgotten already. When something is too old next.
+    /// Adds a sample. Samples that expired until `now` must already be removed. Returns the time at which the next
+    /// sample expires.
     pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) -> u64 {
         if self.origin == 0 {
             self.origin = time;
@@ -144,7 +146,7 @@ impl<A: Aggregate> Buckets<A> {
         self.expires
     }
 
-    /// A sample that begins a new sub-interval, or comes late.
+    /// Adds a sample that starts a new sub-interval or is late.
     fn add_elsewhere(&mut self, sample: Option<Sample>, time: u64) {
         let (number, newest) = (time / self.width, self.begin / self.width);
         if number >= newest {
@@ -162,7 +164,7 @@ impl<A: Aggregate> Buckets<A> {
         self.expires = self.expires.min(self.leaves(number));
     }
 
-    /// Keeps a sub-interval that is after all that are kept.
+    /// Appends a sub-interval that is newer than all stored ones.
     fn keep(&mut self, number: u64, ended: Tally<A>) {
         let next = self.first.saturating_add(self.older.len() as u64);
         let gap = number.saturating_sub(next);
@@ -181,7 +183,7 @@ impl<A: Aggregate> Buckets<A> {
         }
     }
 
-    /// A sample of a sub-interval before the newest, which the window covers.
+    /// Adds a sample to an earlier sub-interval that the window covers.
     fn late(&mut self, number: u64, newest: u64, sample: Option<Sample>) {
         if newest - number > PLACES as u64 {
             return;
@@ -202,7 +204,8 @@ impl<A: Aggregate> Buckets<A> {
         }
     }
 
-    /// The same sub-intervals, with what is made of their tallies. That of several is made of the sum of theirs.
+    /// Converts the sub-intervals by converting their tallies. The tally of several sub-intervals is converted from
+    /// their sum.
     pub(super) fn map<B: Aggregate>(&self, make: impl Fn(&Tally<A>) -> Tally<B>) -> Buckets<B> {
         let mut older = VecDeque::with_capacity(self.older.capacity());
         older.extend(self.older.iter().map(&make));
@@ -224,14 +227,14 @@ impl<A: Aggregate> Buckets<A> {
         total
     }
 
-    /// The time that is covered, nanoseconds.
+    /// Returns the covered time, in nanoseconds.
     pub(super) fn length(&self, at: Asked) -> u64 {
         let now = at.now.ns();
         let covered = now - self.oldest(now).saturating_mul(self.width).min(now);
         covered.min(at.watched)
     }
 
-    /// How many samples of known and of unknown worth there are.
+    /// Returns the number of samples with a known and with an unknown value.
     pub(super) fn samples(&self) -> (u64, u64) {
         (
             u64::from(self.before.known) + u64::from(self.current.known),
@@ -252,7 +255,7 @@ impl<A: Aggregate> Buckets<A> {
 
     #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
     pub(super) fn most_memory(&self) -> usize {
-        // A queue doubles until it has enough.
+        // The capacity of a queue doubles until it suffices.
         PLACES.next_power_of_two() * size_of::<Tally<A>>()
     }
 }

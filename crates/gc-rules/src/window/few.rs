@@ -1,19 +1,21 @@
-//! The window of a few samples.
+//! Windows of a few samples.
 
 use super::answer::{ORDERED, answer, number};
 use super::{Asked, Worth};
 use crate::rule::Window;
 
-/// Windows of the last so many samples keep them in one piece of memory.
+/// Maximum number of samples of a window that stores them in one block of memory.
 pub(super) const MOST: usize = ORDERED;
 
-/// The newest samples by their times; of two of one time, the one that came last is the newer one.
+/// The newest samples by time. If two samples have the same time, the last one added is newer.
 ///
-/// Most windows over samples are of ten or twenty, and each collection changes them. Where the next one is written is
-/// known without their memory, so that a sample waits for one access to it, not for one after the other.
+/// Most windows over samples contain ten or twenty samples, and each collection changes them. The position of the next
+/// sample is known without reading their memory, so that adding a sample waits for one memory access instead of several
+/// in sequence.
 #[derive(Debug)]
 pub(super) struct Few {
-    /// In order of time up to `next`; if it is full, the older ones from there to its end. Unknown worth is NaN.
+    /// Samples in order of time up to `next`; if full, the older samples follow from there to the end. An unknown value
+    /// is NaN.
     ring: Box<[(u64, f64)]>,
     next: u8,
     full: bool,
@@ -21,7 +23,7 @@ pub(super) struct Few {
 }
 
 impl Few {
-    /// The newest `most`, up to [`MOST`].
+    /// Creates a window of the newest `most` samples, up to [`MOST`].
     pub(super) fn new(most: usize) -> Self {
         Self {
             ring: vec![(0, 0.0); most.clamp(1, MOST)].into_boxed_slice(),
@@ -38,7 +40,7 @@ impl Few {
         time(next) ^ time(self.before(next))
     }
 
-    /// The place of the sample before another one.
+    /// Returns the place before another place.
     fn before(&self, place: usize) -> usize {
         place.checked_sub(1).unwrap_or(self.ring.len() - 1)
     }
@@ -62,7 +64,7 @@ impl Few {
         }
         let value = number(worth);
         self.unknown += u8::from(value.is_nan());
-        // A late one goes before those that are newer.
+        // A late sample is inserted before newer ones.
         for _ in 0..others {
             let before = self.before(place);
             let Some(newer) = self.ring.get(before).copied().filter(|(other, _)| *other > time) else {
@@ -79,20 +81,20 @@ impl Few {
         u64::MAX
     }
 
-    /// The oldest first.
+    /// Returns the samples, oldest first.
     fn in_order(&self) -> impl DoubleEndedIterator<Item = (u64, f64)> + Clone {
         let (newer, older) = self.ring.split_at(usize::from(self.next).min(self.ring.len()));
         let older = if self.full { older } else { &[] };
         older.iter().chain(newer).copied()
     }
 
-    /// None becomes too old by itself.
+    /// Samples do not expire.
     #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
     pub(super) fn expire(&mut self, _now: u64) -> u64 {
         u64::MAX
     }
 
-    /// How many of known and of unknown worth there are.
+    /// Returns the number of samples with a known and with an unknown value.
     pub(super) fn samples(&self) -> (u64, u64) {
         let count = if self.full {
             self.ring.len()

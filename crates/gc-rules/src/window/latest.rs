@@ -1,13 +1,13 @@
-//! The window of one sample.
+//! Windows of one sample.
 
 use super::{Asked, Worth};
 use crate::rule::Window;
 
-/// The newest sample; of two of one time the one that came last.
+/// The newest sample. If two samples have the same time, the last one added is newer.
 #[derive(Debug)]
 pub(super) struct Latest {
     time: u64,
-    /// NaN: of unknown worth.
+    /// NaN if the value is unknown.
     value: f64,
 }
 
@@ -37,7 +37,7 @@ impl Latest {
         self.time
     }
 
-    /// It stays until another one comes.
+    /// The sample stays until another one is added.
     #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
     pub(super) fn expire(&mut self, _now: u64) -> u64 {
         u64::MAX

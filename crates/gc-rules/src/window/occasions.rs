@@ -1,7 +1,9 @@
-//! When samples were taken, for all series of one time and one length; and series of which every sample is alike.
+//! The times of samples, stored once for all series of one trigger and one length; and series whose samples are all
+//! alike.
 //!
-//! Half of the series of a process never see anything: the field is unknown in its version, or the condition is of what
-//! does not happen. What such a series would keep follows from how many samples were taken when, which is kept once.
+//! Half of the series of a process never receive a meaningful sample: the field is unknown in its version, or the
+//! condition describes an event that does not occur. The contents of such a series follow from the number of samples
+//! over time, which is stored once.
 
 use base::time::Moment;
 
@@ -10,16 +12,16 @@ use super::buckets::{Buckets, Tally};
 use super::{Asked, Class, Worth};
 use crate::rule::Window;
 
-/// The number of samples that were taken in each sub-interval of a length.
+/// Number of samples in each sub-interval of a length.
 #[derive(Debug)]
 pub(crate) struct Occasions {
     buckets: Buckets<Counts>,
-    /// None was taken yet.
+    /// Whether there has been no sample yet.
     fresh: bool,
 }
 
 impl Occasions {
-    /// Of that many nanoseconds, without a sample.
+    /// Creates the counts for a length of `ns` nanoseconds, without samples.
     pub(crate) fn over(ns: u64) -> Self {
         Self {
             buckets: Buckets::over(ns),
@@ -27,53 +29,54 @@ impl Occasions {
         }
     }
 
-    /// Whether no sample was taken yet: a series that begins now can be [`Uniform`].
+    /// Returns whether there has been no sample yet. A series that starts now can be [`Uniform`].
     pub(crate) fn is_fresh(&self) -> bool {
         self.fresh
     }
 
-    /// Reads the memory that each sample changes. The result is of no use.
+    /// Reads the memory that each sample changes. The result has no meaning.
     pub(crate) fn touch(&self) -> u64 {
         self.buckets.touch()
     }
 
-    /// A sample was taken, and was added to the series. Returns when the oldest expires.
+    /// Records a sample that was added to the series. Returns the time at which the oldest sample expires.
     pub(crate) fn add(&mut self, time: Moment, now: Moment) -> Moment {
         self.fresh = false;
         let (time, now) = (time.min(now).ns(), now.ns());
         Moment::from_ns(self.buckets.add(Worth::Counts(1.0), time, now))
     }
 
-    /// Removes expired samples. Returns when the next one expires.
+    /// Removes expired samples. Returns the time at which the next sample expires.
     pub(crate) fn expire(&mut self, now: Moment) -> Moment {
         Moment::from_ns(self.buckets.expire(now.ns()))
     }
 
-    /// Bytes on the heap.
+    /// Returns the memory on the heap, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.buckets.memory()
     }
 
-    /// The maximum of [`Self::memory`].
+    /// Returns the maximum of [`Self::memory`].
     pub(crate) fn most_memory(&self) -> usize {
         self.buckets.most_memory()
     }
 }
 
-/// What every sample of a series was.
+/// The common property of all samples of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Uniform {
     Unknown,
-    /// The filter is false. For series that count.
+    /// The filter is false. Only for series that count.
     Not,
-    /// It counts. For series that count.
+    /// The sample counts. Only for series that count.
     Counts,
-    /// It counts, and what is measured of it is 0. For series of sums.
+    /// The sample counts and its value is 0. Only for series of sums.
     Zero,
 }
 
 impl Uniform {
-    /// That of a series of which this is the first sample; `None`: it keeps its samples, or does not contain this one.
+    /// Returns the property of a series with this first sample, or `None` if the series stores its samples or ignores
+    /// this sample.
     pub(crate) fn of(class: Class, worth: Worth) -> Option<Self> {
         match (class, worth) {
             (Class::Counts, Worth::Counts(_)) => Some(Self::Counts),
@@ -86,7 +89,7 @@ impl Uniform {
         }
     }
 
-    /// Whether another sample is like those before it.
+    /// Returns whether another sample is like the earlier samples.
     pub(crate) fn is(self, worth: Worth) -> bool {
         match self {
             Self::Unknown => worth == Worth::Unknown,
@@ -96,7 +99,7 @@ impl Uniform {
         }
     }
 
-    /// So many of them.
+    /// Returns the tally of the samples counted in `taken`.
     fn tally<A: Aggregate>(self, taken: &Tally<Counts>) -> Tally<A> {
         let (known, unknown) = if self == Self::Unknown {
             (0, taken.known)
@@ -115,12 +118,12 @@ impl Uniform {
         }
     }
 
-    /// The series that contains them.
+    /// Returns the series that contains these samples.
     pub(super) fn series<A: Aggregate>(self, occasions: &Occasions) -> Buckets<A> {
         occasions.buckets.map(|taken| self.tally(taken))
     }
 
-    /// How many of known and of unknown worth there are.
+    /// Returns the number of samples with a known and with an unknown value.
     pub(super) fn samples(self, occasions: &Occasions) -> (u64, u64) {
         match (self, occasions.buckets.samples()) {
             (Self::Unknown, (taken, _)) => (0, taken),
@@ -140,7 +143,7 @@ impl Uniform {
                 let total: Tally<Sums> = self.tally(&taken);
                 total.aggregate.answer(total.known, window.function, &length)
             }
-            // None of them is of nothing.
+            // Series of other classes are uniform only if all values are unknown.
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Windows that keep their samples one by one.
+//! Windows that store their samples individually.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -7,26 +7,26 @@ use super::answer::{answer, number};
 use super::{Asked, Class, Worth};
 use crate::rule::{Function, Window};
 
-/// Samples of a time, many samples, or those that differ from the ones before them. Unknown worth is NaN, which no
-/// value is; for functions that count, 1 fulfils and 0 does not.
+/// Samples of a time span, a large number of samples, or samples that differ from their predecessor. An unknown value
+/// is NaN, which no known value is. For functions that count, 1 matches the filter and 0 does not.
 #[derive(Debug)]
 pub(super) struct Samples {
     kept: VecDeque<(u64, f64)>,
-    /// Older ones are forgotten; `u64::MAX`: none is too old.
+    /// Maximum age; older samples are removed. `u64::MAX` if samples do not expire.
     over: u64,
-    /// How many there are at most, and how many are of unknown worth: [`MAX_LAST`](super::MAX_LAST) at most.
+    /// Maximum number of samples, and number of samples with an unknown value, at most [`MAX_LAST`](super::MAX_LAST).
     most: u16,
     unknown: u16,
-    /// One that equals the newest is one with it: only what changes is looked at.
+    /// Whether a sample that equals the newest sample is merged with it because only changes matter.
     runs: bool,
-    /// Those of known worth, the smallest first, for functions of their order: a sample more costs a search and a move,
-    /// not a sort.
+    /// The known values in ascending order, for functions that need the order. A new sample costs a search and a move
+    /// instead of a sort.
     sorted: Option<Vec<f64>>,
     /// The last computed value, until a sample is added or removed.
     made: Cell<Option<Made>>,
 }
 
-/// The value of a function of the samples as they are; NaN where it has none.
+/// The value of a function of the current samples; NaN if there is no value.
 #[derive(Debug, Clone, Copy)]
 struct Made {
     function: Function,
@@ -34,7 +34,7 @@ struct Made {
 }
 
 impl Samples {
-    /// The newest `most`, of that many nanoseconds if a time is given.
+    /// Creates a window of the newest `most` samples, limited to `over` nanoseconds if set.
     pub(super) fn new(class: Class, most: usize, over: Option<u64>) -> Self {
         Self {
             kept: VecDeque::new(),
@@ -52,7 +52,7 @@ impl Samples {
         self.over ^ self.kept.len() as u64
     }
 
-    /// When the oldest one is too old.
+    /// Returns the time at which the oldest sample expires.
     fn expires(&self) -> u64 {
         let oldest = self.kept.front();
         oldest.map_or(u64::MAX, |(time, _)| time.saturating_add(self.over))
@@ -77,7 +77,7 @@ impl Samples {
         }
     }
 
-    /// What is too old now is forgotten; when something is next.
+    /// Removes expired samples. Returns the time at which the next sample expires.
     pub(super) fn expire(&mut self, now: u64) -> u64 {
         while self.kept.front().is_some_and(|(time, _)| self.is_old(*time, now)) {
             self.forget_oldest();
@@ -85,7 +85,7 @@ impl Samples {
         self.expires()
     }
 
-    /// Adds a sample; when something is too old next.
+    /// Adds a sample. Returns the time at which the next sample expires.
     pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) -> u64 {
         self.put(number(worth), time, now);
         self.expires()
@@ -124,7 +124,7 @@ impl Samples {
         }
     }
 
-    /// How many of known and of unknown worth there are.
+    /// Returns the number of samples with a known and with an unknown value.
     pub(super) fn samples(&self) -> (u64, u64) {
         let unknown = self.unknown;
         ((self.kept.len() - usize::from(unknown)) as u64, u64::from(unknown))
@@ -132,7 +132,7 @@ impl Samples {
 
     pub(super) fn answer(&self, window: &Window, at: Asked) -> Option<f64> {
         let function = window.function;
-        // These change with the time alone.
+        // The values of these functions change over time even without new samples.
         let changes = matches!(function, Function::Rate | Function::Share);
         if let Some(made) = self.made.get().filter(|made| made.function == function && !changes) {
             return Some(made.value).filter(|value| !value.is_nan());

@@ -1,7 +1,8 @@
 //! The samples of all series of a process.
 //!
-//! Series of one class lie side by side. A process's memory is cold at its next collection, which changes most of its
-//! series: boxes of their own would be in as many pages, each of which is waited for.
+//! Series of one class are stored contiguously. The memory of a process is not in the CPU cache at its next collection,
+//! which changes most of its series. Separate allocations would be spread over many pages, each with its own cache
+//! misses.
 
 use base::time::Moment;
 
@@ -14,14 +15,15 @@ use super::samples::Samples;
 use super::{Asked, Class, Kept, Key, MAX_LAST, MAX_SAMPLES, Taken, Worth, nothing};
 use crate::rule::{By, Extent, Window};
 
-/// There is space for so many more series of a class whenever it is used up.
+/// Number of series by which the capacity of a class grows.
 const MORE: usize = 4;
 
-/// What a series counts for at least, bytes: rules that may load (`rule_language::MOST_WINDOW_BYTES`) then have no more
-/// series than a `u16` has places.
+/// Minimum number of bytes that a series counts for. It ensures that loaded rules (`rule_language::MOST_WINDOW_BYTES`)
+/// never have more series than a `u16` can number.
 const LEAST: usize = 64;
 
-/// Where the samples of a series are: among those of its class, by the order in which they began.
+/// Location of the samples of a series: its class, and its place in the order in which the series of that class
+/// started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SeriesAt {
     Counts(u16),
@@ -32,7 +34,7 @@ pub(crate) enum SeriesAt {
     Latest(u16),
     Few(u16),
     Samples(u16),
-    /// Six of them, by [`Key`].
+    /// Six series, by [`Key`].
     Keyed(u16),
 }
 
@@ -50,7 +52,7 @@ pub(crate) struct SeriesSet {
     keyed: Vec<[Option<SeriesAt>; Key::COUNT]>,
 }
 
-/// Runs the same on a series, whichever class it is of; `None`: it is divided by key, or not there.
+/// Runs code on a series of any class. Returns `None` if the series is divided by key or does not exist.
 macro_rules! at {
     ($set:expr, $at:expr, $get:ident, $one:ident => $run:expr) => {
         at!($set, $at, $get, $one => $run; Counts counts, Sums sums, Extremes extremes, Ends ends, Trend trend,
@@ -64,7 +66,7 @@ macro_rules! at {
     };
 }
 
-/// Runs the same on all series.
+/// Runs code on all series.
 macro_rules! each {
     ($set:expr, $iter:ident, $one:ident => $run:expr) => {
         each!($set, $iter, $one => $run; counts sums extremes ends trend latest few samples)
@@ -77,7 +79,8 @@ macro_rules! each {
 }
 
 impl SeriesSet {
-    /// Begins the series of a window; `None`: there are too many, which rules that loaded never have ([`LEAST`]).
+    /// Starts the series of a window. Returns `None` if there are too many series, which cannot happen with loaded
+    /// rules ([`LEAST`]).
     fn begin(&mut self, window: &Window) -> Option<SeriesAt> {
         if window.by == By::GenerationAndType {
             return put(&mut self.keyed, [None; Key::COUNT]).map(SeriesAt::Keyed);
@@ -108,7 +111,7 @@ impl SeriesSet {
         }
     }
 
-    /// Begins one of which every sample before was alike; it is by sub-interval.
+    /// Starts a series whose earlier samples were all alike. The window must use sub-intervals.
     fn begin_uniform(&mut self, window: &Window, uniform: Uniform, before: &Occasions) -> Option<SeriesAt> {
         match Class::of(window) {
             Class::Counts => put(&mut self.counts, uniform.series(before)).map(SeriesAt::Counts),
@@ -120,8 +123,8 @@ impl SeriesSet {
         }
     }
 
-    /// What a process has of a series after a sample, as long as it keeps none, and when that expires. `occasions` are
-    /// those before this sample, and expire by themselves.
+    /// Returns the state of a series that stores no samples, after a sample, and the time at which it expires.
+    /// `occasions` contains the times of earlier samples and expires separately.
     pub(crate) fn take(
         &mut self,
         kept: Kept,
@@ -153,8 +156,8 @@ impl SeriesSet {
         (began.map(Kept::Samples), expires)
     }
 
-    /// Adds a sample to a series; one by key ignores a sample without a key. Expired samples are already removed.
-    /// `window` gives one of its windows. Returns when the next sample expires.
+    /// Adds a sample to a series. A series by key ignores a sample without a key. Expired samples must already be
+    /// removed. `window` returns a window of the series. Returns the time at which the next sample expires.
     #[inline]
     pub(crate) fn add<'w>(
         &mut self,
@@ -189,21 +192,21 @@ impl SeriesSet {
         known
     }
 
-    /// Reads the memory that most samples change. The result is of no use.
+    /// Reads the memory that most samples change. The result has no meaning.
     pub(crate) fn touch(&self) -> u64 {
         let mut read = 0;
         each!(self, iter, series => read ^= series.touch());
         read
     }
 
-    /// Removes expired samples. Returns when the next one expires.
+    /// Removes expired samples. Returns the time at which the next sample expires.
     pub(crate) fn expire(&mut self, now: Moment) -> Moment {
         let (now, mut next) = (now.ns(), u64::MAX);
         each!(self, iter_mut, series => next = next.min(series.expire(now)));
         Moment::from_ns(next)
     }
 
-    /// Takes a series of another set.
+    /// Takes a series from another set.
     pub(crate) fn take_from(&mut self, other: &mut Self, series: SeriesAt) -> Option<SeriesAt> {
         fn moved<T>(from: &mut [T], place: u16, to: &mut Vec<T>, nothing: T) -> Option<u16> {
             put(to, std::mem::replace(from.get_mut(usize::from(place))?, nothing))
@@ -240,7 +243,8 @@ impl SeriesSet {
         }
     }
 
-    /// The value of a window on a series, with what is enough of known and of unknown samples; `None`: unknown.
+    /// Returns the value of a window on a series, or `None` if it is unknown. `is_enough` decides whether the numbers
+    /// of known and unknown samples suffice.
     pub(super) fn value(
         &self,
         series: SeriesAt,
@@ -262,18 +266,18 @@ impl SeriesSet {
         at!(self, series, get, series => series.answer(window, at))?.filter(|value| value.is_finite())
     }
 
-    /// Bytes on the heap.
+    /// Returns the memory on the heap, in bytes.
     pub(crate) fn memory(&self) -> usize {
         let mut memory = self.keyed.capacity() * size_of::<[Option<SeriesAt>; Key::COUNT]>();
         each!(self, iter, series => memory += size_of_val(series) + series.memory());
         memory
     }
 
-    /// Maximum memory of the samples of `window` for one process, bytes.
+    /// Returns the maximum memory of the samples of `window` for one process, in bytes.
     pub(crate) fn most_memory(window: &Window) -> usize {
         let mut alone = Self::default();
         let one = alone.begin_whole(window).and_then(|series| {
-            // While there are more and more of a class, there are two of each.
+            // While a class grows, the memory of each series is allocated twice.
             let memory = at!(alone, series, get, series => 2 * size_of_val(series) + series.most_memory());
             memory.map(|memory| memory.max(LEAST))
         });
@@ -284,7 +288,7 @@ impl SeriesSet {
     }
 }
 
-/// Puts a series behind those of its class.
+/// Appends a series to its class.
 fn put<T>(class: &mut Vec<T>, series: T) -> Option<u16> {
     let place = u16::try_from(class.len()).ok()?;
     if class.len() == class.capacity() {

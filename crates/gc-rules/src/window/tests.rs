@@ -1,4 +1,4 @@
-//! Windows against what they are by definition, computed from all samples.
+//! Tests that compare windows with their definition, computed from all samples.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn window(function: Function, extent: Extent) -> Window {
     }
 }
 
-/// The samples of a window, and when they were taken.
+/// The samples of a window, and their times.
 struct Sampled {
     kept: Kept,
     set: SeriesSet,
@@ -52,7 +52,7 @@ impl Sampled {
     }
 }
 
-/// As an engine does: what is too old is forgotten first.
+/// Adds a sample like an engine: expired samples are removed first.
 fn add(sampled: &mut Sampled, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) {
     let (time, now) = (Moment::from_ns(time), Moment::from_ns(now));
     sampled.expire(now);
@@ -90,14 +90,14 @@ fn counts(function: Function) -> bool {
     Class::of(&window(function, Extent::Over(S))).counts()
 }
 
-/// One sample as it came.
+/// A sample in the order of arrival.
 #[derive(Debug, Clone, Copy)]
 struct Came {
     time: u64,
     worth: Worth,
 }
 
-/// Which samples a window is about, by definition, in the order of their times.
+/// Returns the samples of a window by definition, sorted by time.
 fn within(window: &Window, came: &[Came], now: u64) -> Vec<Came> {
     let mut all: Vec<Came> = came
         .iter()
@@ -125,13 +125,13 @@ fn within(window: &Window, came: &[Came], now: u64) -> Vec<Came> {
     }
 }
 
-/// Where the oldest sub-interval begins.
+/// Returns the start of the oldest sub-interval.
 fn covered_from(ns: u64, now: u64) -> u64 {
     let width = ns.div_ceil(BUCKETS);
     (now / width - (BUCKETS - 1)) * width
 }
 
-/// The value of a window by definition.
+/// Returns the value of a window by definition.
 fn naive(window: &Window, came: &[Came], at: Asked) -> Option<f64> {
     let within = within(window, came, at.now.ns());
     let origin = within.first().map_or(0, |one| one.time);
@@ -213,7 +213,7 @@ fn agree(function: Function, ours: Option<f64>, naive: Option<f64>) -> bool {
     match (ours, naive) {
         (None, None) => true,
         (Some(a), Some(b)) => {
-            // The means of both are rounded differently; what is divided by a mean near zero shows that.
+            // Both means are rounded differently, which is visible after a division by a mean near zero.
             let digits = match function {
                 Function::Slope | Function::RelativeSlope | Function::R2 => 1e-6,
                 _ => 1e-9,
@@ -224,11 +224,11 @@ fn agree(function: Function, ours: Option<f64>, naive: Option<f64>) -> bool {
     }
 }
 
-/// What a sample is worth to a function.
+/// Returns the value of a sample for a function.
 fn worth_for(function: Function, worth: Worth) -> Worth {
     match worth {
         Worth::Counts(_) if counts(function) => Worth::Counts(1.0),
-        // A mean that is nothing but the rounding of zero says nothing of the division by it.
+        // If a mean is only the rounding error of zero, the quotient is meaningless.
         Worth::Counts(value) if function == Function::RelativeSlope => Worth::Counts(value.abs() + 1.0),
         worth => worth,
     }
@@ -254,12 +254,12 @@ fn came() -> impl Strategy<Value = Vec<(u64, u64, Worth)>> {
 }
 
 proptest! {
-    /// Scenario: samples at any times, some late, some unknown, some that the filter leaves out, in half of the cases
-    /// after some that are alike; windows over time and over samples.
-    /// Guarantee: after each sample every function says what it says of all samples by definition, within the
-    /// documented resolution.
+    /// Scenario: samples arrive at any time; some are late, unknown or excluded by the filter, and half of the cases
+    /// start with samples that are alike. Windows are over time and over samples.
+    /// Guarantee: after each sample, every function has the value that its definition yields for all samples, within
+    /// the documented resolution.
     #[test]
-    fn windows_are_what_they_are_by_definition(
+    fn window_values_match_definition(
         came in came(),
         function in prop::sample::select(Function::ALL),
         extent in prop_oneof![
@@ -277,7 +277,7 @@ proptest! {
         let mut so_far = Vec::new();
         for (index, (gap, late, worth)) in came.iter().enumerate() {
             let newest = now + gap * 1_000_000;
-            // Of samples that are one nothing is kept that a late one could lie between.
+            // Merged samples leave no position for a late sample between them.
             let late = if function == Function::Turns { 0 } else { *late };
             let time = newest.saturating_sub(late * 1_000_000).max(began);
             now = now.max(time);
@@ -292,15 +292,15 @@ proptest! {
         }
     }
 
-    /// Scenario: a steady climb sampled for years, with a large offset.
-    /// Guarantee: the slope keeps its digits, whatever the time and the level.
+    /// Scenario: a steady climb with a large offset is sampled for years.
+    /// Guarantee: the slope keeps its precision, regardless of time and level.
     #[test]
     fn slopes_stay_exact(years in 0..40u64, level in 0..1_000_000_000_000u64, per_hour in 1..1_000_000u32) {
         let window = window(Function::Slope, Extent::Over(3600 * S));
         let mut live = Sampled::new(&window, 0);
         let began = (1 + years * 365 * 86_400) * S;
         let mut slope = None;
-        // One at the beginning of all makes the offset of what follows as long as the process is watched.
+        // A first sample at the beginning makes the offset of the following samples as long as the time of observation.
         add(&mut live, &window, None, Worth::Counts(1.0), S, S);
         for minute in 0..120u64 {
             let now = began + minute * 60 * S;
@@ -314,8 +314,8 @@ proptest! {
     }
 }
 
-/// Scenario: a hundred thousand samples, a thousand a second, into windows of every function and extent, in each of the
-/// six keys.
+/// Scenario: 100,000 samples, 1,000 per second, are added to windows of every function and extent, in each of the six
+/// keys.
 /// Guarantee: the memory of every window is within its limit.
 #[test]
 fn memory_is_bounded() {
@@ -335,7 +335,7 @@ fn memory_is_bounded() {
                 for sample in 0..100_000u64 {
                     let time = 1_700_000_000 * S + sample * 1_000_000;
                     let key = Key(sample as usize % Key::COUNT);
-                    // The first is unlike the others: no window is uniform.
+                    // The first sample differs from the others, so no window is uniform.
                     let worth = if sample == 0 {
                         Worth::Unknown
                     } else {
@@ -345,7 +345,7 @@ fn memory_is_bounded() {
                 }
                 let (taken, most) = (live.set.memory(), SeriesSet::most_memory(&window));
                 assert!(taken <= most, "{function:?} {extent:?} {by:?}: {taken} > {most}");
-                // All of it falls into one sub-interval of a day.
+                // All samples fall into one sub-interval of a day.
                 let one = extent == Extent::Over(86_400 * S);
                 assert!(taken > 0 || one, "{function:?} {extent:?} {by:?}");
             }
@@ -353,9 +353,9 @@ fn memory_is_bounded() {
     }
 }
 
-/// Scenario: windows of every function and extent, whole and by key, with samples; another rule set takes over every
+/// Scenario: windows of every function and extent, whole and by key, have samples; another rule set takes over every
 /// second series, the last ones first.
-/// Guarantee: each of those has the value that it had, and continues as it would have where it was.
+/// Guarantee: each moved series keeps its value, and continues like a series that was not moved.
 #[test]
 fn series_move_with_their_samples() {
     let key = Some(Key(4));
@@ -417,10 +417,10 @@ fn series_move_with_their_samples() {
     assert!(known > series.len() / 3, "{known} of {}", series.len());
 }
 
-/// Scenario: no sample at all, in a process that has been watched for a minute.
-/// Guarantee: that nothing happened is known, what was never measured is not.
+/// Scenario: a process has been observed for one minute without a sample.
+/// Guarantee: counts are 0, and values that were never measured are unknown.
 #[test]
-fn nothing_is_zero_where_it_is_counted() {
+fn window_without_samples_counts_zero() {
     let at = asked(1000 * S, 60 * S);
     for &function in Function::ALL {
         let window = window(function, Extent::Over(60 * S));
@@ -433,11 +433,12 @@ fn nothing_is_zero_where_it_is_counted() {
     }
 }
 
-/// Scenario: a process that is paused for a second of its first five; the window is of a minute and wants ten seconds.
-/// Guarantee: the share is unknown for ten seconds, then of the time that was watched; a pause of which more than the
-/// window is known is all of it.
+/// Scenario: a process is paused for one of its first five seconds; the window is one minute long and requires ten
+/// seconds.
+/// Guarantee: the share is unknown for ten seconds and then refers to the observed time; a pause longer than the window
+/// has the share 1.
 #[test]
-fn a_share_is_of_the_time_that_was_watched() {
+fn share_refers_to_observed_time() {
     let window = Window {
         min_watched_ns: 10 * S,
         ..window(Function::Share, Extent::Over(60 * S))
@@ -459,10 +460,11 @@ fn a_share_is_of_the_time_that_was_watched() {
     assert_eq!(value(&mut live, &window, None, at), Some(1.0));
 }
 
-/// Scenario: a window that a new rule brought while the process had been watched for an hour.
-/// Guarantee: it is watched since then: that nothing was sampled before says nothing of the hour.
+/// Scenario: a new rule adds a window to a process that has been observed for one hour.
+/// Guarantee: the observation of the window starts with the rule, so the missing samples of the hour do not count as
+/// zero.
 #[test]
-fn a_new_window_knows_nothing_of_the_time_before() {
+fn new_window_ignores_time_before_its_start() {
     let window = Window {
         min_watched_ns: 60 * S,
         ..window(Function::Count, Extent::Over(600 * S))
@@ -476,10 +478,11 @@ fn a_new_window_knows_nothing_of_the_time_before() {
     assert_eq!(count(3660), Some(0.0));
 }
 
-/// Scenario: collections of two kinds in a window by kind.
-/// Guarantee: each is compared with its own kind; what has no kind belongs nowhere and has no value.
+/// Scenario: collections of two kinds are added to a window by kind.
+/// Guarantee: each collection is compared with its own kind, and a collection without a kind is ignored and has no
+/// value.
 #[test]
-fn kinds_are_apart() {
+fn kinds_are_separate() {
     let window = Window {
         by: By::GenerationAndType,
         ..window(Function::Median, Extent::Last(5))

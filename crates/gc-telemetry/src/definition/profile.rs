@@ -4,12 +4,12 @@ use super::attributes;
 
 attributes! {
     FRAME_TYPE "profile.frame.type" Text Development
-        "On each location: `dotnet`."
+        "Type of each location: `dotnet`."
         from "semantic conventions (profile)"
     ALLOCATED_TYPE "gcwatch.allocation.type" Text Own
-        "On each sample: the type that was allocated, as a person writes it. Absent where the runtime does not say it."
+        "Type of the allocated object in each sample, in readable form. Absent if the runtime does not report the type."
         from "AllocationSampled, AllocationTick (TypeName)"
     BIASED "gcwatch.allocation.biased" Bool Own
-        "On the profile: true where the runtime sampled about every 100 KB instead of by chance (.NET 8 and 9)."
-        from "which event it is"
+        "On the profile: `true` if the runtime took a sample about every 100 KB instead of random samples (.NET 8 and 9)."
+        from "type of the event"
 }

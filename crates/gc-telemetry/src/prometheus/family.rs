@@ -1,4 +1,4 @@
-//! Families: the metrics of one name over all processes, which the formats require to be together.
+//! Families: metrics with the same name over all processes; the formats require that they are together.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use super::text::{bound, family_name, push_help, push_label, push_number, push_t
 use crate::definition::metric::REQUEST_PAUSE;
 use crate::snapshot::points;
 
-/// The powers of two that bound an exponential histogram's buckets, as exponents.
+/// Exponents of the powers of two that are the bounds of an exponential histogram's buckets.
 const BOUND_EXPONENTS: std::ops::RangeInclusive<i32> = -13..=3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,17 +37,17 @@ impl Kind {
     }
 }
 
-/// One name with the metrics of all processes.
+/// Metrics of all processes with the same name.
 #[derive(Debug)]
 struct Family<'a> {
     kind: Kind,
     unit: Option<String>,
     help: &'a str,
-    /// A metric and the labels of its process.
+    /// Metrics, each with the labels of its process.
     metrics: Vec<(&'a Metric, &'a str)>,
 }
 
-/// All families, by name.
+/// All families by name.
 #[derive(Debug, Default)]
 pub(super) struct Families<'a> {
     families: BTreeMap<String, Family<'a>>,
@@ -79,7 +79,7 @@ impl<'a> Families<'a> {
         }
     }
 
-    /// Appends all families; returns the number of skipped points.
+    /// Appends all families and returns the number of skipped points.
     pub(super) fn write(&self, format: Format, out: &mut String) -> usize {
         for (name, family) in &self.families {
             family.write(name, format, out);
@@ -88,7 +88,7 @@ impl<'a> Families<'a> {
     }
 }
 
-/// Its type in Prometheus; `None` where there is none.
+/// Returns the type of the metric in Prometheus; `None` if Prometheus has no equivalent type.
 fn kind(metric: &Metric) -> Option<Kind> {
     let cumulative = |temporality: i32| temporality == i32::from(AggregationTemporality::Cumulative);
     match metric.data.as_ref()? {
@@ -106,7 +106,7 @@ fn kind(metric: &Metric) -> Option<Kind> {
 
 impl Family<'_> {
     fn write(&self, name: &str, format: Format, out: &mut String) {
-        // OpenMetrics names the family without the suffix of its samples.
+        // In OpenMetrics, the name of the family has no suffix.
         let total = if self.kind == Kind::Counter { "_total" } else { "" };
         let family = match format {
             Format::Text => format!("{name}{total}"),
@@ -123,7 +123,7 @@ impl Family<'_> {
                 name,
                 target,
                 format,
-                // Ids of requests are for who logs in; over OTLP they are sent.
+                // Ids of requests are only for authenticated users; over OTLP they are sent.
                 has_exemplars: format == Format::OpenMetrics && metric.name != REQUEST_PAUSE.name,
                 out: &mut *out,
             };
@@ -146,13 +146,13 @@ impl Family<'_> {
     }
 }
 
-/// A histogram with cumulative counts, as in the text formats.
+/// Histogram with cumulative counts, as in the text formats.
 struct Buckets<'a> {
     attributes: &'a [KeyValue],
     start_unix_ns: u64,
     count: u64,
     sum: Option<f64>,
-    /// Upper bounds, rising, and how many are not above each.
+    /// Upper bounds in ascending order, each with the number of values at or below the bound.
     not_above: Vec<(f64, u64)>,
     exemplars: &'a [Exemplar],
 }
@@ -252,7 +252,7 @@ impl Writer<'_> {
         self.created(&labels, histogram.start_unix_ns);
     }
 
-    /// The first exemplar above `below` and not above `upper`.
+    /// Writes the first exemplar above `below` and at most `upper`.
     fn exemplar(&mut self, exemplars: &[Exemplar], below: f64, upper: f64) {
         if !self.has_exemplars {
             return;
@@ -287,7 +287,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The name and labels of a sample, up to its value.
+    /// Writes the name and labels of a sample, up to its value.
     fn sample(&mut self, suffix: &str, labels: &str) {
         self.out.push_str(self.name);
         self.out.push_str(suffix);
@@ -299,7 +299,7 @@ impl Writer<'_> {
         self.out.push(' ');
     }
 
-    /// The process's labels and the point's own.
+    /// Returns the labels of the process and of the point.
     fn labels(&self, attributes: &[KeyValue]) -> String {
         let mut labels = self.target.to_owned();
         for (name, value) in merged(attributes.iter()) {

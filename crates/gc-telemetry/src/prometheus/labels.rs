@@ -1,4 +1,4 @@
-//! The labels of a process: those on each of its series, and its `target_info`.
+//! Labels of a process: labels of each series, and `target_info`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,7 @@ use crate::definition::resource::{
     SERVICE_NAMESPACE,
 };
 
-/// Attributes that people query by, on every series.
+/// Attributes for frequent queries, on every series.
 static ON_SERIES: [&Attribute; 5] = [
     &SERVICE_NAME,
     &PROCESS_PID,
@@ -23,17 +23,17 @@ static ON_SERIES: [&Attribute; 5] = [
     &K8S_CONTAINER_NAME,
 ];
 
-/// The labels of one process, as they are written.
+/// Labels of one process in their written form.
 #[derive(Debug)]
 pub(super) struct TargetLabels {
-    /// Those of every series, without braces.
+    /// Labels of every series, without braces.
     pub(super) series: String,
-    /// The rest of the resource, without braces.
+    /// Other attributes of the resource, without braces.
     info: String,
 }
 
-/// The labels of each process. Where two would have the same, and so the same series (a service instance id given by
-/// the environment of both), the later one gets `duplicate`.
+/// Returns the labels of each process. If two processes have equal labels, and so the same series (a service instance
+/// id from the environment of both), the later process has the label `duplicate`.
 pub(super) fn target_labels<'a>(resources: impl Iterator<Item = &'a Resource>) -> Vec<TargetLabels> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     resources
@@ -77,7 +77,7 @@ fn of(resource: &Resource) -> TargetLabels {
     let others = resource.attributes.iter().filter(|pair| !on_series(&pair.key));
     let mut info = String::new();
     for (name, value) in merged(others) {
-        // A process can name its attributes as it likes: not as one of ours.
+        // A process can choose any attribute names, but not the names of gcwatch's labels.
         let ours = matches!(name.as_str(), "job" | "instance" | "duplicate")
             || ON_SERIES.iter().any(|attribute| label_name(attribute.name) == name);
         let name = if ours { format!("exported_{name}") } else { name };
@@ -86,8 +86,8 @@ fn of(resource: &Resource) -> TargetLabels {
     TargetLabels { series, info }
 }
 
-/// Attributes as labels, in the order of their names. Where the names of several become one, the values are joined by
-/// `;`, in the order of their keys.
+/// Returns attributes as labels, in the order of their names. If several attributes have the same label name, their
+/// values are joined by `;`, in the order of the attribute keys.
 pub(super) fn merged<'a>(attributes: impl Iterator<Item = &'a KeyValue>) -> BTreeMap<String, String> {
     let mut sorted: Vec<&KeyValue> = attributes.collect();
     sorted.sort_by(|a, b| a.key.cmp(&b.key));
@@ -102,12 +102,12 @@ pub(super) fn merged<'a>(attributes: impl Iterator<Item = &'a KeyValue>) -> BTre
             })
             .or_insert(value);
     }
-    // An empty label is no label.
+    // An empty label is omitted.
     labels.retain(|_, value| !value.is_empty());
     labels
 }
 
-/// A value as the text of a label; lists as JSON.
+/// Returns a value as the text of a label; lists as JSON.
 fn text(value: &AnyValue) -> String {
     match &value.value {
         Some(Value::StringValue(text)) => text.clone(),
@@ -134,12 +134,12 @@ fn json(value: &Value) -> serde_json::Value {
             };
             serde_json::Value::Object(list.values.iter().map(pair).collect())
         }
-        // Bytes and references to a table are not made here.
+        // gcwatch creates no bytes and no references to a table.
         Value::BytesValue(_) | Value::StringValueStrindex(_) => serde_json::Value::Null,
     }
 }
 
-/// The family `target_info`: one series per process with its whole resource.
+/// Writes the family `target_info`: one series per process with its whole resource.
 pub(super) fn write_target_info(format: Format, targets: &[TargetLabels], out: &mut String) {
     if targets.is_empty() {
         return;

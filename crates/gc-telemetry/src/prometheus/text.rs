@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use super::Format;
 
-/// The name of a metric of OpenTelemetry in Prometheus.
+/// Returns the Prometheus name of an OpenTelemetry metric.
 ///
-/// Names that others own there are gcwatch's own: cAdvisor exports `container_memory_*` for the same containers, and a
-/// sum over the name would count twice. A name that ends in `_count` is that of a histogram or summary (`promtool check
-/// metrics`), so those have the names that Prometheus's client libraries give to the same values.
+/// If another exporter uses the name, the name has a prefix of gcwatch: cAdvisor exports `container_memory_*` for the
+/// same containers, and a sum over the name would count containers twice. A name that ends in `_count` belongs to a
+/// histogram or summary (`promtool check metrics`); such metrics have the names from the Prometheus client libraries.
 pub(super) fn family_name(name: &str) -> String {
     match name {
         "process.thread.count" => "process_threads".to_owned(),
@@ -18,12 +18,13 @@ pub(super) fn family_name(name: &str) -> String {
     }
 }
 
-/// A name with the characters that all versions of Prometheus take; runs of others become one underscore.
+/// Returns a name with the characters that all versions of Prometheus accept; each run of other characters becomes one
+/// underscore.
 pub(super) fn metric_name(name: &str) -> String {
     sanitised(name, |letter| letter == ':')
 }
 
-/// A label's name. One that begins with two underscores would be Prometheus's own.
+/// Returns the name of a label. Names with two leading underscores are reserved by Prometheus.
 pub(super) fn label_name(name: &str) -> String {
     let label = sanitised(name, |_| false);
     match label.strip_prefix("__") {
@@ -47,7 +48,7 @@ fn sanitised(name: &str, also: fn(char) -> bool) -> String {
     if text.is_empty() { "_".to_owned() } else { text }
 }
 
-/// The suffix of a unit; `None` for annotations such as `{collection}`.
+/// Returns the suffix of a unit; `None` for annotations such as `{collection}`.
 pub(super) fn unit_suffix(unit: &str, is_gauge: bool) -> Option<String> {
     let known = match unit {
         "" => return None,
@@ -63,7 +64,7 @@ pub(super) fn unit_suffix(unit: &str, is_gauge: bool) -> Option<String> {
     Some(known.to_owned())
 }
 
-/// Appends `name="value"`, after a comma unless it is the first label.
+/// Appends `name="value"`, with a leading comma unless the label is the first label.
 pub(super) fn push_label(out: &mut String, name: &str, value: &str) {
     if !out.is_empty() {
         out.push(',');
@@ -74,13 +75,13 @@ pub(super) fn push_label(out: &mut String, name: &str, value: &str) {
     out.push('"');
 }
 
-/// The text of a HELP line.
+/// Appends the text of a HELP line.
 pub(super) fn push_help(format: Format, out: &mut String, text: &str) {
     escape(out, text, format == Format::OpenMetrics);
 }
 
-/// Values come from processes and containers: nothing in them may end a line or a value. Control characters are shown
-/// as the replacement character, for a parser may take a zero byte for the end.
+/// Values come from processes and containers. No character can end a line or a value. Control characters become the
+/// replacement character, because a parser may read a zero byte as the end.
 fn escape(out: &mut String, text: &str, quotes: bool) {
     for letter in text.chars() {
         match letter {
@@ -93,19 +94,20 @@ fn escape(out: &mut String, text: &str, quotes: bool) {
     }
 }
 
-/// A number; infinities and NaN as the formats spell them.
+/// Appends a number; infinities and NaN in the spelling of the formats.
 pub(super) fn push_number(out: &mut String, number: f64) {
     if number.is_nan() {
         out.push_str("NaN");
     } else if number.is_infinite() {
         out.push_str(if number > 0.0 { "+Inf" } else { "-Inf" });
     } else {
-        // Writing to a string does not fail.
+        // A write to a string cannot fail.
         let _ = write!(out, "{number}");
     }
 }
 
-/// A bound as both formats write it: always with a point, so that one series has one name in both.
+/// Returns a bound in the spelling of both formats, always with a decimal point, so that a series has the same name in
+/// both formats.
 pub(super) fn bound(bound: f64) -> String {
     if bound.is_infinite() {
         "+Inf".to_owned()
@@ -116,7 +118,7 @@ pub(super) fn bound(bound: f64) -> String {
     }
 }
 
-/// Unix nanoseconds as seconds, exactly.
+/// Appends Unix nanoseconds as exact seconds.
 pub(super) fn push_time(out: &mut String, unix_ns: u64) {
     let _ = write!(out, "{}.{:09}", unix_ns / 1_000_000_000, unix_ns % 1_000_000_000);
 }
@@ -125,10 +127,10 @@ pub(super) fn push_time(out: &mut String, unix_ns: u64) {
 mod tests {
     use super::*;
 
-    /// Scenario: names with dots, other signs, digits in front, nothing.
-    /// Guarantee: names that every Prometheus takes.
+    /// Scenario: names have dots, other characters, leading digits, or no characters.
+    /// Guarantee: all versions of Prometheus accept the resulting names.
     #[test]
-    fn names() {
+    fn names_are_valid_in_prometheus() {
         assert_eq!(metric_name("dotnet.gc.pause.time"), "dotnet_gc_pause_time");
         assert_eq!(metric_name("9 lives - really"), "_9_lives_really");
         assert_eq!(label_name("k8s.pod.label.app/kind"), "k8s_pod_label_app_kind");
@@ -137,10 +139,10 @@ mod tests {
         assert_eq!(label_name("größe"), "gr_e");
     }
 
-    /// Scenario: metrics whose names are taken in Prometheus.
-    /// Guarantee: they have names of their own there; all others follow the rule.
+    /// Scenario: metrics have names that other exporters use in Prometheus.
+    /// Guarantee: the metrics have other names in Prometheus; all other metrics follow the rule.
     #[test]
-    fn names_that_others_own() {
+    fn names_of_other_exporters_are_avoided() {
         assert_eq!(family_name("container.memory.usage"), "gcwatch_container_memory_usage");
         assert_eq!(
             family_name("gcwatch.container.cpu.limit"),
@@ -151,19 +153,19 @@ mod tests {
         assert_eq!(family_name("dotnet.gc.pause.time"), "dotnet_gc_pause_time");
     }
 
-    /// Scenario: a value with everything that could end it.
-    /// Guarantee: one line, one value.
+    /// Scenario: a value contains all characters that could end the value.
+    /// Guarantee: the result is one line with one value.
     #[test]
-    fn hostile_values() {
+    fn hostile_values_are_escaped() {
         let mut out = String::new();
         push_label(&mut out, "name", "a\"} 1\n# EOF\\\0\r\u{1b}[31m");
         assert_eq!(out, "name=\"a\\\"} 1\\n# EOF\\\\\u{fffd}\u{fffd}\u{fffd}[31m\"");
     }
 
-    /// Scenario: bounds and times.
-    /// Guarantee: written out, exact.
+    /// Scenario: bounds and times are written.
+    /// Guarantee: the numbers are exact and have no exponent.
     #[test]
-    fn numbers() {
+    fn numbers_are_exact() {
         assert_eq!(bound(0.000_061_035_156_25), "0.00006103515625");
         assert_eq!(bound(32.0), "32.0");
         let mut out = String::new();

@@ -1,10 +1,10 @@
-//! Exemplars: the collections of a distribution's longest and newest durations.
+//! Exemplars: collections with a distribution's longest and newest durations.
 
 use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar};
 
 use crate::spans::SpanIds;
 
-/// One measurement and its span.
+/// Measurement with its span.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     ns: u64,
@@ -12,7 +12,7 @@ struct Measured {
     span: SpanIds,
 }
 
-/// The longest and the newest measurement of a window of time: at most two.
+/// Maximum and newest measurement of a time window.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Exemplars {
     window_start: u64,
@@ -21,8 +21,8 @@ pub(super) struct Exemplars {
 }
 
 impl Exemplars {
-    /// Observes a measurement at the Unix time `at`; after `window` nanoseconds a new window begins. All times are
-    /// those of the events.
+    /// Observes a measurement at the Unix time `at`; after `window` nanoseconds a new window starts. All times are
+    /// times of events.
     pub(super) fn observe(&mut self, ns: u64, at: u64, span: SpanIds, window: u64) {
         if at.saturating_sub(self.window_start) >= window {
             *self = Self {
@@ -39,7 +39,7 @@ impl Exemplars {
         }
     }
 
-    /// A new window begins.
+    /// Starts a new window.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }

@@ -1,4 +1,4 @@
-//! The labels that identify a point of a metric.
+//! Labels that identify a point of a metric.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::options::{GenerationKey, MetricOptions};
 use crate::spans::NotExported;
 use crate::value::key_value;
 
-/// One attribute of a point, as a number: counting a collection does not allocate.
+/// Attribute of a point as a number: counting a collection does not allocate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Label {
     Generation(HeapGeneration),
@@ -24,14 +24,14 @@ pub(super) enum Label {
     AllocatedUnknown(AllocatedUnknown),
     Figure(Figure),
     Cause(Cause),
-    /// The place of a class of requests.
+    /// Index of a class of requests.
     Route(u8),
-    /// The point that aggregates everything over the limit of series.
+    /// Label of the point that aggregates all measurements over the limit of series.
     Overflow,
 }
 
-/// The attributes of a point, at most three, packed into one ordered number: each collection looks up the points of a
-/// dozen metrics. From the top, each has [`BITS`]: the kind of label and its value; 0 is none.
+/// Attributes of a point, at most three, packed into one ordered number: each collection looks up the points of a dozen
+/// metrics. From the highest bit, each label has [`BITS`] bits for kind and value; 0 means no label.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Labels(u128);
 
@@ -42,7 +42,7 @@ impl Labels {
 
     pub(super) const OVERFLOW: Self = Self((Label::OVERFLOW as u128) << 32 << (2 * BITS));
 
-    /// At most three; unknown ones are omitted.
+    /// Creates labels from at most three values; unknown values are omitted.
     pub(super) fn of<const N: usize>(labels: [Option<Label>; N]) -> Self {
         const { assert!(N <= 3) }
         let mut all = 0;
@@ -128,7 +128,7 @@ impl Label {
 }
 
 impl Label {
-    /// `None`: a class that there is not.
+    /// Returns the attribute; `None` if the class does not exist.
     fn attribute(self, options: &MetricOptions) -> Option<KeyValue> {
         let text = |text: &str| Value::StringValue(text.to_owned());
         let (attribute, value) = match self {
@@ -175,19 +175,19 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any labels, those of damaged streams among them, and some that are not known.
-        /// Guarantee: they come back in their order, so that no two sets of labels are one point.
+        /// Scenario: the labels are arbitrary, including labels of damaged streams and unknown labels.
+        /// Guarantee: unpacking returns the labels in the same order; two different sets of labels never share a point.
         #[test]
-        fn labels_come_back(labels in prop::array::uniform3(prop::option::of(label()))) {
+        fn packed_labels_are_restored(labels in prop::array::uniform3(prop::option::of(label()))) {
             let known: Vec<Label> = labels.iter().copied().flatten().collect();
             prop_assert_eq!(Labels::of(labels).labels().collect::<Vec<_>>(), known);
         }
     }
 
-    /// Scenario: the overflow point, and one without labels.
-    /// Guarantee: the constants are equal to the labels that they stand for.
+    /// Scenario: the labels are the overflow labels or empty.
+    /// Guarantee: the constants equal the corresponding labels.
     #[test]
-    fn constants_are_their_labels() {
+    fn constants_match_labels() {
         assert_eq!(Labels::OVERFLOW, Labels::of([Some(Label::Overflow)]));
         assert_eq!(Labels::NONE, Labels::of([]));
     }

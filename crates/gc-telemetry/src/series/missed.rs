@@ -1,26 +1,26 @@
-//! Collections of which nothing was observed: the runtime numbers its collections without gaps, so that the ones
-//! between two sessions, and those whose events were all lost, are known exactly.
+//! Collections without observed events. The runtime numbers its collections without gaps, so the number of collections
+//! between two sessions, and of collections whose events were all lost, is exact.
 //!
-//! A number that is skipped may be that of the background collection in progress, which is observed when it ends. It is
-//! missed once two collections began after it while none was in progress: those are blocking ones (a foreground one has
-//! a type of its own) and the next background ones. Two, because a collection whose last facts are late may be observed
-//! after the next one.
+//! A skipped number may belong to the background collection in progress, which is observed at its end. The number is
+//! missed after two later collections started while no background collection was in progress: blocking collections
+//! (foreground collections have a separate type) or later background collections. Two collections are necessary,
+//! because a collection with late data may be observed after the next collection.
 
 use std::collections::VecDeque;
 
 use clr_gc::event::GcType;
 use clr_gc::gc::Collection;
 
-/// Most gaps that are open; with more, the oldest is missed. A gap closes after two collections, so that more are
-/// possible only where most events of a long background collection are lost.
+/// Maximum number of open gaps; above the maximum, the oldest gap is missed. A gap closes after two collections, so
+/// more gaps are possible only if most events of a long background collection are lost.
 const MOST_GAPS: usize = 16;
 
-/// Numbers that were skipped, from `first` to `last`.
+/// Skipped numbers from `first` to `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Gap {
     first: u32,
     last: u32,
-    /// One collection that shows that it is missed was observed.
+    /// Whether one of the two collections that prove the gap was observed.
     is_passed: bool,
 }
 
@@ -30,7 +30,7 @@ impl Gap {
     }
 }
 
-/// The gaps of one run.
+/// Gaps of one run.
 #[derive(Debug, Default)]
 pub(super) struct Missed {
     newest: Option<u32>,
@@ -38,7 +38,7 @@ pub(super) struct Missed {
 }
 
 impl Missed {
-    /// Observes a collection. How many are known to be missed since the last call.
+    /// Observes a collection and returns the number of collections found missed since the last call.
     pub(super) fn observe(&mut self, collection: &Collection) -> u64 {
         self.number(collection.number, collection.gc_type)
     }
@@ -76,7 +76,7 @@ impl Missed {
         missed
     }
 
-    /// A skipped number was observed after all.
+    /// Removes a skipped number that was observed late.
     fn fill(&mut self, number: u32) {
         let gap = self
             .gaps
@@ -113,19 +113,19 @@ mod tests {
             .sum()
     }
 
-    /// Scenario: a session ends, 90 collections later the next one begins.
-    /// Guarantee: 90 are missed, as soon as two more collections are observed.
+    /// Scenario: a session ends, and the next session starts 90 collections later.
+    /// Guarantee: 90 collections are missed after two more collections are observed.
     #[test]
-    fn what_is_between_two_sessions_is_missed() {
+    fn collections_between_sessions_are_missed() {
         let all = [9, 10, 101, 102].map(|number| (number, GcType::BLOCKING));
         assert_eq!(missed(&all[..3]), 0);
         assert_eq!(missed(&all), 90);
     }
 
-    /// Scenario: foreground collections run during a background one, which ends after them.
-    /// Guarantee: none is missed.
+    /// Scenario: foreground collections run during a background collection, which ends after them.
+    /// Guarantee: no collection is missed.
     #[test]
-    fn a_background_collection_is_late() {
+    fn late_background_collection_is_not_missed() {
         let (fore, back, blocking) = (GcType::FOREGROUND, GcType::BACKGROUND, GcType::BLOCKING);
         let all = [
             (4, blocking),
@@ -139,10 +139,10 @@ mod tests {
         assert_eq!(missed(&all), 0);
     }
 
-    /// Scenario: a session ends during a background collection; it ends while nobody reads.
-    /// Guarantee: it is missed, with the others.
+    /// Scenario: a session ends during a background collection, which ends before the next session.
+    /// Guarantee: the background collection is missed, with the other collections.
     #[test]
-    fn a_background_collection_that_was_never_seen_is_missed() {
+    fn unobserved_background_collection_is_missed() {
         let all = [
             (6, GcType::FOREGROUND),
             (9, GcType::FOREGROUND),
@@ -154,17 +154,18 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any collections are observed out of order by at most one, any of them not at all.
-        /// Guarantee: exactly those are missed that were not observed, up to the last few; the gaps are bounded.
+        /// Scenario: collections are observed out of order by at most one position; any collection can be unobserved.
+        /// Guarantee: exactly the unobserved collections are missed, except the last few; the number of gaps is
+        /// bounded.
         #[test]
-        fn missed_are_those_that_were_not_observed(seen in prop::collection::vec(any::<bool>(), 1..300), swap: bool) {
+        fn unobserved_collections_are_missed(seen in prop::collection::vec(any::<bool>(), 1..300), swap: bool) {
             let mut numbers: Vec<u32> = (1..).zip(&seen).filter(|(_, seen)| **seen).map(|(number, _)| number).collect();
             if swap {
                 for pair in numbers.chunks_mut(2) {
                     pair.reverse();
                 }
             }
-            // The first one that is observed begins the count.
+            // The first observed collection starts the count.
             let after = seen.len() as u32 + 1;
             let first = numbers.first().copied().unwrap_or(after);
             numbers.extend([after, after + 1, after + 2]);

@@ -1,4 +1,4 @@
-//! One point of a metric: how it is counted, and how it is exported.
+//! Point of a metric: counting and export.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
@@ -18,7 +18,7 @@ use crate::spans::SpanIds;
 
 const SECOND_NS: f64 = 1e9;
 
-/// The times of a point, Unix nanoseconds.
+/// Times of a point, Unix nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     pub(super) start: u64,
@@ -28,20 +28,20 @@ pub(super) struct Times {
 /// State of a point.
 #[derive(Debug)]
 pub(super) enum Point {
-    /// A total, the part of it that was already exported as deltas, and since when it counts, where that is later than
-    /// the first attach (Unix ns).
+    /// Total, with the part that was already exported as deltas, and the start time if later than the first attach
+    /// (Unix nanoseconds; otherwise 0).
     Sum { total: u64, exported: u64, since: u64 },
-    /// The newest value, and its time.
+    /// Newest value with its time.
     Newest { value: u64, at: u64 },
-    /// A distribution.
+    /// Distribution.
     Distribution(Box<Durations>),
 }
 
-/// A distribution with its exemplars.
+/// Distribution with its exemplars.
 #[derive(Debug)]
 pub(super) struct Durations {
     total: Distribution,
-    /// Since the last export, with delta temporality.
+    /// Distribution since the last export; `None` unless the temporality is delta.
     news: Option<Distribution>,
     exemplars: Exemplars,
 }
@@ -52,9 +52,9 @@ pub(super) enum Distribution {
     Explicit(ExplicitHistogram),
 }
 
-/// The value of a point, read for export.
+/// Value of a point for export.
 pub(super) enum PointValue {
-    /// A number, and since when it counts where that is later than the rest.
+    /// Number, with the start time if later than the start of the other points; otherwise 0.
     Number(Value, u64),
     Distribution(Distribution, Vec<Exemplar>),
 }
@@ -92,7 +92,8 @@ impl Point {
         self.add(amount);
     }
 
-    /// Ignores a value older than the newest: background collections may be observed late.
+    /// Sets the newest value. A value older than the newest value is ignored, because background collections may be
+    /// observed late.
     pub(super) fn set(&mut self, new: u64, when: u64) {
         if let Self::Newest { value, at } = self
             && when >= *at
@@ -113,7 +114,7 @@ impl Point {
         }
     }
 
-    /// The total, or the newest value.
+    /// Returns the total or the newest value.
     pub(super) fn total(&self, definition: &MetricDefinition) -> Option<PointValue> {
         Some(match self {
             Self::Sum { total, since, .. } => PointValue::Number(number(*total, definition), *since),
@@ -124,7 +125,7 @@ impl Point {
         })
     }
 
-    /// The change since the last delta export; `None` without one.
+    /// Returns the change since the last delta export; `None` without a change.
     pub(super) fn delta(&self, definition: &MetricDefinition) -> Option<PointValue> {
         match self {
             Self::Sum { total, exported, since } => {
@@ -155,7 +156,7 @@ impl Point {
     }
 }
 
-/// Times are counted in nanoseconds and exported in seconds; shares are counted in percent and exported as 0 to 1.
+/// Returns a counted value in the exported unit: nanoseconds become seconds, percentages become shares from 0 to 1.
 fn number(counted: u64, definition: &MetricDefinition) -> Value {
     match definition.unit {
         "s" => Value::AsDouble(counted as f64 / SECOND_NS),
@@ -194,7 +195,7 @@ impl Distribution {
     }
 }
 
-/// The metric with the points for which `read` returns a value; `None` without any.
+/// Returns the metric with the points for which `read` returns a value; `None` without such points.
 pub(super) fn metric(
     definition: &MetricDefinition,
     points: &[(Labels, Point)],

@@ -1,4 +1,4 @@
-//! Attributes of spans and links, written straight into the encoded message.
+//! Attributes of spans and links, written directly into the encoded message.
 
 use crate::definition::Attribute;
 use crate::wire::Wire;
@@ -15,7 +15,7 @@ mod field {
     pub(super) const VALUES: u32 = 1;
 }
 
-/// The attributes of the message that is being written. Unknown values are omitted.
+/// Attributes of the message that is written. Unknown values are omitted.
 #[derive(Debug)]
 pub(super) struct Attributes<'a> {
     wire: &'a mut Wire,
@@ -35,7 +35,7 @@ impl<'a> Attributes<'a> {
         self
     }
 
-    /// A number that does not fit becomes `i64::MAX`.
+    /// Adds an integer; a number that does not fit becomes `i64::MAX`.
     pub(super) fn int(&mut self, attribute: &Attribute, value: Option<impl Into<u64>>) -> &mut Self {
         if let Some(number) = value {
             let most = i64::MAX.unsigned_abs();
@@ -51,7 +51,7 @@ impl<'a> Attributes<'a> {
         self
     }
 
-    /// Nanoseconds as seconds.
+    /// Adds nanoseconds as seconds.
     pub(super) fn seconds(&mut self, attribute: &Attribute, ns: Option<i64>) -> &mut Self {
         if let Some(ns) = ns {
             self.add(attribute, |wire| wire.double(field::DOUBLE, ns as f64 / 1e9));
@@ -59,7 +59,7 @@ impl<'a> Attributes<'a> {
         self
     }
 
-    /// Percent as a share, 0 to 1.
+    /// Adds a percentage as a share, 0 to 1.
     pub(super) fn ratio(&mut self, attribute: &Attribute, percent: Option<u32>) -> &mut Self {
         if let Some(percent) = percent {
             self.add(attribute, |wire| wire.double(field::DOUBLE, f64::from(percent) / 100.0));
@@ -67,7 +67,7 @@ impl<'a> Attributes<'a> {
         self
     }
 
-    /// An empty list is omitted.
+    /// Adds a list; an empty list is omitted.
     pub(super) fn texts(&mut self, attribute: &Attribute, values: impl Iterator<Item = &'static str>) -> &mut Self {
         let mut values = values.peekable();
         if values.peek().is_some() {

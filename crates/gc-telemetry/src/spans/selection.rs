@@ -1,4 +1,4 @@
-//! Which collections become spans.
+//! Selection of collections for spans.
 
 use std::time::Duration;
 
@@ -8,30 +8,30 @@ use clr_gc::gc::Collection;
 use crate::ids::SpanIds;
 use crate::options::SpanOptions;
 
-/// 2^56: one more than the largest randomness of a trace id.
+/// 2^56: largest randomness of a trace id, plus one.
 const RANDOMNESS_END: u64 = 1 << 56;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Short collections of one process that become spans in one second because an incident is open: some of them, so that
-/// whoever looks sees what they are like, and not all for as long as it lasts.
+/// Maximum number of short collections of one process that become spans per second because an incident is open. A few
+/// spans show the user what the short collections are like; not all collections are necessary.
 const IN_INCIDENT: u32 = 1;
 
-/// Why a collection was not exported as a span.
+/// Reason why a collection was not exported as a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NotExported {
-    /// The options exclude it: generation, pause or share.
+    /// The options exclude the collection: generation, pause or share.
     NotSelected,
     /// The limit of collections per second was reached.
     OverRate,
 }
 
-/// The decision which collections become spans, with its rate limit.
+/// Selection with its rate limit.
 #[derive(Debug)]
 pub(super) struct Selection {
     min_generation: u32,
     min_pause: Duration,
-    /// Trace ids with less randomness are not sampled.
+    /// Minimum randomness of sampled trace ids.
     threshold: u64,
     trace_state: String,
     bucket: TokenBucket,
@@ -59,8 +59,8 @@ impl Selection {
         self.in_incident = before.in_incident;
     }
 
-    /// Whether a collection becomes spans. `at` is the time of its last event; `in_incident`: an incident of the process
-    /// is open.
+    /// Selects a collection for spans. `at` is the time of its last event; `in_incident` is `true` while an incident of
+    /// the process is open.
     pub(super) fn decide(
         &mut self,
         collection: &Collection,
@@ -83,27 +83,27 @@ impl Selection {
         self.bucket.take(at).then_some(()).ok_or(NotExported::OverRate)
     }
 
-    /// Paused for the least pause and longer; one whose pause is unknown may have.
+    /// Returns `true` if the pause is at least the minimum pause or unknown.
     fn is_long(&self, collection: &Collection) -> bool {
         let pause = collection.pause_ns.and_then(|ns| u64::try_from(ns).ok());
         pause.is_none_or(|ns| Duration::from_nanos(ns) >= self.min_pause)
     }
 
-    /// The W3C trace state with the sampling threshold; empty when all are sampled.
+    /// Returns the W3C trace state with the sampling threshold; empty if all collections are sampled.
     pub(super) fn trace_state(&self) -> &str {
         &self.trace_state
     }
 }
 
-/// Somebody may look for it, however short its pause was: a full collection that was not concurrent, and one that
-/// stopped a request.
+/// Returns `true` for a nonconcurrent full collection and for a collection that stopped a request: users may look for
+/// such collections even if the pause was short.
 fn is_looked_for(collection: &Collection) -> bool {
     let is_full = collection.generation == Some(2) && !collection.is_concurrent();
     is_full || collection.requests.is_some_and(|impact| impact.hit > 0)
 }
 
-/// The threshold of OpenTelemetry's consistent probability sampling: a trace is sampled when its randomness is not
-/// below.
+/// Returns the threshold of OpenTelemetry's consistent probability sampling: a trace is sampled if its randomness is at
+/// least the threshold.
 fn threshold(ratio: f64) -> u64 {
     if ratio.is_nan() {
         return 0;
@@ -111,7 +111,8 @@ fn threshold(ratio: f64) -> u64 {
     ((1.0 - ratio.clamp(0.0, 1.0)) * RANDOMNESS_END as f64).round() as u64
 }
 
-/// `ot=th:8` for a half: the threshold's 14 hexadecimal digits without the zeros at their end.
+/// Returns the trace state, such as `ot=th:8` for a half: the 14 hexadecimal digits of the threshold without trailing
+/// zeros.
 fn trace_state(threshold: u64) -> String {
     if threshold == 0 || threshold >= RANDOMNESS_END {
         return String::new();
@@ -120,11 +121,11 @@ fn trace_state(threshold: u64) -> String {
     format!("ot=th:{}", digits.trim_end_matches('0'))
 }
 
-/// A rate limit in the time of the events, with bursts of at most one second's worth.
+/// Rate limit in the time of the events, with bursts of at most the tokens of one second.
 #[derive(Debug)]
 pub(super) struct TokenBucket {
     max_per_second: u32,
-    /// Tokens, in the nanoseconds that it took to earn them: at most one second.
+    /// Tokens in the nanoseconds that were necessary to earn them, at most one second.
     earned_ns: u64,
     newest: Moment,
 }
@@ -139,7 +140,7 @@ impl TokenBucket {
     }
 
     pub(super) fn take(&mut self, at: Moment) -> bool {
-        // Collections are not quite in order: a background one follows those that ran during it.
+        // Collections are not strictly in order: a background collection follows the collections that ran during it.
         let passed = at.since(self.newest);
         self.newest = self.newest.max(at);
         self.earned_ns = self.earned_ns.saturating_add(passed).min(SECOND_NS);
@@ -161,10 +162,11 @@ mod tests {
     use super::*;
     use crate::ids::Ids;
 
-    /// Scenario: 50 a second; 200 collections in one millisecond, then one every 10 ms for 10 s.
-    /// Guarantee: the first 50 are exported, then 50 a second.
+    /// Scenario: the limit is 50 per second. 200 collections occur in one millisecond, then one collection every 10 ms
+    /// for 10 s.
+    /// Guarantee: the first 50 collections are exported, then 50 per second.
     #[test]
-    fn the_rate_is_bounded_in_the_time_of_the_events() {
+    fn rate_is_bounded_in_event_time() {
         let mut bucket = TokenBucket::new(50);
         let start = 1_700_000_000 * SECOND_NS;
         let burst = (0..200)
@@ -177,10 +179,10 @@ mod tests {
         assert!((499..=501).contains(&steady), "{steady}");
     }
 
-    /// Scenario: times that go back, as those of background collections do, and a limit of 0.
-    /// Guarantee: going back earns nothing; with a limit of 0 nothing is exported.
+    /// Scenario: times go back, as the times of background collections do; another limit is 0.
+    /// Guarantee: backward times earn no tokens; with a limit of 0 no collection is exported.
     #[test]
-    fn time_that_goes_back_earns_nothing() {
+    fn backward_time_earns_no_tokens() {
         let mut bucket = TokenBucket::new(1);
         assert!(bucket.take(Moment::from_ns(10 * SECOND_NS)));
         assert!(!bucket.take(Moment::from_ns(5 * SECOND_NS)));
@@ -189,11 +191,11 @@ mod tests {
         assert!(!TokenBucket::new(0).take(Moment::from_ns(SECOND_NS)));
     }
 
-    /// Scenario: shares of all, none, a half, a tenth, over 20,000 traces.
-    /// Guarantee: about that share is exported, a smaller share is a part of a larger one, and the trace state has the
-    /// threshold.
+    /// Scenario: the shares are all, none, a half and a tenth of 20,000 traces.
+    /// Guarantee: about this share is exported, a smaller share is a subset of a larger share, and the trace state
+    /// contains the threshold.
     #[test]
-    fn the_share_is_exported() {
+    fn configured_share_is_exported() {
         let mut ids = Vec::new();
         for run in 0u128..20_000 {
             ids.push(Ids::new((run << 64 | 77).to_le_bytes()).linked(None, 5));

@@ -1,4 +1,4 @@
-//! The spans of one collection.
+//! Spans of one collection.
 
 use std::borrow::Cow;
 
@@ -16,13 +16,13 @@ use crate::names::{condemned, effective_type, pause_mode_name, reason_name, type
 use crate::options::SpanOptions;
 use crate::wire::Wire;
 
-/// Sampled, and the trace id is random (W3C trace context); the parent, where there is one, is not remote (OTLP).
+/// Flags: sampled, and the trace id is random (W3C trace context); the parent, if present, is not remote (OTLP).
 const FLAGS: u32 = 0x1 | 0x2 | 0x100;
 
-/// Shorter suspensions and restarts are attributes of their pause.
+/// Length below which suspensions and restarts are attributes of their pause.
 const SHORT_NS: i64 = 1_000_000;
 
-/// Initial capacity: more than the spans of most collections take.
+/// Initial capacity: more than the spans of most collections require.
 const USUAL_BYTES: usize = 4 << 10;
 
 /// Numbers of the fields of `ScopeSpans`, `Span` and `Link` in `opentelemetry/proto/trace/v1/trace.proto`.
@@ -49,10 +49,10 @@ pub(super) mod field {
     pub(in crate::spans) const LINK_FLAGS: u32 = 6;
 }
 
-/// Start and end, ns since the sync point.
+/// Start and end, nanoseconds since the sync point.
 type Times = (i64, i64);
 
-/// The spans of a collection: the root first, then in the order of their start, parents before children.
+/// Returns the spans of a collection: root first, then in the order of their start, parents before children.
 pub(super) fn spans(
     collection: &Collection,
     base: UnixBase,
@@ -73,7 +73,7 @@ pub(super) fn spans(
     let marks = Marks::of(anomalies);
     tree.span(ids.root(), None, &name, extent(collection), |wire| {
         attributes(wire, collection, options.phases);
-        // Rare, so these are built as messages first.
+        // Marks are rare, so they are built as messages first.
         if let Some(attribute) = &marks.attribute {
             wire.bytes(field::ATTRIBUTES, attribute.encode_to_vec());
         }
@@ -105,12 +105,12 @@ struct Tree<'a> {
     ids: &'a TraceIds,
     trace_state: &'a str,
     wire: Wire,
-    /// Spans written.
+    /// Number of written spans.
     count: u64,
 }
 
 impl Tree<'_> {
-    /// Writes a span; `content` the fields between its times and its flags.
+    /// Writes a span; `content` writes the fields between its times and its flags.
     fn span(
         &mut self,
         ids: SpanIds,
@@ -146,12 +146,12 @@ impl Tree<'_> {
         ids
     }
 
-    /// This collection's share of a suspension: one span for each part.
+    /// Writes one span for each part of this collection's share of a suspension.
     fn pause(&mut self, collection: &Collection, pause: &Pause) {
         let root = self.ids.root();
         let suspend = suspend_times(pause);
         if pause.spans.is_empty() {
-            // Its end is unknown; the time to suspend the threads may be known.
+            // The end is unknown; the time to suspend the threads may be known.
             if let Some(times) = suspend {
                 self.child(root, "GC suspend", times);
             }
@@ -204,19 +204,21 @@ fn is_short(times: &Times) -> bool {
     length(*times) < SHORT_NS
 }
 
-/// SuspendEEBegin to SuspendEEEnd, where the collection was the first of the suspension and both ends can be trusted.
+/// Returns SuspendEEBegin and SuspendEEEnd if the collection was the first in the suspension and both ends are
+/// trustworthy.
 fn suspend_times(pause: &Pause) -> Option<Times> {
     let (from, to) = pause.edges.suspend_begin.zip(pause.edges.suspend_end)?;
     (pause.suspend_ns? == to - from && pause.start == Some(from) && from <= to).then_some((from, to))
 }
 
-/// The overlap of two intervals, unless it is empty.
+/// Returns the overlap of two intervals; `None` if empty.
 fn common(a: Times, b: Times) -> Option<Times> {
     let (from, to) = (a.0.max(b.0), a.1.min(b.1));
     (from < to).then_some((from, to))
 }
 
-/// The concurrent part of a background collection after one of its suspensions, until the next one or the end.
+/// Returns the concurrent part of a background collection after one of its suspensions, until the next suspension or
+/// the end.
 fn concurrent_after(collection: &Collection, place: usize) -> Option<(&'static str, Times)> {
     if !collection.is_concurrent() {
         return None;
@@ -224,12 +226,12 @@ fn concurrent_after(collection: &Collection, place: usize) -> Option<(&'static s
     let from = collection.pauses.get(place)?.spans.last()?.1;
     let to = match collection.pauses.get(place + 1) {
         Some(next) => next.spans.first()?.0,
-        // Without its final suspension it is unknown where the concurrent part ended.
+        // Without the final suspension, the end of the concurrent part is unknown.
         None if collection.missing.contains(Missing::Suspension) => return None,
         None => collection.end?,
     };
     let kinds = collection.pauses.iter().map(|pause| pause.kind);
-    // The second suspension finishes the marking; what follows is the sweep.
+    // The second suspension ends the mark phase; the sweep phase follows.
     let name = match (kinds.eq([PauseKind::Initial, PauseKind::Final]), place) {
         (true, 0) => "GC concurrent mark",
         (true, _) => "GC concurrent sweep",
@@ -238,7 +240,7 @@ fn concurrent_after(collection: &Collection, place: usize) -> Option<(&'static s
     (from < to).then_some((name, (from, to)))
 }
 
-/// `GC gen2 background`, as far as known.
+/// Returns the name, such as `GC gen2 background`, without unknown parts.
 fn root_name(collection: &Collection) -> String {
     let mut name = String::with_capacity(24);
     name.push_str("GC");
@@ -254,7 +256,7 @@ fn root_name(collection: &Collection) -> String {
     name
 }
 
-/// From the first to the last known time.
+/// Returns the first and the last known time.
 fn extent(collection: &Collection) -> Times {
     let stops = collection.pauses.iter().flat_map(|pause| &pause.spans);
     let stops = stops.flat_map(|&(from, to)| [from, to]);
@@ -262,13 +264,14 @@ fn extent(collection: &Collection) -> Times {
     let suspends = suspends.flat_map(|(from, to)| [from, to]);
     let mut times = stops.chain(suspends).chain(collection.start).chain(collection.end);
     let first = times.next().unwrap_or(collection.last_event);
-    // Without its end, it lasted at least until its last event.
+    // A collection without an end lasted at least until its last event.
     let last = collection.end.is_none().then_some(collection.last_event);
     let all = times.chain(last);
     all.fold((first, first), |(from, to), at| (from.min(at), to.max(at)))
 }
 
-/// Links to the background collection that it ran in, and to earlier ones in the same suspension.
+/// Writes links to the background collection that contains this collection, and to earlier collections in the same
+/// suspension.
 fn links(wire: &mut Wire, collection: &Collection, others: &Ids) {
     if collection.is_concurrent() {
         return;
@@ -291,7 +294,7 @@ fn links(wire: &mut Wire, collection: &Collection, others: &Ids) {
     }
 }
 
-/// A link to the request that it cost most.
+/// Writes a link to the request with the largest loss.
 fn worst_request(wire: &mut Wire, collection: &Collection) {
     let worst = collection.requests.and_then(|impact| impact.worst);
     let Some((trace_id, span_id)) = worst.and_then(|worst| worst.trace_id.zip(worst.span_id)) else {
@@ -308,7 +311,7 @@ fn nanoseconds(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
-/// The attributes of the root.
+/// Writes the attributes of the root.
 fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
     let mut list = Attributes::of(wire, field::ATTRIBUTES);
     let worst = collection.requests.and_then(|impact| impact.worst);

@@ -1,11 +1,11 @@
-//! The pauses of collections in the traces of the requests that they stopped.
+//! Pauses of collections in the traces of the stopped requests.
 //!
 //! ```text
-//! GET /orders                      the request's own span, by its SDK
+//! GET /orders                      span of the request, created by its SDK
 //! '- GC pause gen2 blocking        from stop to restart, clipped to the request; linked to the collection's trace
 //! ```
 //!
-//! A backend cannot join two traces by time, so that the pause has to be in the trace of its victim.
+//! A backend cannot join two traces by time, so the pause must be in the trace of the stopped request.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ use crate::ids::{Ids, SpanIds};
 use crate::options::VictimOptions;
 use crate::wire::Wire;
 
-/// Sampled; the parent, which is the request's span, is of another process than the sender (OTLP: is remote known, is
-/// remote).
+/// Flags: sampled; the parent, which is the span of the request, belongs to another process than the sender (OTLP:
+/// remoteness is known, remote).
 const FLAGS: u32 = 0x1 | 0x100 | 0x200;
 
-/// The link to the collection: sampled, random.
+/// Flags of the link to the collection: sampled, random.
 const LINK_FLAGS: u32 = 0x1 | 0x2 | 0x100;
 
-/// Whether a request lost enough, is sampled, and has ids.
+/// Returns `true` if a request has a large enough loss, is sampled, and has ids.
 pub(super) fn is_meant(options: &VictimOptions, request: &Request) -> bool {
     let lost = request.stopped_ns.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
     let is_much = lost > 0
@@ -39,7 +39,7 @@ pub(super) fn is_meant(options: &VictimOptions, request: &Request) -> bool {
     options.enabled && is_much && ended.sampled == Some(true) && ended.trace_id.is_some() && ended.span_id.is_some()
 }
 
-/// `GC pause gen2 blocking`.
+/// Returns the name, such as `GC pause gen2 blocking`.
 fn name(hit: &Stop) -> String {
     let generation = hit
         .generation
@@ -53,7 +53,7 @@ fn name(hit: &Stop) -> String {
     format!("GC pause{generation}{kind}")
 }
 
-/// The spans of a request's stops.
+/// Returns the spans of a request's stops.
 pub(super) fn spans(request: &Request, base: UnixBase, collections: &Ids) -> Option<Encoded> {
     let (trace_id, parent) = request.ended.trace_id.zip(request.ended.span_id)?;
     let mut wire = Wire::with_capacity(256 * request.hits.len().max(1));

@@ -1,20 +1,20 @@
-//! Resource attributes that gcwatch sets, and what is reported of names that look like one of them and are none.
+//! Resource attributes that gcwatch sets, and the check for misspelled attribute names.
 
 use strict_yaml::check::nearest;
 
-/// What reads an attribute.
+/// The way to read an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Its name in brackets: it is a string.
+    /// The name in brackets. The attribute is a string.
     Brackets,
     Field(&'static str),
-    /// Nothing: it is no string, and no field has it.
+    /// The attribute cannot be read: it is not a string, and no field contains it.
     Nothing,
 }
 
 use Access::{Brackets, Field, Nothing};
 
-/// The attributes of the resource, in the order of their definition.
+/// Attributes of the resource, in the order of their definition.
 pub const RESOURCE_ATTRIBUTES: [(&str, Access); 35] = [
     ("service.name", Brackets),
     ("service.namespace", Brackets),
@@ -53,22 +53,22 @@ pub const RESOURCE_ATTRIBUTES: [(&str, Access); 35] = [
     ("telemetry.distro.version", Brackets),
 ];
 
-/// Attributes whose names end with a name from outside, with the option that sets them.
+/// Prefixes of attributes whose names end with a configured name, with the option that sets them.
 const CHOSEN: [(&str, &str); 2] = [
     ("k8s.pod.label.", "`kubernetes.labels` of the configuration"),
     ("k8s.pod.annotation.", "`kubernetes.annotations` of the configuration"),
 ];
 
-/// What is wrong with the name of an attribute; `None`: nothing, or it cannot be said, as a process and the
-/// configuration can add attributes of any name.
+/// Returns the problem with the name of an attribute. Returns `None` if there is no problem, or if it cannot be
+/// determined because a process and the configuration can add attributes of any name.
 pub(super) fn doubt(name: &str) -> Option<String> {
     if let Some((_, access)) = RESOURCE_ATTRIBUTES.iter().find(|(known, _)| *known == name) {
         return match access {
             Brackets => None,
             Field(field) => Some(format!(
-                "'{name}' is no string, so it is never known here; read `{field}`"
+                "'{name}' is not a string, so it is never known here; read `{field}`"
             )),
-            Nothing => Some(format!("'{name}' is no string, so it is never known here")),
+            Nothing => Some(format!("'{name}' is not a string, so it is never known here")),
         };
     }
     if let Some(setting) = name.strip_prefix("gcwatch.gc.settings.") {
@@ -76,9 +76,9 @@ pub(super) fn doubt(name: &str) -> Option<String> {
     }
     if let Some((prefix, option)) = CHOSEN.iter().find(|(prefix, _)| name.starts_with(prefix)) {
         let empty = name.len() == prefix.len();
-        return empty.then(|| format!("a name is missing after '{prefix}'; {option} names those that are known"));
+        return empty.then(|| format!("a name is missing after '{prefix}'; {option} lists the known names"));
     }
-    // `k8s.pod.lable.team`: its beginning, and the name after it.
+    // `k8s.pod.lable.team`: a prefix, and the name after it.
     let ends = name.match_indices('.').map(|(end, _)| end + 1);
     let begun = ends.filter_map(|end| Some((name.get(..end)?, name.get(end..)?)));
     for (begin, rest) in begun {
@@ -98,16 +98,16 @@ pub(super) fn doubt(name: &str) -> Option<String> {
     near.map(|near| format!("nothing sets '{name}'; did you mean '{near}'?"))
 }
 
-/// The label that an attribute becomes in alerts: other characters than letters and digits are `_`.
+/// Returns the label that an attribute becomes in alerts. Characters other than letters and digits become `_`.
 pub(crate) fn label(name: &str) -> String {
     let legal = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     name.chars().map(legal).collect()
 }
 
-/// The attribute that already gives alerts a label of this name.
+/// Returns the attribute that already gives alerts a label with this name.
 pub(crate) fn attribute_of_label(name: &str) -> Option<&'static str> {
     let name = label(name);
-    // They change, are long, or repeat other labels.
+    // These attributes change, are long, or repeat other labels.
     const LEFT_OUT: [&str; 6] = [
         "process.",
         "telemetry.",

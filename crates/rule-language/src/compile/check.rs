@@ -1,4 +1,4 @@
-//! Types and names of a tree, and what it becomes.
+//! Checks types and names of a tree, and converts it to an expression.
 
 use base::time::Moment;
 use gc_rules::expression::{Arithmetic, Comparison, Double, Expression, Node, Pattern, TextTest};
@@ -11,10 +11,10 @@ use super::measure::{Measure, Unit};
 use super::syntax::{Call, Shape, Tree};
 use super::{Compiled, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, Wanted, attribute, lint, place};
 
-/// Most bytes that a pattern may take when it is compiled: `\w` alone takes some thousand.
+/// Maximum size of a compiled pattern, in bytes. `\w` alone takes some thousand.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// All functions, as they are written.
+/// All functions as written.
 const FUNCTIONS: [&str; 8] = [
     "has",
     "size",
@@ -26,20 +26,20 @@ const FUNCTIONS: [&str; 8] = [
     "matches",
 ];
 
-/// The attributes of the resource, by name.
+/// Name of the map of resource attributes.
 const ATTRIBUTES: &str = "process.attributes";
 
-/// On how many processes of a service a rule fires, by its id.
+/// Name of the map with the number of processes of a service on which a rule fires, by rule id.
 const FIRING: &str = "service.firing";
 
 const ONLY_ATTRIBUTES: &str =
     "only attributes are named in brackets, and by a string in quotes: `process.attributes['k8s.namespace.name']`";
 
-/// Checks a tree; `certain`: also whether it, or a part of it, is always or never true.
+/// Checks a tree. If `certain`, also checks whether it, or a part of it, is always or never true.
 ///
 /// # Errors
 ///
-/// Every mistake, by place.
+/// Returns all mistakes, sorted by position.
 pub(super) fn check<'a>(
     text: &'a str,
     tree: &'a Tree,
@@ -73,7 +73,10 @@ pub(super) fn check<'a>(
         && !part.reported
     {
         let what = if truth { "always" } else { "never" };
-        checker.mistake(tree.at, format!("`{tree}` is {what} true, whatever is observed"));
+        checker.mistake(
+            tree.at,
+            format!("`{tree}` is {what} true, regardless of the observed values"),
+        );
     }
     match part {
         Some(part) if checker.mistakes.is_empty() => Ok(Compiled {
@@ -91,19 +94,19 @@ pub(super) fn check<'a>(
     }
 }
 
-/// By place, each once: a macro that is used twice has its mistakes twice.
+/// Sorts mistakes by position and removes duplicates: a macro that is used twice reports its mistakes twice.
 fn sorted(mut mistakes: Vec<Mistake>) -> Vec<Mistake> {
     mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
     mistakes.dedup();
     mistakes
 }
 
-/// A part that was checked.
+/// A checked part of a tree.
 #[derive(Debug)]
 struct Typed {
     node: Node,
     kind: Type,
-    /// It was said already that it, or a part of it, is always or never true.
+    /// Whether a mistake was already reported because the part, or a part of it, is always or never true.
     reported: bool,
 }
 
@@ -117,7 +120,7 @@ impl Typed {
     }
 }
 
-/// One check of one text.
+/// State of the check of one text.
 struct Checker<'a> {
     names: &'a Names<'a>,
     fields: Vec<&'static Field>,
@@ -126,9 +129,9 @@ struct Checker<'a> {
     text: &'a str,
     mistakes: Vec<Mistake>,
     warnings: Vec<Mistake>,
-    /// The macros that the present part stands in, the outermost first.
+    /// The macros that contain the current part, the outermost first.
     inside: Vec<(&'a str, &'a Macro)>,
-    /// Where in the text the outermost macro is used.
+    /// Position in the text at which the outermost macro is used.
     used_at: usize,
     depth: usize,
     nodes: usize,
@@ -147,7 +150,8 @@ impl<'a> Checker<'a> {
         self.warnings.push(warning);
     }
 
-    /// In a macro the place is that of its use; where it is in the macro stands in the message.
+    /// Creates a mistake. Inside a macro, its position is the use of the macro, and the message contains the position
+    /// in the macro.
     fn located(&self, at: usize, message: String) -> Mistake {
         match self.inside.last() {
             None => Mistake::at(self.text, at, message),
@@ -159,13 +163,13 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A mistake that leaves nothing to check on.
+    /// Reports a mistake after which the part cannot be checked further.
     fn refuse<T>(&mut self, at: usize, message: impl Into<String>) -> Option<T> {
         self.mistake(at, message.into());
         None
     }
 
-    /// A macro in place of its name.
+    /// Expands a macro.
     fn expand(&mut self, at: usize, name: &'a str, known: &'a Macro) -> Option<Typed> {
         if self.inside.iter().any(|(outer, _)| *outer == name) {
             let way: Vec<&str> = self.inside.iter().map(|(outer, _)| *outer).chain([name]).collect();
@@ -183,13 +187,10 @@ impl<'a> Checker<'a> {
     fn check(&mut self, tree: &'a Tree) -> Option<Typed> {
         self.nodes += 1;
         if self.nodes > MAX_NODES || self.depth >= MAX_DEPTH {
-            // Said once: after it no part is looked at.
+            // Reported once. Afterwards, no part is checked.
             if self.nodes <= MAX_NODES + 1 {
                 self.nodes = MAX_NODES + 1;
-                self.mistake(
-                    tree.at,
-                    "the expression is too large once its macros are put in".to_owned(),
-                );
+                self.mistake(tree.at, "the expression is too large after macro expansion".to_owned());
             }
             return None;
         }
@@ -232,7 +233,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A part that has to be true or false.
+    /// Checks a part that must be a boolean.
     fn condition(&mut self, tree: &'a Tree) -> Option<Typed> {
         let part = self.check(tree)?;
         let how = match part.kind {
@@ -240,7 +241,7 @@ impl<'a> Checker<'a> {
             Type::Int => format!("compare it, as in `{tree} > 1`"),
             Type::Double => format!("compare it, as in `{tree} > 1.0`"),
             Type::Text => format!("compare it, as in `{tree} == 'a'`"),
-            Type::Texts => "ask for one of them, as in `'a' in b`".to_owned(),
+            Type::Texts => "test for one of them, as in `'a' in b`".to_owned(),
         };
         self.refuse(
             tree.at,
@@ -248,7 +249,7 @@ impl<'a> Checker<'a> {
         )
     }
 
-    /// A part that has to be a number.
+    /// Checks a part that must be a number.
     fn number(&mut self, tree: &'a Tree) -> Option<Typed> {
         let part = self.check(tree)?;
         if part.kind.is_number() {
@@ -257,7 +258,7 @@ impl<'a> Checker<'a> {
         self.refuse(tree.at, format!("`{tree}` is {}, not a number", a(part.kind)))
     }
 
-    /// A part that has to be a text.
+    /// Checks a part that must be a text.
     fn text(&mut self, tree: &'a Tree) -> Option<Typed> {
         let part = self.check(tree)?;
         if part.kind == Type::Text {
@@ -266,7 +267,7 @@ impl<'a> Checker<'a> {
         self.refuse(tree.at, format!("`{tree}` is {}, not a string", a(part.kind)))
     }
 
-    /// A node whose operands may all be constants: then its value. Else as it is.
+    /// Evaluates a node if all operands are constants. Otherwise returns the node unchanged.
     fn folded(&mut self, tree: &Tree, node: Node, kind: Type) -> Option<Typed> {
         if !lint::has_constant_operands(&node) {
             return Some(Typed::new(node, kind));
@@ -277,13 +278,13 @@ impl<'a> Checker<'a> {
             Ok(Some(Value::Int(number))) => Node::Int(number),
             Ok(Some(Value::Double(number))) => Node::Double(Double(number)),
             Ok(Some(Value::Text(_) | Value::Texts(_))) => return Some(Typed::new(node, kind)),
-            Ok(None) => return self.refuse(tree.at, format!("`{tree}` is no number")),
+            Ok(None) => return self.refuse(tree.at, format!("`{tree}` is not a number")),
             Err(error) => return self.refuse(tree.at, format!("`{tree}`: {error}")),
         };
         Some(Typed::new(constant, kind))
     }
 
-    /// `a && b && c` (`all`), `a || b || c`.
+    /// Checks `a && b && c` (`all`), or `a || b || c`.
     fn row(&mut self, tree: &'a Tree, trees: &'a [Tree], all: bool) -> Option<Typed> {
         let parts: Vec<Option<Typed>> = trees.iter().map(|tree| self.condition(tree)).collect();
         let parts: Vec<Typed> = parts.into_iter().collect::<Option<_>>()?;
@@ -294,7 +295,7 @@ impl<'a> Checker<'a> {
         let mut nodes = Vec::new();
         for part in parts {
             match part.node {
-                // `true && a`, `false || a`: a.
+                // `true && a` and `false || a` are equivalent to `a`.
                 Node::Bool(truth) if truth == all => {}
                 Node::Bool(truth) => {
                     let node = Node::Bool(truth);
@@ -321,7 +322,7 @@ impl<'a> Checker<'a> {
         })
     }
 
-    /// Says of a row that it is always or never true, and because of which of its parts.
+    /// Reports a row of parts that is always or never true, and the parts that cause it.
     fn certain_row(&mut self, tree: &Tree, trees: &[Tree], parts: &[Typed], all: bool) -> bool {
         let node = |parts: &[&Typed]| {
             let nodes = parts.iter().map(|part| part.node.clone()).collect();
@@ -354,7 +355,7 @@ impl<'a> Checker<'a> {
         true
     }
 
-    /// A comparison, membership or test that nothing stands in but itself: said where it is always or never true.
+    /// Reports a comparison, membership or test that is always or never true by itself.
     fn certain_leaf(&mut self, tree: &Tree, part: Typed) -> Typed {
         if !self.certain || part.reported || matches!(part.node, Node::Bool(_)) {
             return part;
@@ -375,9 +376,9 @@ impl<'a> Checker<'a> {
         Typed { reported: true, ..part }
     }
 
-    // Names: what they mean, and what is said of one that means nothing.
+    // Names: their meaning, and messages about unknown names.
 
-    /// A name as an operand.
+    /// Checks a name as an operand.
     fn name(&mut self, at: usize, name: &'a str) -> Option<Typed> {
         let (names, plain) = (self.names, Typed::new);
         if let Some(place) = names.windows.get(name) {
@@ -415,7 +416,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Whether what belongs to a root may stand here. One that may not is a mistake, and checked on.
+    /// Reports a field whose root is not available in this context. The check continues.
     fn root(&mut self, at: usize, name: &str, root: Root) {
         if self.names.roots.contains(&root) {
             return;
@@ -431,35 +432,37 @@ impl<'a> Checker<'a> {
         let of_many = here.contains("service.*") || here.contains("watcher.*");
         let message = match root {
             Root::Gc | Root::Suspension | Root::Stream if of_many => format!(
-                "`{name}` belongs to one process, and this rule is about none (here: {here}); count the processes on \
+                "`{name}` belongs to one process, but this rule is not about a process (here: {here}); count the processes on \
                  which a rule fires: `service.firing['time.stopped']`"
             ),
             Root::Gc => format!(
-                "`{name}` belongs to one collection, and here is none (here: {here}); use a window over it, or a rule `on: gc`"
+                "`{name}` belongs to one collection, and none is available here (here: {here}); use a window over it, or a rule `on: gc`"
             ),
             Root::Suspension => format!(
-                "`{name}` belongs to a stop without a collection and is read in windows only (here: {here}); use a window over it"
+                "`{name}` belongs to a stop without a collection and can be used only in windows (here: {here}); use a window over it"
             ),
             Root::Service => {
-                format!("`{name}` belongs to a service, and here is none (here: {here}); use a rule `on: service`")
+                format!(
+                    "`{name}` belongs to a service, and none is available here (here: {here}); use a rule `on: service`"
+                )
             }
             Root::Watcher => {
                 format!("`{name}` belongs to gcwatch itself (here: {here}); use a rule `on: watcher`")
             }
             Root::Process | Root::Stream => {
-                format!("`{name}` is not read here (here: {here}); put it into the rule's condition")
+                format!("`{name}` is not available here (here: {here}); put it into the rule's condition")
             }
         };
         self.mistake(at, message);
     }
 
-    /// What is said of a name that is not known.
+    /// Returns the message about an unknown name.
     fn unknown(&self, name: &str) -> String {
         if name == ATTRIBUTES {
-            return "which attribute? `process.attributes['k8s.namespace.name']`".to_owned();
+            return "the name of the attribute is missing: `process.attributes['k8s.namespace.name']`".to_owned();
         }
         if name == FIRING {
-            return "which rule? `service.firing['time.stopped']`".to_owned();
+            return "the id of the rule is missing: `service.firing['time.stopped']`".to_owned();
         }
         if let Some(key) = name.strip_prefix(ATTRIBUTES).and_then(|rest| rest.strip_prefix('.')) {
             return format!("attributes are named in brackets: `{ATTRIBUTES}['{key}']`");
@@ -480,7 +483,7 @@ impl<'a> Checker<'a> {
         }
         let root = name.split('.').next().unwrap_or(name);
         if name.contains('.') && self.own().any(|own| own == root) {
-            return format!("`{root}` has no fields: it stands alone");
+            return format!("`{root}` has no fields; use it without a dot");
         }
         let tail = format!(".{name}");
         let allowed = |field: &&&'static Field| self.names.roots.contains(&field.root);
@@ -494,12 +497,12 @@ impl<'a> Checker<'a> {
             Some(near) => format!("unknown name `{name}`; did you mean `{near}`?"),
             None if name.contains('.') => format!("unknown field `{name}`"),
             None => format!(
-                "unknown name `{name}`: no window, parameter, macro or list is called so, and fields have a dot (`gc.pause_ms`)"
+                "unknown name `{name}`: no window, parameter, macro or list has this name, and fields have a dot (`gc.pause_ms`)"
             ),
         }
     }
 
-    /// The names that are no fields.
+    /// Returns the known names that are not fields.
     fn own(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let names = self.names;
         let in_file = names.macros.keys().chain(names.lists.keys());
@@ -507,9 +510,9 @@ impl<'a> Checker<'a> {
         own.map(String::as_str)
     }
 
-    // Operators: which operands they take.
+    // Operators and their operands.
 
-    /// `a < b`
+    /// Checks `a < b`.
     fn compare(&mut self, tree: &'a Tree, comparison: Comparison, sides: &'a (Tree, Tree)) -> Option<Typed> {
         let (a_part, b_part) = (self.check(&sides.0), self.check(&sides.1));
         let (a_part, b_part) = (a_part?, b_part?);
@@ -524,7 +527,7 @@ impl<'a> Checker<'a> {
             Type::Texts => {
                 return self.refuse(
                     tree.at,
-                    format!("`{tree}` compares lists; ask for a string in one: `'a' in b`"),
+                    format!("`{tree}` compares lists; test for a string in a list: `'a' in b`"),
                 );
             }
             Type::Bool if !equality => {
@@ -554,7 +557,8 @@ impl<'a> Checker<'a> {
         Measure::of(&part.node, self.names.measures)
     }
 
-    /// Two numbers of different units are a mistake; one without a unit beside one with it is hardly meant.
+    /// Reports two numbers of different units as a mistake, and a number with a unit next to one without a unit as a
+    /// warning.
     fn check_units(&mut self, tree: &Tree, sides: &(Tree, Tree), [a, b]: [Measure; 2], verb: &str) {
         if !self.certain || a.unit.fits(b.unit) {
             return;
@@ -582,7 +586,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Comparisons with a constant that are allowed and hardly meant.
+    /// Warns about comparisons with a constant that are allowed but probably wrong.
     fn warn_of_measure(&mut self, tree: &Tree, sides: &(Tree, Tree), equality: bool, nodes: [&Node; 2]) {
         let number = |node: &Node| match node {
             Node::Double(number) => Some(number.0),
@@ -597,7 +601,7 @@ impl<'a> Checker<'a> {
         let measured = matches!(node, Node::Field(field) if field.kind == Type::Double);
         if measured && equality && constant != 0.0 {
             let message =
-                format!("`{tree}`: `{subject}` is measured and hardly ever exactly that; compare with `<` or `>`");
+                format!("`{tree}`: `{subject}` is measured and is hardly ever exactly equal; compare with `<` or `>`");
             self.warning(tree.at, message);
             return;
         }
@@ -608,7 +612,7 @@ impl<'a> Checker<'a> {
         self.warning(tree.at, format!("`{tree}`: `{subject}` is {why}"));
     }
 
-    /// Whether a string is one that a field never has; that is a mistake.
+    /// Reports a string that a field never has. Returns whether it was reported.
     fn check_word(&mut self, field: &Node, at: usize, text: &Node) -> bool {
         let (Node::Field(field), Node::Text(text)) = (field, text) else {
             return false;
@@ -626,7 +630,7 @@ impl<'a> Checker<'a> {
         true
     }
 
-    /// `a + b`
+    /// Checks `a + b`.
     fn compute(&mut self, tree: &'a Tree, arithmetic: Arithmetic, sides: &'a (Tree, Tree)) -> Option<Typed> {
         let (first, second) = (self.number(&sides.0), self.number(&sides.1));
         let (first, second) = (first?, second?);
@@ -659,14 +663,14 @@ impl<'a> Checker<'a> {
         )
     }
 
-    /// `a ? b : c`
+    /// Checks `a ? b : c`.
     fn choice(&mut self, tree: &'a Tree, parts: &'a (Tree, Tree, Tree)) -> Option<Typed> {
         let condition = self.condition(&parts.0);
         let (this, that) = (self.check(&parts.1), self.check(&parts.2));
         let (condition, this, that) = (condition?, this?, that?);
         if this.kind != that.kind {
             let message = format!(
-                "`{tree}` is {} or {}; both have to be of one type",
+                "`{tree}` is {} or {}; both must have the same type",
                 a(this.kind),
                 a(that.kind)
             );
@@ -681,7 +685,7 @@ impl<'a> Checker<'a> {
         Some(Typed { node, kind, reported })
     }
 
-    /// `process.attributes['name']`, `service.firing['rule']`
+    /// Checks `process.attributes['name']` or `service.firing['rule']`.
     fn attribute(&mut self, at: usize, sides: &'a (Tree, Tree)) -> Option<Typed> {
         let (Shape::Name(name), Shape::Text(key)) = (&sides.0.shape, &sides.1.shape) else {
             return self.refuse(at, ONLY_ATTRIBUTES);
@@ -700,7 +704,7 @@ impl<'a> Checker<'a> {
         Some(Typed::new(Node::Attribute(key.clone()), Type::Text))
     }
 
-    /// `['a', 'b']`
+    /// Checks `['a', 'b']`.
     fn list(&mut self, trees: &'a [Tree]) -> Option<Typed> {
         let mut texts = Some(Vec::new());
         for tree in trees {
@@ -711,7 +715,10 @@ impl<'a> Checker<'a> {
                     }
                 }
                 _ => {
-                    self.mistake(tree.at, format!("a list holds strings in quotes; `{tree}` is none"));
+                    self.mistake(
+                        tree.at,
+                        format!("a list contains strings in quotes; `{tree}` is not a string"),
+                    );
                     texts = None;
                 }
             }
@@ -719,7 +726,7 @@ impl<'a> Checker<'a> {
         Some(Typed::new(Node::Texts(texts?.into()), Type::Texts))
     }
 
-    /// `a in b`
+    /// Checks `a in b`.
     fn membership(&mut self, tree: &'a Tree, sides: &'a (Tree, Tree)) -> Option<Typed> {
         if let Shape::Name(name) = &sides.1.shape
             && **name == *ATTRIBUTES
@@ -730,7 +737,7 @@ impl<'a> Checker<'a> {
         let number = |tree: &Tree| matches!(tree.shape, Shape::Int(_) | Shape::Double(_) | Shape::Negate(_));
         if let Shape::List(list) = &sides.1.shape {
             if list.is_empty() {
-                return self.refuse(sides.1.at, format!("`{tree}` is never true: nothing is in the list"));
+                return self.refuse(sides.1.at, format!("`{tree}` is never true: the list is empty"));
             }
             if list.iter().all(number) {
                 return self.among_numbers(tree, &sides.0, list);
@@ -770,13 +777,13 @@ impl<'a> Checker<'a> {
         ))
     }
 
-    /// `gc.generation in [0, 1]`: the same as `gc.generation == 0 || gc.generation == 1`.
+    /// Checks `gc.generation in [0, 1]`, which is equivalent to `gc.generation == 0 || gc.generation == 1`.
     fn among_numbers(&mut self, tree: &'a Tree, one: &'a Tree, list: &'a [Tree]) -> Option<Typed> {
         let part = self.number(one)?;
         if !matches!(part.node, Node::Field(_) | Node::Window(_)) {
             return self.refuse(
                 one.at,
-                format!("`{tree}`: only a field or a window can be looked for among numbers"),
+                format!("`{tree}`: only a field or a window can be tested against a list of numbers"),
             );
         }
         let mut nodes = Vec::with_capacity(list.len());
@@ -797,7 +804,7 @@ impl<'a> Checker<'a> {
         Some(self.certain_leaf(tree, Typed::new(node, Type::Bool)))
     }
 
-    // Functions: those that rules have, and what is said of others.
+    // Functions of rules, and messages about other functions.
 
     fn call(&mut self, tree: &'a Tree, call: &'a Call) -> Option<Typed> {
         let arguments = call.arguments.as_slice();
@@ -829,7 +836,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// `has(gc.trigger)`
+    /// Checks `has(gc.trigger)`.
     fn has(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<Typed> {
         let known = match &argument.shape {
             Shape::Name(name) => !self.names.macros.contains_key(&**name) && !self.names.lists.contains_key(&**name),
@@ -837,14 +844,14 @@ impl<'a> Checker<'a> {
             _ => false,
         };
         if !known {
-            let message = format!("`{tree}`: `has` asks of a field, an attribute or a window whether it is known");
+            let message = format!("`{tree}`: `has` tests whether a field, an attribute or a window is known");
             return self.refuse(tree.at, message);
         }
         let part = self.check(argument)?;
         Some(Typed::new(Node::Has(Box::new(part.node)), Type::Bool))
     }
 
-    /// `size(a)`
+    /// Checks `size(a)`.
     fn size(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<Typed> {
         let part = self.check(argument)?;
         if !matches!(part.kind, Type::Text | Type::Texts) {
@@ -857,7 +864,7 @@ impl<'a> Checker<'a> {
         self.folded(tree, Node::Size(Box::new(part.node)), Type::Int)
     }
 
-    /// `a.contains(b)` and its like.
+    /// Checks `a.contains(b)` and similar tests.
     fn text_test(&mut self, tree: &'a Tree, name: &str, receiver: &'a Tree, argument: &'a Tree) -> Option<Typed> {
         let whole = self.check(receiver);
         let part = self.text(argument);
@@ -871,13 +878,13 @@ impl<'a> Checker<'a> {
         self.test(tree, whole, test)
     }
 
-    /// `a.matches('...')`
+    /// Checks `a.matches('...')`.
     fn matches(&mut self, tree: &'a Tree, receiver: &'a Tree, pattern: &'a Tree) -> Option<Typed> {
         let whole = self.check(receiver);
         let Shape::Text(text) = &pattern.shape else {
             return self.refuse(
                 pattern.at,
-                "a pattern has to stand in quotes: it is compiled when the file is read",
+                "a pattern must be in quotes because it is compiled when the file is read",
             );
         };
         let regex = RegexBuilder::new(text)
@@ -891,7 +898,7 @@ impl<'a> Checker<'a> {
             Err(error) => {
                 let error = error.to_string();
                 let last = error.lines().last().unwrap_or("").trim_start_matches("error: ");
-                self.refuse(pattern.at, format!("{pattern} is no pattern: {last}"))
+                self.refuse(pattern.at, format!("{pattern} is not a valid pattern: {last}"))
             }
         }
     }
@@ -913,7 +920,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// `an int`
+/// Returns a type with its article: `an int`.
 fn a(kind: Type) -> &'static str {
     match kind {
         Type::Bool => "true or false",
@@ -924,7 +931,7 @@ fn a(kind: Type) -> &'static str {
     }
 }
 
-/// The name of a root in rule files.
+/// Returns the names of a root in rule files.
 fn prefixes(root: Root) -> &'static [&'static str] {
     match root {
         Root::Gc => &["gc.*"],
@@ -936,7 +943,7 @@ fn prefixes(root: Root) -> &'static [&'static str] {
     }
 }
 
-/// What a number is that hardly is meant to be compared with that constant.
+/// Returns a description of a number for which a comparison with that constant is probably wrong.
 fn hardly_meant(measure: Measure, constant: f64, is_window: bool) -> Option<String> {
     let below = |most: f64| constant > 0.0 && constant < most;
     Some(match measure.unit {
@@ -952,7 +959,7 @@ fn hardly_meant(measure: Measure, constant: f64, is_window: bool) -> Option<Stri
     })
 }
 
-/// The first of many words, and how many more there are.
+/// Returns the first words of a list, and the number of the remaining words.
 fn listed(words: &[&str]) -> String {
     const SHOWN: usize = 12;
     let shown: Vec<&str> = words.iter().take(SHOWN).copied().collect();
@@ -962,17 +969,17 @@ fn listed(words: &[&str]) -> String {
     }
 }
 
-/// What is said of a call that rules do not have.
+/// Returns the message about an unsupported call.
 fn refusal(call: &Call) -> String {
     let name = &*call.name;
     match name {
         "has" => "`has` is written `has(gc.trigger)`".to_owned(),
         "size" | "double" | "int" => format!("`{name}` is written `{name}(a)`: it takes one value"),
         "contains" | "startsWith" | "endsWith" | "matches" => {
-            format!("`{name}` is written `a.{name}('b')`: it looks for one string in another")
+            format!("`{name}` is written `a.{name}('b')`: it searches for one string in another")
         }
         "all" | "exists" | "exists_one" | "existsOne" | "map" | "filter" => {
-            format!("rules do not go through lists (`{name}`): write `'a' in b`, or a window for several collections")
+            format!("rules cannot iterate over lists (`{name}`): write `'a' in b`, or a window for several collections")
         }
         "duration" => {
             let number = match call.arguments.as_slice() {
@@ -983,21 +990,23 @@ fn refusal(call: &Call) -> String {
                 _ => None,
             };
             let number = number.unwrap_or_else(|| "1000.0".to_owned());
-            format!("durations are numbers; beside a field in ms write `{number}`")
+            format!("durations are numbers; compare a field in ms with `{number}`")
         }
-        "timestamp" | "now" => "rules have no points in time; a window says how far back it reaches".to_owned(),
+        "timestamp" | "now" => {
+            "rules have no timestamps; the length of a window states how far back it reaches".to_owned()
+        }
         "string" | "bool" | "uint" | "bytes" | "dyn" | "type" => {
             format!("rules do not convert with `{name}`; `double(a)` and `int(a)` convert numbers")
         }
         _ => {
             let hint = did_you_mean(name, FUNCTIONS);
-            let hint = hint.unwrap_or_else(|| format!("there are {}", FUNCTIONS.join(", ")));
+            let hint = hint.unwrap_or_else(|| format!("use one of {}", FUNCTIONS.join(", ")));
             format!("unknown function `{name}`; {hint}")
         }
     }
 }
 
-/// `1.5s` as `1500.0`.
+/// Converts `1.5s` to `1500.0`.
 fn milliseconds(text: &str) -> Option<String> {
     const UNITS: [(&str, f64); 4] = [("ms", 1.0), ("s", 1e3), ("m", 6e4), ("h", 3.6e6)];
     UNITS.iter().find_map(|(unit, factor)| {

@@ -1,11 +1,11 @@
-//! Conditions that can never be true, or always are.
+//! Finds conditions that can never be true or are always true.
 //!
-//! A comparison with constants puts the values of its subject (a field, a window, an attribute) into groups, whose
-//! values it answers alike. So one value of each group is tried, for each subject by itself; what else there is may be
-//! true or false.
+//! A comparison with constants divides the values of its subject (a field, a window, an attribute) into groups, and has
+//! the same result for all values of a group. Therefore one value of each group is tried, for each subject separately,
+//! while all other subjects can be true or false.
 //!
-//! "Always" leaves the unknown out: what holds of every value that can be known says nothing but that it is known, and
-//! `has` says that.
+//! "Always" ignores unknown values: a condition that is true for every known value only states that the value is known,
+//! and `has` states that.
 
 use std::cmp::Ordering;
 
@@ -14,15 +14,16 @@ use gc_rules::value::{Texts, Type, Value};
 
 use super::measure::Measure;
 
-/// Whether a condition has one outcome whatever is known of one of its subjects: `Some(true)`, always true;
-/// `Some(false)`, never. `None`: both are possible, or it cannot be said. `windows`: what they measure, by place.
+/// Returns whether a condition has the same outcome for all values of one of its subjects: `Some(true)` if it is always
+/// true, `Some(false)` if it is never true. Returns `None` if both outcomes are possible, or if this cannot be
+/// determined. `windows` are the measures of the windows by place.
 pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
     let mut leaves = Vec::new();
     let any = Outcomes::of(condition, &mut |leaf| {
         leaves.push(leaf);
         Outcomes::EITHER
     });
-    // Leaves are asked in the same order each time, so their places identify them.
+    // Leaves are visited in the same order each time, so their places identify them.
     let mut subjects = Vec::new();
     let of_leaves: Vec<usize> = leaves
         .iter()
@@ -58,7 +59,7 @@ pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
     std::iter::once(any).chain(by_subject).find_map(certain)
 }
 
-/// Which outcomes a condition may have, besides that it is unknown.
+/// The possible outcomes of a condition, apart from unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Outcomes {
     yes: bool,
@@ -80,7 +81,7 @@ impl Outcomes {
         }
     }
 
-    /// Those of `a && b`.
+    /// Returns the outcomes of `a && b`.
     fn and(self, other: Self) -> Self {
         Self {
             yes: self.yes && other.yes,
@@ -88,7 +89,7 @@ impl Outcomes {
         }
     }
 
-    /// These and others.
+    /// Returns the union of two sets of outcomes.
     fn or(self, other: Self) -> Self {
         Self {
             yes: self.yes || other.yes,
@@ -96,7 +97,7 @@ impl Outcomes {
         }
     }
 
-    /// Those of a condition, whose leaves are asked for from left to right.
+    /// Returns the outcomes of a condition. `leaf` is called for its leaves from left to right.
     fn of<'n>(node: &'n Node, leaf: &mut dyn FnMut(&'n Node) -> Self) -> Self {
         match node {
             Node::Bool(truth) => Self::only(*truth),
@@ -120,7 +121,7 @@ impl Outcomes {
     }
 }
 
-/// What a leaf asks something of; itself, where it is no comparison with constants.
+/// Returns the subject of a leaf: its operand if it is a comparison with constants, otherwise the leaf.
 fn subject(leaf: &Node) -> &Node {
     match leaf {
         Node::Has(subject) => subject,
@@ -132,17 +133,17 @@ fn subject(leaf: &Node) -> &Node {
     }
 }
 
-/// A value that stands for its group.
+/// A value that represents its group.
 #[derive(Debug, Clone, Copy)]
 enum Sample<'n> {
     Unknown,
     Known(Value<'n>),
-    /// A text that none of the others is.
+    /// A text that differs from all others.
     Other,
 }
 
-/// A value of each group, at least. That it is unknown is a group only where `has` asks for it: it makes nothing else
-/// true or false.
+/// Returns at least one value of each group. Unknown is a group only if `has` tests for it, because it makes no other
+/// leaf true or false.
 fn samples<'n>(subject: &'n Node, leaves: &[&'n Node], windows: &[Measure]) -> Vec<Sample<'n>> {
     let (mut unknown, mut texts, mut others) = (None, Vec::new(), Vec::new());
     for leaf in leaves {
@@ -173,14 +174,14 @@ fn samples<'n>(subject: &'n Node, leaves: &[&'n Node], windows: &[Measure]) -> V
     known.chain(other).chain(unknown).collect()
 }
 
-/// The number, those next to it and the ends of what a subject can be: of these, what it can be.
+/// Returns the number, its neighbours and the limits of a subject, restricted to possible values of the subject.
 fn around<'n>(subject: &Node, number: Value<'n>, windows: &[Measure]) -> impl Iterator<Item = Value<'n>> + use<'n> {
     let Measure { low, high, .. } = Measure::of(subject, windows);
     let is_int = matches!(subject, Node::Field(field) if field.kind == Type::Int);
     let double = number.as_number().unwrap_or_default();
     let int = match number {
         Value::Int(number) => number,
-        // Casts of floats stop at the ends.
+        // Casts of floats saturate.
         _ => double.floor() as i64,
     };
     let ints = [-1, 0, 1].map(|step| Value::Int(int.saturating_add(step)));
@@ -193,7 +194,7 @@ fn around<'n>(subject: &Node, number: Value<'n>, windows: &[Measure]) -> impl It
     })
 }
 
-/// What a leaf answers for a value of its subject.
+/// Returns the outcomes of a leaf for a value of its subject.
 fn answer(leaf: &Node, sample: Sample<'_>) -> Outcomes {
     let value = match sample {
         Sample::Unknown if matches!(leaf, Node::Has(_)) => return Outcomes::only(false),
@@ -203,7 +204,7 @@ fn answer(leaf: &Node, sample: Sample<'_>) -> Outcomes {
     };
     let truth = match (leaf, value) {
         (Node::Has(_), _) => Some(true),
-        // With itself.
+        // A comparison with itself.
         (Node::Compare(comparison, sides), _) if sides.0 == sides.1 => Some(comparison.holds(Ordering::Equal)),
         (Node::Compare(comparison, sides), Some(value)) => match (constant(&sides.0), constant(&sides.1)) {
             (_, Some(constant)) => value.compare(constant).map(|order| comparison.holds(order)),
@@ -230,8 +231,8 @@ fn answer(leaf: &Node, sample: Sample<'_>) -> Outcomes {
     }
 }
 
-/// Why a comparison has one outcome, where the ends of its subject are the reason: whether that is its left side, and
-/// what it can be.
+/// Returns the reason why a comparison has only one outcome, if the limits of its subject are the reason: whether the
+/// subject is the left side, and its possible values.
 pub(super) fn reason(node: &Node, windows: &[Measure]) -> Option<(bool, String)> {
     let Node::Compare(_, sides) = node else { return None };
     let is_left = is_constant(&sides.1);
@@ -259,12 +260,12 @@ fn constant(node: &Node) -> Option<Value<'_>> {
     })
 }
 
-/// Whether nothing has to be known for it.
+/// Returns whether the node is a constant.
 pub(super) fn is_constant(node: &Node) -> bool {
     constant(node).is_some()
 }
 
-/// Whether it can be computed now. Operands were, so only they are looked at.
+/// Returns whether the node can be computed now. Its operands have been folded before, so only they are checked.
 pub(super) fn has_constant_operands(node: &Node) -> bool {
     match node {
         Node::Not(a) | Node::Negate(a) | Node::Size(a) | Node::ToDouble(a) | Node::ToInt(a) => is_constant(a),

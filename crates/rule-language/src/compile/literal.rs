@@ -1,16 +1,16 @@
-//! Literals: where they end in a text, and their values.
+//! Literals: their ends in a text, and their values.
 
 use super::syntax::Shape;
 
-/// How a string begins.
+/// The start of a string literal.
 #[derive(Debug, Clone, Copy)]
 struct Quote {
     /// `b'...'`
     bytes: bool,
-    /// `r'...'`: a backslash is a character.
+    /// `r'...'`: a backslash is an ordinary character.
     raw: bool,
     marks: &'static str,
-    /// Where its content begins.
+    /// Start of the content.
     begin: usize,
 }
 
@@ -30,7 +30,8 @@ impl Quote {
     }
 }
 
-/// The string that a text begins with: its length, and whether it is one of bytes. `None`: no string begins here.
+/// Returns the length of the string literal at the start of a text, and whether it is a bytes literal. Returns `None`
+/// if no string literal starts here.
 pub(super) fn quoted(text: &str) -> Option<Result<(usize, bool), String>> {
     let quote = Quote::of(text)?;
     Some(end(text, quote).map(|end| (end, quote.bytes)))
@@ -51,12 +52,12 @@ fn end(text: &str, quote: Quote) -> Result<usize, String> {
         }
     }
     Err(format!(
-        "the string that begins here has no end: {} is missing",
+        "the string that starts here is not closed: {} is missing",
         quote.marks
     ))
 }
 
-/// The value of a string that [`quoted`] found.
+/// Returns the value of a string literal found by [`quoted`].
 pub(super) fn text(word: &str) -> Box<str> {
     let content = Quote::of(word).and_then(|quote| {
         let content = word.get(quote.begin..)?.strip_suffix(quote.marks)?;
@@ -81,7 +82,7 @@ pub(super) fn text(word: &str) -> Box<str> {
     value.into()
 }
 
-/// The character that an escape stands for, and the bytes of what follows its backslash.
+/// Returns the character of an escape sequence, and the number of bytes after its backslash.
 fn escape(text: &str) -> Result<(char, usize), String> {
     let coded = |from: usize, digits: usize, radix: u32| {
         let code = text.get(from..from + digits)?;
@@ -108,11 +109,11 @@ fn escape(text: &str) -> Result<(char, usize), String> {
     };
     meaning.ok_or_else(|| {
         let letter = first.map_or(String::new(), |letter| letter.escape_debug().to_string());
-        format!("`\\{letter}` means nothing in this string; write `\\\\`, or put r before the quotes")
+        format!("`\\{letter}` is not a valid escape in this string; write `\\\\`, or put r before the quotes")
     })
 }
 
-/// Bytes of the number at the beginning.
+/// Returns the length of the number at the start, in bytes.
 pub(super) fn number_length(bytes: &[u8]) -> usize {
     let digits = |from: usize| bytes.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
     let byte = |index: usize| bytes.get(index).copied().unwrap_or(0);
@@ -137,11 +138,11 @@ pub(super) fn number_length(bytes: &[u8]) -> usize {
     at
 }
 
-/// The value of a number; `negative`: with the minus before it, without which -2^63 would be too large.
+/// Returns the value of a number. If `negative`, the preceding minus is part of it; otherwise -2^63 would be too large.
 ///
 /// # Errors
 ///
-/// That it is too large, or unsigned.
+/// Returns an error if the number is too large or unsigned.
 pub(super) fn number(word: &str, negative: bool) -> Result<Shape, String> {
     let sign = if negative { "-" } else { "" };
     let (digits, radix) = word.strip_prefix("0x").map_or((word, 10), |digits| (digits, 16));

@@ -1,37 +1,37 @@
-//! What numbers measure: their unit, and of a field or a window between which ends it is.
+//! Measures of numbers: the unit and, for a field or a window, the limits.
 
 use gc_rules::expression::{Arithmetic, Node};
 use gc_rules::field::Field;
 use gc_rules::rule::{Extent, Function};
 use gc_rules::value::Type;
 
-/// What a number measures.
+/// The measure of a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measure {
     pub unit: Unit,
-    /// The smallest value that it can have; `None`: any.
+    /// Minimum possible value; `None` if there is no minimum.
     pub low: Option<f64>,
-    /// The largest value that it can have; `None`: any.
+    /// Maximum possible value; `None` if there is no maximum.
     pub high: Option<f64>,
 }
 
 /// The unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// That of what stands beside it: a constant.
+    /// The unit of the other operand, for a constant.
     Any,
-    /// It cannot be said: of a product of two, of a converted number.
+    /// The unit cannot be determined, for example for a product or a converted number.
     Unknown,
-    /// None: how many, which one, how often.
+    /// No unit: a number, an index, a frequency.
     Count,
-    /// A part of a whole, 0 to 1.
+    /// A share of a whole, 0 to 1.
     Share,
-    /// This one. Quotients of two values of one unit are in `ratio`.
+    /// A named unit. Quotients of two values of one unit have the unit `ratio`.
     Named(&'static str),
 }
 
 impl Unit {
-    /// `ms`; `None`: it can be beside any other.
+    /// Returns the name, such as `ms`, or `None` if the unit fits any other unit.
     fn name(self) -> Option<&'static str> {
         match self {
             Self::Any | Self::Unknown => None,
@@ -41,7 +41,7 @@ impl Unit {
         }
     }
 
-    /// Whether values of the two can be compared and added.
+    /// Returns whether values of the two units can be compared and added.
     pub(super) fn fits(self, other: Self) -> bool {
         match (self.name(), other.name()) {
             (Some(a), Some(b)) => a == b,
@@ -49,7 +49,7 @@ impl Unit {
         }
     }
 
-    /// In a message: `in ms`.
+    /// Returns the text for a message: `in ms`.
     pub(crate) fn phrase(self) -> String {
         match self {
             Self::Any | Self::Unknown | Self::Count => "a number without a unit".to_owned(),
@@ -62,7 +62,7 @@ impl Unit {
 }
 
 impl Default for Measure {
-    /// Of which nothing is known.
+    /// Returns the measure of a number without known properties.
     fn default() -> Self {
         Self {
             unit: Unit::Unknown,
@@ -73,7 +73,7 @@ impl Default for Measure {
 }
 
 impl Measure {
-    /// A number of this unit that is not negative.
+    /// Returns the measure of a number with this unit that is not negative.
     pub(crate) fn positive(unit: Unit) -> Self {
         Self {
             unit,
@@ -82,7 +82,7 @@ impl Measure {
         }
     }
 
-    /// That of a number; `windows`: those of windows, by place.
+    /// Returns the measure of a number. `windows` are the measures of windows by place.
     pub(crate) fn of(node: &Node, windows: &[Self]) -> Self {
         match node {
             Node::Int(number) => Self::constant(*number as f64),
@@ -109,7 +109,7 @@ impl Measure {
         }
     }
 
-    /// That of a window; `of`: that of its samples.
+    /// Returns the measure of a window. `of` is the measure of its samples.
     pub(crate) fn of_window(function: Function, of: Option<Self>, extent: Extent) -> Self {
         let of = of.unwrap_or_default();
         let up_to = |measure: Self, high: f64| Self {
@@ -123,7 +123,7 @@ impl Measure {
         match function {
             Function::Count | Function::Turns => count,
             Function::Ratio | Function::R2 => up_to(Self::positive(Unit::Share), 1.0),
-            // A pause that began before the window can be longer than it.
+            // A pause that started before the window can be longer than the window.
             Function::Share => Self::positive(Unit::Share),
             Function::Rate => Self::positive(Unit::Named("per second")),
             Function::Min | Function::Max | Function::Mean | Function::Median | Function::Newest => of,
@@ -144,7 +144,7 @@ impl Measure {
         }
     }
 
-    /// A number of this unit of which nothing else is known.
+    /// Returns the measure of a number with this unit and without limits.
     fn unlimited(unit: Unit) -> Self {
         Self {
             unit,
@@ -164,7 +164,8 @@ impl Measure {
         let (low, high) = match field.name {
             "gc.generation" => (Some(0.0), Some(2.0)),
             "gc.memory_load_percent" => (Some(0.0), Some(100.0)),
-            // From the process's own words, and differences of times of two stops: who knows.
+            // Settings are reported by the process, and `since_last` is a difference of times of two stops, so no
+            // limits are guaranteed.
             name if name.starts_with("settings.") || name.starts_with("gc.since_last") => (None, None),
             _ => (field.kind.is_number().then_some(0.0), None),
         };
@@ -177,13 +178,13 @@ impl Measure {
         Self { unit, low, high }
     }
 
-    /// The value, if it is a constant.
+    /// Returns the value of a constant.
     fn number(self) -> Option<f64> {
         self.low.filter(|low| self.unit == Unit::Any && self.high == Some(*low))
     }
 }
 
-/// That of a sum, or of one of two.
+/// Returns the unit of a sum, or of one of two values.
 fn joined(a: Unit, b: Unit) -> Unit {
     match (a, b) {
         (Unit::Any, unit) | (unit, Unit::Any) => unlimited(unit),
@@ -192,7 +193,7 @@ fn joined(a: Unit, b: Unit) -> Unit {
     }
 }
 
-/// A sum, a difference or a multiple of shares can exceed 1.
+/// Returns the unit of a value that can exceed 1: a sum, a difference or a multiple of shares.
 fn unlimited(unit: Unit) -> Unit {
     match unit {
         Unit::Share => Unit::Named("ratio"),
@@ -205,7 +206,7 @@ fn product(a: Measure, b: Measure) -> Unit {
         (Unit::Any, Unit::Any) => Unit::Any,
         (Unit::Any, unit) => scaled(unit, a.number()),
         (unit, Unit::Any) => scaled(unit, b.number()),
-        // So many times, or a part of it.
+        // A multiple or a part of the other value.
         (Unit::Count | Unit::Share | Unit::Named("ratio"), unit)
         | (unit, Unit::Count | Unit::Share | Unit::Named("ratio")) => unlimited(unit),
         _ => Unit::Unknown,
@@ -223,7 +224,7 @@ fn quotient(a: Measure, b: Measure) -> Unit {
     }
 }
 
-/// That of a multiple. With a factor between two units it may be converted to another one.
+/// Returns the unit of a multiple. A factor between two units can convert the value to another unit.
 fn scaled(unit: Unit, factor: Option<f64>) -> Unit {
     let converts = factor.is_none_or(|factor| {
         let factor = factor.abs();
@@ -250,10 +251,10 @@ fn per_hour(unit: Unit) -> Unit {
 mod tests {
     use super::*;
 
-    /// Scenario: each function over samples in ms that are not negative.
-    /// Guarantee: what it yields has the unit and the ends of its function.
+    /// Scenario: each function is applied to samples in ms that are not negative.
+    /// Guarantee: the value has the unit and the limits of its function.
     #[test]
-    fn a_window_has_the_unit_of_its_function() {
+    fn window_has_unit_of_its_function() {
         let of = Measure::positive(Unit::Named("ms"));
         let say = |function: &Function| {
             let measure = Measure::of_window(*function, Some(of), Extent::Last(5));

@@ -1,25 +1,25 @@
-//! The grammar of CEL, as far as rules have it.
+//! Parser for the subset of the CEL grammar that rules use.
 //!
 //! Operators are parsed by precedence, from the loosest to the tightest: `?:`, `||`, `&&`, comparisons and `in`, `+ -`,
-//! `* / %`, the signs `!` and `-`, then `.`, `[]` and calls. Only brackets and `?` make the parser call itself anew, so
-//! [`MAX_NESTING`] bounds its stack.
+//! `* / %`, the signs `!` and `-`, then `.`, `[]` and calls. Only brackets and `?` cause recursion, so [`MAX_NESTING`]
+//! limits the stack.
 //!
-//! The first word that cannot stand where it does is the only mistake: what follows it means little. Constructs that
-//! CEL has and rules have not are read over, and all of them are mistakes together.
+//! The first misplaced token is the only reported mistake because the tokens after it cannot be interpreted. Constructs
+//! of CEL that rules do not support are skipped and reported together.
 
 use super::syntax::{Call, LOOSEST, Operator, Shape, Tree};
 use super::token::{Kind, Token, tokens};
 use super::{MAX_NESTING, MAX_TEXT, Mistake, literal};
 
-/// `Err`: the text is no expression, and nothing is read any more. `None`: the part was refused, and `mistakes` say
-/// why.
+/// `Err` if the text is not an expression, which stops the parser. `None` if the part was refused, with an entry in
+/// `mistakes`.
 type Parsed<T = Tree> = Result<Option<T>, Mistake>;
 
-/// The tree of a text.
+/// Parses a text.
 ///
 /// # Errors
 ///
-/// What makes it no expression, or what CEL has and rules have not.
+/// Returns an error if the text is not an expression, or uses constructs of CEL that rules do not support.
 pub(super) fn parse(text: &str) -> Result<Tree, Vec<Mistake>> {
     if text.len() > MAX_TEXT {
         let message = format!(
@@ -39,33 +39,33 @@ pub(super) fn parse(text: &str) -> Result<Tree, Vec<Mistake>> {
     parser.parse()
 }
 
-/// What is open where an operator could come.
+/// The innermost open construct at a position where an operator is possible.
 #[derive(Debug, Clone, Copy)]
 enum Open<'a> {
-    /// Nothing but the text.
+    /// No open construct.
     Text,
     /// `?` without its `:`.
     Choice,
     Bracket(Token<'a>),
 }
 
-/// A text that is being parsed.
+/// State of the parser of one text.
 #[derive(Debug)]
 struct Parser<'a, 't> {
     text: &'a str,
     tokens: &'t [Token<'a>],
     next: usize,
-    /// Brackets and `?` around what is read now.
+    /// Number of open brackets and `?`.
     depth: usize,
     mistakes: Vec<Mistake>,
 }
 
 impl<'a, 't> Parser<'a, 't> {
-    /// All of it.
+    /// Parses the whole text.
     ///
     /// # Errors
     ///
-    /// Why the text is no expression, or all that rules do not have.
+    /// Returns the reason why the text is not an expression, or all constructs that rules do not support.
     fn parse(mut self) -> Result<Tree, Vec<Mistake>> {
         let tree = self.choice().and_then(|tree| match self.peek() {
             None => Ok(tree),
@@ -81,7 +81,7 @@ impl<'a, 't> Parser<'a, 't> {
         }
     }
 
-    /// `a ? b : c`; between `?` and `:` there is no other choice without brackets.
+    /// Parses `a ? b : c`. A choice between `?` and `:` requires brackets.
     fn choice(&mut self) -> Parsed {
         let condition = self.operators(LOOSEST)?;
         let Some(question) = self.take("?") else {
@@ -101,7 +101,7 @@ impl<'a, 't> Parser<'a, 't> {
         }))
     }
 
-    /// A row of operands with operators between them that hold them together at least so tightly.
+    /// Parses operands and the operators between them whose precedence is at least `least`.
     fn operators(&mut self, least: u8) -> Parsed {
         let mut tree = self.signs()?;
         while let Some((operator, level)) = self.peek().and_then(|token| Operator::of(token.text))
@@ -114,7 +114,7 @@ impl<'a, 't> Parser<'a, 't> {
         Ok(tree)
     }
 
-    /// `!a`, `-a`, `--a`: an even number of signs is none.
+    /// Parses `!a`, `-a`, `--a`. An even number of signs has no effect.
     fn signs(&mut self) -> Parsed {
         let is_sign = |token: &Token<'_>| matches!(token.text, "!" | "-");
         let Some(sign) = self.peek().filter(is_sign) else {
@@ -144,8 +144,8 @@ impl<'a, 't> Parser<'a, 't> {
         }))
     }
 
-    /// An operand and what is asked of it: `a.b`, `a.b(c)`, `a[b]`. `negative`: a number, and the minus before it
-    /// belongs to it.
+    /// Parses an operand and its suffixes: `a.b`, `a.b(c)`, `a[b]`. If `negative`, the operand is a number, and the
+    /// preceding minus is part of it.
     fn member(&mut self, negative: bool) -> Parsed {
         let begin = self.next;
         let mut tree = self.operand(negative)?;
@@ -166,14 +166,14 @@ impl<'a, 't> Parser<'a, 't> {
         Ok(tree)
     }
 
-    /// `.b`, `.b(c)`
+    /// Parses `.b` or `.b(c)`.
     fn select(&mut self, operand: Option<Tree>) -> Parsed {
         let dot = self.peek().map_or(0, |dot| dot.at);
         self.next += 1;
         let name = match self.peek() {
             None => return Err(self.ends_after(".", "a name")),
             Some(token) if token.kind != Kind::Name => {
-                return Err(self.unexpected(token, "a name has to follow the dot"));
+                return Err(self.unexpected(token, "a name must follow the dot"));
             }
             Some(token) => token.text,
         };
@@ -194,13 +194,13 @@ impl<'a, 't> Parser<'a, 't> {
         }))
     }
 
-    /// Whether the words from there to the next are one name with dots, as that of a message is.
+    /// Returns whether the tokens from `begin` to the next token are a name with dots, such as the name of a message.
     fn is_path(&self, begin: usize) -> bool {
         let mut words = self.tokens.iter().take(self.next).skip(begin);
         words.all(|token| token.kind == Kind::Name || token.text == ".")
     }
 
-    /// What stands for itself: a literal, a name, a call, something in brackets.
+    /// Parses a primary: a literal, a name, a call, or a part in brackets.
     fn operand(&mut self, negative: bool) -> Parsed {
         let Some(token) = self.peek() else {
             return Err(match self.before() {
@@ -214,7 +214,7 @@ impl<'a, 't> Parser<'a, 't> {
             (Kind::Symbol, "[") => return Ok(self.elements(token, true)?.map(|list| tree(Shape::List(list)))),
             (Kind::Symbol, "{") => return self.braces(token, "rules have no maps"),
             (Kind::Symbol, _) => return Err(self.unexpected(token, "an operand is expected")),
-            (Kind::Keyword, "in") => return Err(self.unexpected(token, "an operand has to stand before it")),
+            (Kind::Keyword, "in") => return Err(self.unexpected(token, "an operand must precede it")),
             (Kind::Name, "not") => return Err(self.mistake(token.at, "unexpected `not`; write `!`")),
             _ => self.next += 1,
         }
@@ -225,7 +225,7 @@ impl<'a, 't> Parser<'a, 't> {
             (Kind::Bytes, _) => Err("rules have no bytes; write a string: 'a'".to_owned()),
             (_, "true") => Ok(Shape::Bool(true)),
             (_, "false") => Ok(Shape::Bool(false)),
-            _ => Err("there is no null; `has(gc.trigger)` says whether a value is known".to_owned()),
+            _ => Err("there is no null; `has(gc.trigger)` tests whether a value is known".to_owned()),
         };
         Ok(match shape {
             Ok(shape) => Some(tree(shape)),
@@ -233,7 +233,7 @@ impl<'a, 't> Parser<'a, 't> {
         })
     }
 
-    /// A name that was just read, or a call of it.
+    /// Parses the rest of a name or call whose name was just read.
     fn name(&mut self, at: usize, name: &'a str) -> Parsed {
         let mut shape = Some(Shape::Name(name.into()));
         if let Some(bracket) = self.peek().filter(|token| token.text == "(") {
@@ -241,12 +241,12 @@ impl<'a, 't> Parser<'a, 't> {
             shape = arguments.map(|arguments| call(name, None, arguments));
         }
         if RESERVED.contains(&name) {
-            shape = self.refuse(at, format!("`{name}` is a reserved word of CEL and no name"));
+            shape = self.refuse(at, format!("`{name}` is a reserved word of CEL, not a name"));
         }
         Ok(shape.map(|shape| Tree { at, shape }))
     }
 
-    /// `(a)`, and the brackets of `a[b]`.
+    /// Parses `(a)`, and the brackets of `a[b]`.
     fn bracketed(&mut self, bracket: Token<'a>) -> Parsed {
         self.next += 1;
         self.deeper(bracket)?;
@@ -255,8 +255,8 @@ impl<'a, 't> Parser<'a, 't> {
         Ok(tree)
     }
 
-    /// Parts between commas; `trailing`: a comma may stand after the last one. After one that was refused the others
-    /// are read, too.
+    /// Parses parts between commas. If `trailing`, a comma can follow the last part. After a refused part, the
+    /// remaining parts are still parsed.
     fn elements(&mut self, bracket: Token<'a>, trailing: bool) -> Parsed<Vec<Tree>> {
         self.next += 1;
         self.deeper(bracket)?;
@@ -277,7 +277,7 @@ impl<'a, 't> Parser<'a, 't> {
         Ok(elements)
     }
 
-    /// Reads over what stands in braces: it is refused, whatever it is.
+    /// Skips the content of braces, which is always refused.
     fn braces(&mut self, brace: Token<'a>, message: &str) -> Parsed {
         let mut open: Vec<Token<'a>> = Vec::new();
         while let Some(token) = self.peek() {
@@ -307,7 +307,7 @@ impl<'a, 't> Parser<'a, 't> {
         self.tokens.get(self.next.checked_sub(1)?).copied()
     }
 
-    /// Reads over the next word if it is this one.
+    /// Consumes the next token if it is `sign`.
     fn take(&mut self, sign: &str) -> Option<Token<'a>> {
         let token = self.peek().filter(|token| token.text == sign)?;
         self.next += 1;
@@ -325,7 +325,7 @@ impl<'a, 't> Parser<'a, 't> {
     fn deeper(&mut self, opening: Token<'_>) -> Result<(), Mistake> {
         self.depth += 1;
         if self.depth > MAX_NESTING {
-            let message = format!("nested too deep: at most {MAX_NESTING} brackets and `?` in each other");
+            let message = format!("nested too deeply: at most {MAX_NESTING} nested brackets and `?`");
             return Err(self.mistake(opening.at, message));
         }
         Ok(())
@@ -337,28 +337,28 @@ impl<'a, 't> Parser<'a, 't> {
         None
     }
 
-    /// A mistake at a byte.
+    /// Creates a mistake at a byte.
     fn mistake(&self, at: usize, message: impl Into<String>) -> Mistake {
         Mistake::at(self.text, at, message.into())
     }
 
-    /// Where the text ends, without the space there.
+    /// Returns the end of the text without trailing whitespace.
     fn end(&self) -> usize {
         self.text.trim_end().len()
     }
 
-    /// What is said where the text ends too early.
+    /// Returns the mistake for a text that ends too early.
     fn ends_after(&self, word: &str, missing: &str) -> Mistake {
         let message = format!("the expression ends after `{word}`; {missing} is missing");
         self.mistake(self.end(), message)
     }
 
-    /// What is said of a word that cannot stand here.
+    /// Returns the mistake for a token that is not possible here.
     fn unexpected(&self, token: Token<'_>, what: &str) -> Mistake {
         self.mistake(token.at, format!("unexpected `{}` here; {what}", token.text))
     }
 
-    /// What is said of the next word, where an operator had to come, or the end of what is open.
+    /// Returns the mistake for a next token that is neither an operator nor the end of the open construct.
     fn misplaced(&self, open: Open<'a>) -> Mistake {
         let Some(token) = self.peek() else {
             return match open {
@@ -376,15 +376,15 @@ impl<'a, 't> Parser<'a, 't> {
             .is_some_and(|before| before.kind == Kind::Number && before.at + before.text.len() == token.at);
         let message = match (token.kind, word, open) {
             (_, ")" | "]" | "}" | ",", Open::Choice) => CHOICE.to_owned(),
-            (_, ")" | "]" | "}", Open::Text) => format!("`{word}` closes nothing"),
+            (_, ")" | "]" | "}", Open::Text) => format!("`{word}` closes no bracket"),
             (_, ")" | "]" | "}", Open::Bracket(bracket)) => {
                 let (opening, closing) = (bracket.text, closing(bracket));
                 format!("unexpected `{word}`; `{closing}` is missing: `{opening}` is open")
             }
             (_, "?", _) => {
-                return self.unexpected(token, "a choice between `?` and `:` has to stand in round brackets");
+                return self.unexpected(token, "a choice between `?` and `:` must be in round brackets");
             }
-            (_, ":", _) => return self.unexpected(token, "no `?` stands before it"),
+            (_, ":", _) => return self.unexpected(token, "no `?` precedes it"),
             (_, "and" | "AND", _) => format!("unexpected `{word}`; write `&&`"),
             (_, "or" | "OR", _) => format!("unexpected `{word}`; write `||`"),
             (_, "not" | "is", _) => format!("unexpected `{word}`; write `==` or `!=`"),
@@ -397,7 +397,7 @@ impl<'a, 't> Parser<'a, 't> {
     }
 }
 
-/// Words that CEL keeps for languages around it; after a dot they are names.
+/// Words that CEL reserves for host languages. After a dot they are names.
 pub(super) const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -428,7 +428,7 @@ fn call(name: &str, receiver: Option<Tree>, arguments: Vec<Tree>) -> Shape {
 
 const CHOICE: &str = "`:` is missing: a choice is `condition ? this : that`";
 
-/// The bracket that closes another one.
+/// Returns the closing bracket for an opening one.
 fn closing(bracket: Token<'_>) -> &'static str {
     match bracket.text {
         "(" => ")",

@@ -1,10 +1,10 @@
-//! What an expression is: trees with positions, the operators that join them, and how messages quote them.
+//! Syntax of expressions: trees with positions, their operators, and their text in messages.
 
 use std::fmt;
 
 use gc_rules::expression::{Arithmetic, Comparison};
 
-/// A part of an expression, and the byte at which it begins.
+/// A part of an expression, and the byte at which it starts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tree {
     pub(super) at: usize,
@@ -17,14 +17,14 @@ pub(super) enum Shape {
     Int(i64),
     Double(f64),
     Text(Box<str>),
-    /// `gc.pause_ms`: names with dots between them, or one name.
+    /// `gc.pause_ms`: one name, or several names with dots between them.
     Name(Box<str>),
     List(Vec<Tree>),
     Not(Box<Tree>),
     Negate(Box<Tree>),
-    /// Two or more, as many as stand in a row.
+    /// Two or more consecutive operands.
     And(Vec<Tree>),
-    /// Two or more.
+    /// Two or more consecutive operands.
     Or(Vec<Tree>),
     Compare(Comparison, Box<(Tree, Tree)>),
     Compute(Arithmetic, Box<(Tree, Tree)>),
@@ -53,11 +53,11 @@ pub(super) enum Operator {
     Compute(Arithmetic),
 }
 
-/// The level of `||`.
+/// The precedence of `||`.
 pub(super) const LOOSEST: u8 = 1;
 
 impl Operator {
-    /// That of a word, and how tightly it holds its operands together.
+    /// Returns the operator of a token and its precedence.
     pub(super) fn of(word: &str) -> Option<(Self, u8)> {
         let comparison = Comparison::ALL.iter().find(|known| known.name() == word);
         let arithmetic = Arithmetic::ALL.iter().find(|known| known.name() == word);
@@ -72,7 +72,7 @@ impl Operator {
         })
     }
 
-    /// The two operands as one part, which begins where the first one does.
+    /// Joins two operands to one part, which starts at the first operand.
     pub(super) fn join(self, left: Tree, right: Tree) -> Tree {
         let at = left.at;
         let shape = match self {
@@ -92,7 +92,7 @@ impl Operator {
     }
 }
 
-/// `a && b` where either may be a row itself: one row.
+/// Flattens `a && b`, where `a` and `b` can be rows themselves, to one row.
 fn row(first: Tree, second: Tree, parts: impl Fn(Shape) -> Result<Vec<Tree>, Shape>) -> Vec<Tree> {
     let flat = |tree: Tree| match parts(tree.shape) {
         Ok(row) => row,
@@ -103,13 +103,13 @@ fn row(first: Tree, second: Tree, parts: impl Fn(Shape) -> Result<Vec<Tree>, Sha
     row
 }
 
-/// As CEL text, with no more brackets than needed.
+/// Formats the tree as CEL text, with no more brackets than needed.
 impl fmt::Display for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.shape {
             Shape::Bool(truth) => write!(f, "{truth}"),
             Shape::Int(number) => write!(f, "{number}"),
-            // Debug writes the point of an integer.
+            // Debug output contains the decimal point of an integral number.
             Shape::Double(number) => write!(f, "{number:?}"),
             Shape::Text(text) => write!(f, "'{}'", text.escape_debug()),
             Shape::Name(name) => f.write_str(name),
@@ -175,7 +175,7 @@ fn write_sides(f: &mut fmt::Formatter<'_>, sides: &(Tree, Tree), sign: &str, lev
 }
 
 impl Tree {
-    /// How strongly it holds together: 0 a choice, 7 a name.
+    /// Returns the precedence of the tree: 0 for a choice, 7 for a name.
     fn level(&self) -> u8 {
         match &self.shape {
             Shape::If(_) => 0,
@@ -189,7 +189,7 @@ impl Tree {
         }
     }
 
-    /// In brackets where what stands around holds more strongly.
+    /// Writes the tree, in brackets if the context has a higher precedence.
     fn write(&self, f: &mut fmt::Formatter<'_>, level: u8) -> fmt::Result {
         if self.level() < level {
             write!(f, "({self})")

@@ -1,4 +1,4 @@
-//! Texts and what is said of them; what holds of all texts is in [`laws`].
+//! Tests of texts and the messages about them. [`laws`] contains properties of all texts.
 
 mod facts;
 mod grammar;
@@ -22,10 +22,10 @@ const SUSPENSION: [Root; 1] = [Root::Suspension];
 
 static NO_PARAMS: BTreeMap<String, Expression> = BTreeMap::new();
 
-/// What the windows of the tests measure.
+/// Measures of the windows in the tests.
 static MEASURES: LazyLock<[Measure; 2]> = LazyLock::new(|| [Unit::Share, Unit::Count].map(Measure::positive));
 
-/// What the texts of the tests may name besides fields.
+/// Names that the texts of the tests can use in addition to fields.
 struct Known {
     macros: BTreeMap<String, Macro>,
     lists: BTreeMap<String, Vec<Box<str>>>,
@@ -73,7 +73,7 @@ impl Known {
     }
 }
 
-/// `ok`, the type, what is used, and warnings; or the mistakes.
+/// Returns `ok`, the type, the used names and warnings; or the mistakes.
 fn said(known: &Known, text: &str, roots: &[Root], wanted: Wanted) -> String {
     let mut out = String::new();
     match compile(text, &known.names(roots), wanted) {
@@ -106,12 +106,13 @@ fn said(known: &Known, text: &str, roots: &[Root], wanted: Wanted) -> String {
     out
 }
 
-/// Scenario: a page of texts, right and wrong; what stands before `>` says where: in a condition on a collection
-/// (nothing), on a process, on a stop, as a number, as anything.
-/// Guarantee: what is said of each is what stands below it. After a change that is meant, run with
-/// `GCWATCH_UPDATE_GOLDEN=1` and read the difference.
+/// Scenario: a page contains correct and incorrect texts. The word before `>` is the context: none for a condition on a
+/// collection, `process` for a condition on a process, `stop` for a window over stops, `number` for a number, `any` for
+/// any expression.
+/// Guarantee: each text has the result below it. After an intended change, run with `GCWATCH_UPDATE_GOLDEN=1` and
+/// review the difference.
 #[test]
-fn what_is_said() {
+fn messages_match_golden_page() {
     let path = "crates/rule-language/tests/expressions.txt";
     let page = fs::read_to_string(test_support::repository(path)).unwrap();
     let known = Known::new();
@@ -151,8 +152,7 @@ fn what_is_said() {
     test_support::golden::compare(path, &now);
 }
 
-/// Scenario: macros that each use the one before twice, thirty times over; and a row of macros, each deeper than the
-/// one before.
+/// Scenario: 30 macros each use the previous macro twice; other macros are each nested deeper than the previous one.
 /// Guarantee: both are refused with one mistake, in bounded time.
 #[test]
 fn macros_do_not_grow_without_bound() {
@@ -172,7 +172,7 @@ fn macros_do_not_grow_without_bound() {
     let messages = |mistakes: &[Mistake]| mistakes.iter().map(ToString::to_string).collect::<Vec<_>>();
     let doubled = grown(|name| format!("({name} || gc.lossy) && ({name} || gc.compacting)"));
     assert!(
-        messages(&doubled)[0].contains("too large once its macros are put in"),
+        messages(&doubled)[0].contains("too large after macro expansion"),
         "{doubled:?}"
     );
     assert_eq!(doubled.len(), 1);
@@ -182,16 +182,15 @@ fn macros_do_not_grow_without_bound() {
         )
     });
     assert!(
-        messages(&deep)[0].contains("too large once its macros are put in"),
+        messages(&deep)[0].contains("too large after macro expansion"),
         "{deep:?}"
     );
 }
 
-/// Scenario: the deepest tree that macros of macros are let to make, evaluated on a thread with an eighth of the usual
-/// stack.
-/// Guarantee: it is evaluated; what is compiled needs no large stack any more.
+/// Scenario: the deepest tree that nested macros can build is evaluated on a thread with an eighth of the usual stack.
+/// Guarantee: the tree is evaluated, so compiled expressions need no large stack.
 #[test]
-fn the_deepest_tree_is_evaluated_on_a_small_stack() {
+fn deepest_tree_is_evaluated_on_small_stack() {
     let mut macros = BTreeMap::from([("m0".to_owned(), parse_macro("settings.server").unwrap())]);
     let (known, mut deepest) = (Known::new(), None);
     for number in 1..=MAX_DEPTH {
@@ -217,9 +216,9 @@ fn the_deepest_tree_is_evaluated_on_a_small_stack() {
     assert_eq!(thread.unwrap().join().unwrap(), Ok(None));
 }
 
-/// Scenario: texts of the most words and the deepest brackets that are allowed, of every form that makes the parser go
-/// deep.
-/// Guarantee: each is read or refused on a stack of 512 KiB, a quarter of what threads have; nothing overflows.
+/// Scenario: texts have the maximum number of tokens and the deepest allowed nesting, in every form that makes the
+/// parser recurse.
+/// Guarantee: each text is parsed or refused on a stack of 512 KiB, a quarter of the usual stack, without an overflow.
 #[test]
 fn texts_at_the_bounds_are_read() {
     let chain = |operand: &str, operator: &str, words: usize| vec![operand; words].join(operator);
@@ -280,25 +279,25 @@ fn texts_at_the_bounds_are_read() {
     }
 }
 
-/// Scenario: texts just beyond each bound.
-/// Guarantee: they are refused before they are parsed.
+/// Scenario: texts exceed each bound by one.
+/// Guarantee: the texts are refused before they are parsed.
 #[test]
 fn texts_beyond_the_bounds_are_refused() {
     let first = |text: &str| parse_macro(text).unwrap_err().swap_remove(0).to_string();
     let words = vec!["1"; 101].join(" + ");
     assert_eq!(
         first(&words),
-        "1:401: the expression is too long: more than 200 words and signs; move parts of it to macros"
+        "1:401: the expression is too long: more than 200 tokens; move parts of it to macros"
     );
     let deep = format!("{}a{}", "(".repeat(33), ")".repeat(33));
     assert_eq!(
         first(&deep),
-        "1:33: nested too deep: at most 32 brackets and `?` in each other"
+        "1:33: nested too deeply: at most 32 nested brackets and `?`"
     );
     let choices = format!("{}c", "a ? b : ".repeat(33));
     assert_eq!(
         first(&choices),
-        "1:259: nested too deep: at most 32 brackets and `?` in each other"
+        "1:259: nested too deeply: at most 32 nested brackets and `?`"
     );
     let long = format!("'{}'", "a".repeat(MAX_TEXT));
     assert_eq!(
@@ -307,10 +306,10 @@ fn texts_beyond_the_bounds_are_refused() {
     );
 }
 
-/// Scenario: a macro with `||` beside `&&`, under `!`, and as an operand of `*`.
-/// Guarantee: it keeps its meaning: what stands around does not reach into it.
+/// Scenario: a macro with `||` is used next to `&&`, under `!`, and as an operand of `*`.
+/// Guarantee: the macro keeps its meaning regardless of the context.
 #[test]
-fn a_macro_keeps_its_meaning() {
+fn macro_keeps_its_meaning() {
     let known = Known::new();
     let names = known.names(&GC);
     let tree = |text| compile(text, &names, Wanted::Any).unwrap().expression;

@@ -1,14 +1,14 @@
-//! The words of an expression, and how many: bounds before anything is parsed.
+//! Splits an expression into tokens and checks the limits before parsing.
 
 use super::literal::{number_length, quoted};
 use super::{MAX_TOKENS, Mistake};
 
-/// What a word is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// `gc`
     Name,
-    /// `true`, `in`: no name.
+    /// `true`, `in`: not a name.
     Keyword,
     /// `5`, `0.5`
     Number,
@@ -20,27 +20,27 @@ pub(super) enum Kind {
     Symbol,
 }
 
-/// A word and where it begins, in bytes.
+/// A token and its start, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token<'a> {
     pub(super) kind: Kind,
-    /// As it is written.
+    /// Text as written.
     pub(super) text: &'a str,
-    /// Its first byte.
+    /// First byte.
     pub(super) at: usize,
 }
 
-/// Longest first.
+/// All symbols; a symbol precedes its prefixes.
 const SYMBOLS: [&str; 25] = [
     "&&", "||", "==", "!=", "<=", ">=", "(", ")", "[", "]", "{", "}", "<", ">", "!", "-", "+", "*", "/", "%", "?", ":",
     ".", ",", "`",
 ];
 
-/// The words of a text.
+/// Splits a text into tokens.
 ///
 /// # Errors
 ///
-/// The first thing that is no word, or too many words.
+/// Returns the first invalid token, or an error if there are too many tokens.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Mistake> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -56,9 +56,8 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Mistake> {
         }
         let (kind, length) = word(rest).map_err(|message| Mistake::at(text, at, message))?;
         if tokens.len() == MAX_TOKENS {
-            let message = format!(
-                "the expression is too long: more than {MAX_TOKENS} words and signs; move parts of it to macros"
-            );
+            let message =
+                format!("the expression is too long: more than {MAX_TOKENS} tokens; move parts of it to macros");
             return Err(Mistake::at(text, at, message));
         }
         tokens.push(Token {
@@ -71,7 +70,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Mistake> {
     Ok(tokens)
 }
 
-/// The word that a text begins with: what it is, and its bytes.
+/// Returns the kind and length of the token at the start of a text.
 fn word(text: &str) -> Result<(Kind, usize), String> {
     let bytes = text.as_bytes();
     let byte = |index: usize| bytes.get(index).copied().unwrap_or(0);
@@ -96,7 +95,7 @@ fn word(text: &str) -> Result<(Kind, usize), String> {
     }
 }
 
-/// A sign that the language does not have.
+/// Returns the message about a symbol that the language does not have.
 fn stranger(text: &str) -> String {
     let first = text.chars().next().unwrap_or(' ');
     let hint = match first {

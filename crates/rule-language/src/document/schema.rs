@@ -11,7 +11,7 @@ use super::RuleFile;
 
 pub(crate) use super::text::FORMATS;
 
-/// The schema, made once.
+/// The schema, generated once.
 pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<RuleFile>().to_value();
@@ -19,14 +19,14 @@ pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     schema
 });
 
-/// The schema with its formats.
+/// Returns the schema with its formats.
 pub(crate) fn schema() -> Schema<'static> {
     Schema::new(&SCHEMA, &FORMATS)
 }
 
-/// The schema as the text of `rules/gcwatch-rules.schema.json`, for editors.
+/// Returns the text of `rules/gcwatch-rules.schema.json`, for editors.
 pub fn text() -> String {
-    // Of JSON that is in memory, writing cannot fail; `{:#}` of a `Value` is its pretty form.
+    // Writing JSON to memory cannot fail. `{:#}` of a `Value` is its pretty form.
     format!("{:#}\n", *SCHEMA)
 }
 
@@ -37,17 +37,17 @@ mod tests {
     use strict_yaml::check::{unknown_keywords, words};
     use strict_yaml::path::KeyPath;
 
-    /// Scenario: the schema as `schemars` makes it.
-    /// Guarantee: the check of a file supports all of its keywords.
+    /// Scenario: `schemars` generates the schema.
+    /// Guarantee: the check of a file supports all keywords of the schema.
     #[test]
-    fn the_check_supports_the_schema() {
+    fn check_supports_all_schema_keywords() {
         assert_eq!(unknown_keywords(&SCHEMA, &FORMATS), Vec::<String>::new());
     }
 
-    /// Scenario: the functions in the schema and those in the code.
-    /// Guarantee: they are the same, under the same names, each with a description.
+    /// Scenario: the functions in the schema are compared with those in the code.
+    /// Guarantee: the names are equal, and each function has a description.
     #[test]
-    fn the_schema_has_every_function() {
+    fn schema_describes_every_function() {
         let path = KeyPath::of("rules").index(0).key("let").key("x").key("fn");
         let (rule, _) = schema().at(&path).unwrap();
         let described: Vec<&str> = words(rule)

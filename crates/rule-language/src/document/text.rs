@@ -62,7 +62,7 @@ impl FromStr for Version {
         match text.strip_prefix("gcwatch/v") {
             Some("1") => Ok(Self),
             Some(other) if !other.is_empty() && other.bytes().all(|byte| byte.is_ascii_digit()) => Err(format!(
-                "this gcwatch supports version gcwatch/v1, not {}; use a newer gcwatch, or convert the file",
+                "this gcwatch version supports gcwatch/v1, not {}; use a newer version, or convert the file",
                 quoted(text)
             )),
             _ => Err(format!("{} is not a valid version; write gcwatch/v1", quoted(text))),
@@ -70,7 +70,7 @@ impl FromStr for Version {
     }
 }
 
-/// The id of a rule: lower-case words with `_` or `-`, dots between them.
+/// The id of a rule: lower-case words with `_` or `-`, separated by dots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Id(pub(crate) String);
 
@@ -92,7 +92,7 @@ impl FromStr for Id {
     }
 }
 
-/// The name of a group or a family: one such word.
+/// The name of a group or a family: one word of such an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name(pub(crate) String);
 
@@ -111,7 +111,7 @@ impl FromStr for Name {
     }
 }
 
-/// What is gathered for an incident.
+/// A kind of evidence that is gathered for an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EvidenceName(pub(crate) Evidence);
 
@@ -130,7 +130,7 @@ fn is_word(word: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
 }
 
-/// Whether it is a valid name of a window, a macro or a list: letters, digits and `_`, and not reserved.
+/// Checks the name of a window, a macro or a list: letters, digits and `_`, and not reserved.
 pub(crate) fn is_name(text: &str) -> Result<(), String> {
     // Reserved words of CEL, and the roots of the fields.
     const TAKEN: [&str; 34] = [
@@ -183,7 +183,7 @@ pub(crate) fn is_name(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A time, Unix nanoseconds; a day stands for its end, in UTC.
+/// A time in Unix nanoseconds. A day means its end in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment(pub(crate) u64);
 
@@ -237,10 +237,10 @@ read_from_text!(
 mod tests {
     use super::*;
 
-    /// Scenario: days, times, and other strings.
-    /// Guarantee: a day stands for its end in UTC; all else but times is refused.
+    /// Scenario: days, times, and other strings are parsed.
+    /// Guarantee: a day means its end in UTC, and strings that are neither a day nor a time are refused.
     #[test]
-    fn a_day_lasts_up_to_its_end() {
+    fn day_means_its_end_in_utc() {
         let read = |text: &str| text.parse::<Moment>().ok().map(|moment| moment.0 / 1_000_000_000);
         assert_eq!(read("1970-01-01"), Some(86_400));
         assert_eq!(read("2027-03-01"), read("2027-03-02T00:00:00Z"));
@@ -250,8 +250,8 @@ mod tests {
         }
     }
 
-    /// Scenario: valid and invalid ids, names of groups and names in expressions.
-    /// Guarantee: only the valid ones are accepted.
+    /// Scenario: valid and invalid ids, names of groups and names in expressions are parsed.
+    /// Guarantee: only valid names are accepted.
     #[test]
     fn only_valid_names_are_accepted() {
         for valid in ["gc.pause.long", "a", "2.x-y_z"] {

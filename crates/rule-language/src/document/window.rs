@@ -5,16 +5,17 @@ use gc_rules::rule::{By, Function};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What replaces `offset`.
-const OFFSET_REMOVED: &str = "a comparison with an hour ago is a query of what stores the metrics, for example `offset 1h` \
+/// Message that replaces `offset`.
+const OFFSET_REMOVED: &str = "compare with an hour ago in a query of the metrics store, for example `offset 1h` \
                               in Prometheus (docs/telemetry.md names them); `change` and `slope` compare within a window";
-/// What replaces `fn: quantile` and its `q`.
-const QUANTILE_REMOVED: &str = "`fn: ratio` with `where: gc.pause_ms > 100` is the share of samples beyond a threshold; \
-                                there are `median` and `max`";
-/// What replaces `fn: streak`.
-const STREAK_REMOVED: &str = "`fn: count` with the same `where` and `last: 5` is 5 where it held five times in a row";
-/// What replaces `fn: rises`.
-const RISES_REMOVED: &str = "`fn: slope` or `fn: change` is positive where samples rise, `fn: r2` says how steadily";
+/// Message that replaces `fn: quantile` and its `q`.
+const QUANTILE_REMOVED: &str = "use `fn: ratio` with `where: gc.pause_ms > 100` for the share of samples above a \
+                                threshold, or `median` and `max`";
+/// Message that replaces `fn: streak`.
+const STREAK_REMOVED: &str = "`fn: count` with the same `where` and `last: 5` is 5 if the condition was true \
+                              five times in a row";
+/// Message that replaces `fn: rises`.
+const RISES_REMOVED: &str = "`fn: slope` or `fn: change` is positive if samples rise, `fn: r2` states how steadily";
 
 /// A window: a function of the samples of the last minutes, or of the last N samples.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -27,29 +28,29 @@ pub(crate) struct WindowKeys {
         "x-removed" = {"quantile": QUANTILE_REMOVED, "streak": STREAK_REMOVED, "rises": RISES_REMOVED}
     ))]
     pub(crate) function: Option<Function>,
-    /// What is sampled, a number. Its fields determine when: `gc.*` at each collection, `suspension.*` at each
-    /// suspension without a collection, all others once a second.
+    /// Sampled value, a number. Its fields determine the time of sampling: `gc.*` at each collection, `suspension.*` at
+    /// each suspension without a collection, all others once per second.
     #[schemars(extend("x-expression" = "number"), length(min = 1))]
     pub(crate) of: Option<String>,
-    /// Which samples count; not set: all. If it is unknown, so is the sample.
+    /// Condition that selects samples. If not set, all samples count. If it is unknown, the sample is unknown.
     #[serde(rename = "where")]
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
     pub(crate) filter: Option<String>,
-    /// The length of the window as a duration. Either this or `last`.
+    /// Length of the window as a duration. Set either `over` or `last`.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "24h"))]
     pub(crate) over: Option<HumanDuration>,
-    /// The length of the window in samples.
+    /// Length of the window in samples.
     #[schemars(range(min = 1, max = 4096))]
     pub(crate) last: Option<u32>,
-    /// Only samples that are comparable with the current collection count. For rules `on: gc`.
+    /// Restriction to samples that are comparable with the current collection. For rules `on: gc`.
     pub(crate) by: Option<By>,
-    /// With fewer samples, the value is unknown.
+    /// Minimum number of samples. With fewer samples, the value is unknown.
     #[schemars(range(max = 4096), extend("x-default" = "by function, see below"))]
     pub(crate) min_samples: Option<u32>,
-    /// Until the process was watched for this time, the value is unknown.
+    /// Minimum time for which the process must have been observed. Before, the value is unknown.
     #[schemars(extend("x-maximum" = "24h", "x-default" = "`0s`"))]
     pub(crate) min_watched: Option<HumanDuration>,
-    /// With a higher ratio of unknown samples, the value is unknown.
+    /// Maximum ratio of unknown samples. Above it, the value is unknown.
     #[schemars(range(min = 0, max = 1), extend("x-default" = "`0.1`"))]
     pub(crate) unknown_share: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! From a draft to a rule.
+//! Builds a rule from a draft.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -33,20 +33,20 @@ use crate::document::schema::schema;
 use crate::document::{self, Destination, ExceptionKeys, Moment, WindowKeys, is_name};
 use crate::template;
 
-/// The annotation with the page of a rule.
+/// The annotation with the URL of a rule's page.
 const RUNBOOK: &str = "runbook_url";
 /// The default of `keep_firing_for`.
 const KEEP_FIRING_NS: u64 = 60_000_000_000;
 /// The default of `unknown_share`.
 const UNKNOWN_SHARE: f64 = 0.1;
-/// The interval of ticks, nanoseconds.
+/// Interval between ticks, in nanoseconds.
 const TICK_NS: u64 = 1_000_000_000;
 /// Maximum number of labels of a rule, and of annotations.
 const MOST_TEXTS: usize = 20;
-/// Labels that every alert has, and annotations that are keys of a rule.
+/// Labels that every alert has, and names of annotations that are keys of a rule.
 const TAKEN_LABELS: [&str; 7] = ["alertname", "group", "instance", "pid", "process", "rule", "severity"];
 const TAKEN_ANNOTATIONS: [&str; 5] = ["description", "remedy", "source", "summary", "title"];
-/// Each key that goes with a role.
+/// Keys that require a role.
 const KEYS_OF_ROLES: [(&str, Role); 5] = [
     ("harm", Role::Symptom),
     ("lasting", Role::Symptom),
@@ -55,7 +55,7 @@ const KEYS_OF_ROLES: [(&str, Role); 5] = [
     ("consequence_of", Role::Cause),
 ];
 
-/// What rules have in common while they are built.
+/// State shared by all rules while they are built.
 pub(super) struct Common<'f> {
     /// Macros and lists by file.
     pub(super) words: Vec<Words>,
@@ -64,23 +64,23 @@ pub(super) struct Common<'f> {
     /// Windows of the rules so far.
     pub(super) windows: Windows,
     pub(super) report: Report<'f>,
-    /// No file was refused.
+    /// Whether no file was refused.
     pub(super) complete: bool,
-    /// When exceptions expire, and what is reported long after it.
+    /// Times at which exceptions expire, and the warnings that apply long afterwards.
     pub(super) expiries: Vec<(u64, Problem)>,
 }
 
-/// Builds one rule from its draft.
+/// Builder of one rule from its draft.
 struct RuleBuilder<'c, 'f, 'd> {
     common: &'c mut Common<'f>,
     partial: PartialRule<'d>,
-    /// The values of the keys that are no layers. Their faults were reported when the file was checked.
+    /// Values of the keys without layers. Their faults were reported when the file was checked.
     keys: document::Rule,
-    /// What fields may belong to in its conditions.
+    /// Roots of the fields that its conditions can use.
     roots: &'static [Root],
 }
 
-/// The rule of a draft; `None` if it is invalid, which is reported.
+/// Returns the rule of a draft, or `None` if it is invalid, which is reported.
 pub(super) fn rule(draft: &Draft<'_>, common: &mut Common<'_>) -> Option<Rule> {
     let errors = common.report.errors();
     let keys = keys_of(draft, &mut common.report);
@@ -105,14 +105,14 @@ fn keys_of(draft: &Draft<'_>, report: &mut Report<'_>) -> document::Rule {
     };
     let values: Map<String, Value> = draft.keys.iter().filter_map(value).collect();
     serde_json::from_value(Value::Object(values)).unwrap_or_else(|error| {
-        // What the check accepts, the types accept.
+        // The types accept everything that the check accepts.
         let message = format!("{}: the keys are inconsistent: {error}", draft.id);
         report.error(draft.begin, message);
         document::Rule::default()
     })
 }
 
-/// The expressions of a rule as they are written.
+/// Returns the expressions of a rule as written.
 fn texts_of(draft: &Draft<'_>) -> Texts {
     let text = |key: &str| -> Arc<str> {
         let scalar = draft.keys.get(key).and_then(|placed| scalar(placed.node));
@@ -152,7 +152,7 @@ fn ns(duration: HumanDuration) -> u64 {
 }
 
 impl<'d> RuleBuilder<'_, '_, 'd> {
-    /// `errors`: how many there were before this rule.
+    /// Builds the rule. `errors` is the number of errors before this rule.
     fn build(mut self, errors: usize) -> Option<Rule> {
         let (draft, roots) = (self.partial.draft, self.roots);
         let params = self.params();
@@ -180,7 +180,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             annotations.push((RUNBOOK.into(), Template { parts }));
         }
         self.check_timing();
-        // Causes and notes are in no group: that of the defaults is for the other rules of the file.
+        // Causes and notes have no group. The default group applies only to other rules of the file.
         let is_harm = matches!(self.keys.role, None | Some(Role::Symptom));
         let group = self.group().filter(|_| is_harm);
         if self.common.report.errors() > errors {
@@ -234,14 +234,14 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         Some(rule)
     }
 
-    /// Reports an error on a key of the rule.
+    /// Reports an error about a key of the rule.
     fn fault(&mut self, key: &str, message: impl Display) {
         let draft = self.partial.draft;
         let message = format!("{}: {key}: {message}", draft.id);
         self.common.report.error(draft.place(key), message);
     }
 
-    /// Reports that something is missing.
+    /// Reports a missing key.
     fn missing(&mut self, message: impl Display) {
         let draft = self.partial.draft;
         self.common
@@ -257,15 +257,12 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         match self.keys.on {
             _ if self.keys.by.is_none() => {}
             Some(On::Service) if self.keys.expect.is_empty() => {}
-            Some(On::Service) => self.fault(
-                "by",
-                "a service that is expected has no version; remove `by` or `expect`",
-            ),
+            Some(On::Service) => self.fault("by", "an expected service has no version; remove `by` or `expect`"),
             _ => self.fault("by", "only rules `on: service` divide services; remove it"),
         }
     }
 
-    /// Keys that do not apply to rules `on: gc`.
+    /// Reports keys that do not apply to rules `on: gc`.
     fn check_timing(&mut self) {
         if self.keys.on != Some(On::Gc) {
             return;
@@ -287,17 +284,18 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             Some(place) => {
                 self.common.used_groups.insert(place);
             }
-            // It may be in a file that was refused.
+            // The group can be in a file that was refused.
             None if !self.common.complete => {}
             None => self.fault("group", self.common.groups.unknown(name)),
         }
         place
     }
 
-    /// Adds the windows that the rule uses to the set, and computes its digest.
+    /// Adds the windows that the rule uses to the set, and computes the hash of its meaning.
     fn settle(&mut self, rule: &mut Rule) {
         if !rule.enabled {
-            // It is never evaluated: no process has to keep samples for it, and none of its windows is one of the set.
+            // A disabled rule is never evaluated. No process has to keep samples for it, and its windows are not added
+            // to the set.
             move_rule(rule, &|_| usize::MAX);
             return;
         }
@@ -314,7 +312,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             }
         }
         move_rule(rule, &|local| places.get(local).copied().unwrap_or(usize::MAX));
-        // The place of a window says nothing of what it is.
+        // The place of a window is not part of its meaning.
         #[expect(
             clippy::cast_possible_truncation,
             reason = "a digest; half of it tells windows apart, too"
@@ -332,9 +330,9 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         ));
     }
 
-    // Expressions and templates; their faults are reported where they are written.
+    // Expressions and templates. Their faults are reported at their positions.
 
-    /// The expression under a key of the rule.
+    /// Compiles the expression of a key of the rule.
     fn of_key(&mut self, key: &str, roots: &[Root], wanted: Wanted) -> Option<Compiled> {
         let placed = *self.partial.draft.keys.get(key)?;
         self.expression(placed, key, roots, wanted)
@@ -378,7 +376,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         }
         let words = self.common.words.get_mut(placed.file)?;
         let names = self.partial.names(words, self.roots);
-        // A block ends with a line break, which is not a part of the string.
+        // A block scalar ends with a line break, which is not part of the string.
         let text = scalar.text.trim_end();
         let mut complete = true;
         let is_value = |text: &str| compile(text, &names, Wanted::Any).is_ok();
@@ -401,7 +399,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         (filling.mistakes.is_empty() && complete).then_some(filling)
     }
 
-    /// Labels or annotations: the last one of each name is used.
+    /// Compiles labels or annotations. The last value of each name is used.
     fn texts(&mut self, key: &str) -> Vec<(Arc<str>, Template)> {
         let draft = self.partial.draft;
         let mut last: BTreeMap<&str, (Position, Placed<'_>)> = BTreeMap::new();
@@ -421,7 +419,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                 self.common.report.error(placed.at(at), message);
                 continue;
             }
-            // An empty value removes that of the defaults or the rule.
+            // An empty value removes the value of the defaults or of the rule.
             let what = format!("{key}.{name}");
             if let Some(filling) = self.template(placed, &what) {
                 if key == "labels" {
@@ -435,7 +433,8 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         texts
     }
 
-    /// The condition under which a rule with `expect` is for a service; `None`: it has none, or it is invalid.
+    /// Returns the condition under which a rule with `expect` applies to a service. Returns `None` if the rule has no
+    /// `expect`, or if it is invalid.
     fn expected(&mut self) -> Option<Compiled> {
         let placed = self.partial.draft.keys.get("expect");
         let placed = placed.filter(|_| !self.keys.expect.is_empty())?;
@@ -443,7 +442,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         let fault = if self.keys.on != Some(On::Service) {
             Some("only rules `on: service` expect services".to_owned())
         } else if self.has("select") {
-            Some("it is for the services that it names; remove `select`".to_owned())
+            Some("the rule applies to the services that it names; remove `select`".to_owned())
         } else {
             let bad = self.keys.expect.iter().find(bad);
             bad.map(|name| format!("{} cannot be the name of a service", quoted(name)))
@@ -466,7 +465,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         compile(&text, &self.partial.names(words, &[Root::Process]), Wanted::Bool).ok()
     }
 
-    /// Conditions of higher severities, in their order.
+    /// Compiles the conditions of higher severities, in ascending order.
     fn worse(&mut self) -> Vec<(Severity, Expression)> {
         let mut all = Vec::new();
         let Some(placed) = self.partial.draft.keys.get("worse") else {
@@ -479,7 +478,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             let key = format!("worse.{}", severity.name());
             if self.keys.severity.is_some_and(|least| severity <= least) {
                 let message = format!(
-                    "{}: {key}: the alert is at least that by `severity`; set a higher one",
+                    "{}: {key}: `severity` already sets at least this severity; set a higher one",
                     self.partial.draft.id
                 );
                 self.common.report.error(placed.at(own.at), message);
@@ -490,7 +489,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         all
     }
 
-    /// Conditions under which the rule does not fire.
+    /// Compiles the conditions under which the rule does not fire.
     fn exceptions(&mut self) -> Vec<Exception> {
         let path = KeyPath::of("rules").index(0).key("exceptions").index(0);
         let draft = self.partial.draft;
@@ -506,7 +505,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                 };
                 // Invalid keys are reported by the check.
                 let keys: ExceptionKeys = typed(item, &path).unwrap_or_default();
-                // That it is missing is reported by the check.
+                // A missing condition is reported by the check.
                 let Some(when) = entry(item, "when") else { continue };
                 let compiled = self.expression(layer.with(&when.value), &key, self.roots, Wanted::Bool);
                 let Some(condition) = compiled else { continue };
@@ -526,13 +525,13 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         exceptions
     }
 
-    // What a rule is for.
+    // The role of a rule.
 
-    /// The keys that go with a role.
+    /// Checks the keys that require a role.
     fn check_role(&mut self) {
         for (key, role) in KEYS_OF_ROLES {
             if self.has(key) && self.keys.role != Some(role) {
-                self.fault(key, format!("only rules `role: {}` have it", role.name()));
+                self.fault(key, format!("only rules `role: {}` can have it", role.name()));
             }
         }
         match self.keys.role {
@@ -544,7 +543,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                 }
             }
             _ if self.keys.severity.is_none() && !self.has("severity") => {
-                self.missing("severity is missing; only causes and notes have none");
+                self.missing("severity is missing; only causes and notes can omit it");
             }
             _ => {}
         }
@@ -557,7 +556,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         }
     }
 
-    /// The expression under `harm` or `explains`, and its unit.
+    /// Compiles the expression of `harm` or `explains`, and determines its unit.
     fn amount(&mut self) -> Option<(Expression, HarmUnit)> {
         let key = match self.keys.role? {
             Role::Symptom => "harm",
@@ -581,11 +580,11 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         Some((compiled.expression, unit))
     }
 
-    // Parameters: one expression for each name. A parameter with one value is that constant, so conditions with it are
-    // checked as if it stood there. With other values for some processes it is a choice by their `select`, of which
-    // unknown is false.
+    // Parameters: one expression per name. A parameter with one value is a constant, so conditions with it are checked
+    // as if the value were written there. A parameter with other values for some processes is a choice by their
+    // `select`, in which unknown counts as false.
 
-    /// Reads the parameters of the rule, for its expressions.
+    /// Reads the parameters of the rule for its expressions.
     fn params(&mut self) -> Vec<Param> {
         let draft = self.partial.draft;
         let mut own: Values<'_> = BTreeMap::new();
@@ -611,7 +610,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                     (before, other) if before.is_number() && other.is_number() => kind = Type::Double,
                     (before, now) => {
                         let message = format!(
-                            "{}: params_for: `{name}` is of type {}, and of type {} here",
+                            "{}: params_for: `{name}` is of type {}, but of type {} here",
                             draft.id,
                             before.name(),
                             now.name()
@@ -644,7 +643,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         params
     }
 
-    /// The entries of `params_for`, those that take precedence first.
+    /// Reads the entries of `params_for`, in descending precedence.
     fn special(&mut self, own: &Values<'_>) -> Vec<Special<'d>> {
         let draft = self.partial.draft;
         let mut all = Vec::new();
@@ -679,7 +678,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         all
     }
 
-    /// What is wrong with the name of a parameter or a window.
+    /// Returns the fault in the name of a parameter or a window.
     fn name_fault(&self, file: usize, name: &str) -> Option<String> {
         let words = self.common.words.get(file);
         let taken = words.is_some_and(|words| words.places.contains_key(name));
@@ -687,7 +686,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         fault.or_else(|| taken.then(|| format!("the file has a macro or list `{name}`")))
     }
 
-    // The windows under `let`: what is sampled.
+    // The windows under `let`, and their samples.
 
     /// Reads the windows of the rule.
     fn windows(&mut self) {
@@ -726,7 +725,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             Some(On::Watcher) => &[Root::Watcher, Root::Process],
             Some(On::Gc | On::Process) | None => &[Root::Gc, Root::Suspension, Root::Process, Root::Stream],
         };
-        // Without windows, which cannot be nested.
+        // Compile without windows because windows cannot be nested.
         let places = std::mem::take(&mut self.partial.places);
         let mut expression = |key: &str, wanted| {
             let of = placed.with(&entry(&own.value, key)?.value);
@@ -736,7 +735,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         let filter = expression("where", Wanted::Bool);
         self.partial.places = places;
 
-        // An invalid function is reported already; nothing else can be checked.
+        // An invalid function has been reported. Nothing else can be checked.
         let function = keys.function?;
         let mut faults = faults_of_keys(function, &keys, of.as_ref(), own);
         let sampled = sampled(on, of.as_ref(), filter.as_ref()).unwrap_or_else(|message| {
@@ -764,7 +763,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         {
             let most = ns / TICK_NS + 1;
             let message =
-                format!("it never has {least} samples: one is taken each second, at most {most} in this time");
+                format!("it never has {least} samples: one sample is taken per second, so at most {most} in this time");
             faults.push(("min_samples", message));
         }
         for (key, message) in faults {
@@ -792,7 +791,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
     }
 }
 
-/// Whether it is a valid name of a label or an annotation.
+/// Checks the name of a label or an annotation.
 fn text_name(name: &str, key: &str) -> Result<(), String> {
     let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let rest = name
@@ -815,13 +814,13 @@ fn text_name(name: &str, key: &str) -> Result<(), String> {
     }
 }
 
-/// The last day of an exception, in UTC.
+/// Returns the last day of an exception, in UTC.
 fn day(until_unix_ns: u64) -> String {
     let last = Timestamp::from_nanosecond(i128::from(until_unix_ns) - 1);
     last.map_or_else(|_| String::new(), |last| last.strftime("%Y-%m-%d").to_string())
 }
 
-/// Values of parameters by name, each with the place of the name.
+/// Values of parameters by name, each with the position of the name.
 type Values<'d> = BTreeMap<&'d str, (Place, &'d Scalar)>;
 
 /// Values for some processes.
@@ -838,7 +837,7 @@ fn values<'d>(placed: Placed<'d>) -> impl Iterator<Item = (&'d str, (Place, &'d 
     })
 }
 
-/// The value of an unquoted number or boolean; else it is a string.
+/// Returns the value of an unquoted number or boolean. Other values are strings.
 fn constant(scalar: &Scalar) -> (Type, Node) {
     let text = scalar.text.trim();
     let number = || text.parse::<f64>().ok().filter(|number| number.is_finite());
@@ -858,7 +857,7 @@ fn constant(scalar: &Scalar) -> (Type, Node) {
     (Type::Text, Node::Text(text.into()))
 }
 
-/// The same; an integer as a double where that is the parameter's type.
+/// Like [`constant`], but converts an integer to a double if the parameter has that type.
 fn value(scalar: &Scalar, kind: Type) -> Node {
     match constant(scalar).1 {
         Node::Int(number) if kind == Type::Double => Node::Double(Double(number as f64)),
@@ -866,14 +865,14 @@ fn value(scalar: &Scalar, kind: Type) -> Node {
     }
 }
 
-/// The default of `min_samples`: at most `last`.
+/// Returns the default of `min_samples`, at most `last`.
 fn usual_samples(function: Function, last: Option<u32>) -> u32 {
     let traits = function.traits();
     let most = last.unwrap_or(u32::MAX).max(traits.least_samples);
     traits.usual_samples.min(most)
 }
 
-/// Keys of a window that cannot be combined, each with what is reported there.
+/// Returns faults in the combination of the keys of a window, with the keys to which they are attached.
 fn faults_of_keys(
     function: Function,
     keys: &WindowKeys,
@@ -881,7 +880,7 @@ fn faults_of_keys(
     own: &Entry,
 ) -> Vec<(&'static str, String)> {
     let (name, traits) = (function.name(), function.traits());
-    // Also invalid ones.
+    // Invalid keys count too.
     let has = |key: &str| entry(&own.value, key).is_some();
     let mut faults = Vec::new();
     match (traits.of, has("of")) {
@@ -893,7 +892,10 @@ fn faults_of_keys(
         _ => {}
     }
     if traits.needs_where && !has("where") {
-        faults.push(("fn", format!("`fn: {name}` requires `where`, else all samples count")));
+        faults.push((
+            "fn",
+            format!("`fn: {name}` requires `where`, otherwise all samples count"),
+        ));
     }
     match (has("over"), has("last")) {
         (false, false) => {
@@ -929,7 +931,8 @@ fn faults_of_keys(
     faults
 }
 
-/// When a window is sampled, from its fields; those of services and of gcwatch at each tick.
+/// Returns the time of sampling of a window, which depends on its fields. Windows of services and of gcwatch are
+/// sampled at each tick.
 fn sampled(on: Option<On>, of: Option<&Compiled>, filter: Option<&Compiled>) -> Result<Root, String> {
     if matches!(on, Some(On::Service | On::Watcher)) {
         return Ok(Root::Process);
@@ -944,7 +947,7 @@ fn sampled(on: Option<On>, of: Option<&Compiled>, filter: Option<&Compiled>) -> 
     }
 }
 
-/// Checks what causes name: that it is a symptom, and is measured in the same unit. `complete`: no file was refused.
+/// Checks that the ids in causes are symptoms with the same unit. `complete`: no file was refused.
 pub(super) fn check_causes(drafts: &[Draft<'_>], rules: &[Arc<Rule>], complete: bool, report: &mut Report<'_>) {
     let symptoms = || rules.iter().filter(|rule| rule.role == Some(Role::Symptom));
     for rule in rules.iter().filter(|rule| rule.role == Some(Role::Cause)) {
@@ -963,7 +966,7 @@ pub(super) fn check_causes(drafts: &[Draft<'_>], rules: &[Arc<Rule>], complete: 
                 continue;
             };
             if key == "of" && symptom.on.subject() != rule.on.subject() {
-                let message = format!("{}: of: `{id}` is about something else than this cause", rule.id);
+                let message = format!("{}: of: `{id}` has another subject than this cause", rule.id);
                 report.error(draft.place(key), message);
             }
             if key == "of"
@@ -971,7 +974,7 @@ pub(super) fn check_causes(drafts: &[Draft<'_>], rules: &[Arc<Rule>], complete: 
                 && unit != wanted
             {
                 let message = format!(
-                    "{}: explains: it is in {}, and the harm of `{id}` in {}",
+                    "{}: explains: it is in {}, but the harm of `{id}` is in {}",
                     rule.id,
                     unit.name(),
                     wanted.name()

@@ -1,4 +1,4 @@
-//! Rules before they are built: the values of their keys, each with its position, after defaults and overrides.
+//! Rules before they are built: the values of their keys with positions, after defaults and overrides.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,18 +11,18 @@ use super::report::{Place, Placed, Report};
 use super::text::{entries, entries_of, entry, items_of, scalar};
 use crate::document::Id;
 
-/// Keys that overrides and defaults add to, not only replace.
+/// Keys to which overrides and defaults can add values.
 const LAYERED: [&str; 5] = ["labels", "annotations", "exceptions", "params", "params_for"];
 
-/// A rule by its values.
+/// A rule as a set of values.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     pub(super) id: String,
-    /// Where it begins.
+    /// Start of the rule.
     pub(super) begin: Place,
     /// The value of each key.
     pub(super) keys: BTreeMap<&'a str, Placed<'a>>,
-    /// The values of keys with layers, in ascending precedence.
+    /// Values of keys with layers, in ascending precedence.
     layers: BTreeMap<&'a str, Vec<Placed<'a>>>,
 }
 
@@ -36,24 +36,24 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds a value above the previous ones.
+    /// Adds a value above the previous values.
     fn add(&mut self, key: &'a str, placed: Placed<'a>) {
         self.layers.entry(key).or_default().push(placed);
     }
 
-    /// The values of a key with layers.
+    /// Returns the values of a key with layers.
     pub(super) fn layers(&self, key: &str) -> &[Placed<'a>] {
         self.layers.get(key).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Where the value of a key is; where the rule begins if it has none.
+    /// Returns the position of the value of a key, or the start of the rule if the key is missing.
     pub(super) fn place(&self, key: &str) -> Place {
         self.keys.get(key).map_or(self.begin, |placed| placed.place())
     }
 }
 
-/// Reads the rules of all files in order, and applies the overrides.
-/// `complete`: no file was refused, so overrides without a match can be reported.
+/// Reads the rules of all files in order, and applies the overrides. `complete`: no file was refused, so overrides
+/// without a match can be reported.
 pub(super) fn drafts<'a>(roots: &[Placed<'a>], complete: bool, report: &mut Report<'_>) -> Vec<Draft<'a>> {
     let mut drafts: Vec<Draft<'a>> = Vec::new();
     // The first position of each id.
@@ -124,7 +124,7 @@ fn change<'a>(placed: Placed<'a>, drafts: &mut [Draft<'a>], complete: bool, repo
     for draft in drafts.iter_mut().filter(|draft| pattern.fits(&draft.id)) {
         matched = true;
         for entry in entries_of(node, "replace") {
-            // Refused by the check.
+            // The check refuses an `id`.
             if entry.key != "id" && !entry.value.is_null() {
                 let node = &entry.value;
                 draft.replace(&entry.key, Placed { file, node });

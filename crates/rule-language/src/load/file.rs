@@ -1,4 +1,4 @@
-//! One file: check against the schema, macros and lists.
+//! Reads one file: check against the schema, macros and lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::compile::{Macro, Mistake, parse_macro};
 use crate::document::schema::schema;
 use crate::document::{TextList, Version, is_name};
 
-/// Limits of a file. A thousand rules have about sixty thousand values.
+/// Limits of a file. A thousand rules have about 60,000 values.
 const BOUNDS: Bounds = Bounds {
     bytes: 1 << 20,
     depth: 32,
@@ -29,20 +29,20 @@ const BOUNDS: Bounds = Bounds {
 pub(super) struct Words {
     pub(super) macros: BTreeMap<String, Macro>,
     pub(super) lists: BTreeMap<String, Vec<Box<str>>>,
-    /// Their positions.
+    /// Positions of the macros and lists.
     pub(super) places: BTreeMap<String, Position>,
-    /// Invalid ones.
+    /// Names of invalid macros and lists.
     pub(super) broken: Vec<String>,
-    /// Those that are used.
+    /// Names of used macros and lists.
     pub(super) used: BTreeSet<String>,
 }
 
-/// The tree of a file; `None` if it is empty or invalid.
+/// Parses a file. Returns `None` if it is empty or invalid.
 pub(super) fn tree(file: usize, text: &str, report: &mut Report<'_>) -> Option<Node> {
     match parse(text, BOUNDS) {
         Ok(Some(root)) => Some(root),
         Ok(None) => {
-            let message = "the file is empty; a rule file begins with `apiVersion: gcwatch/v1`";
+            let message = "the file is empty; a rule file starts with `apiVersion: gcwatch/v1`";
             let at = Position::START;
             report.error(Place { file, at }, message);
             None
@@ -56,7 +56,7 @@ pub(super) fn tree(file: usize, text: &str, report: &mut Report<'_>) -> Option<N
     }
 }
 
-/// Whether this gcwatch supports the version and the required fields of the file.
+/// Returns whether this gcwatch version supports the version and the required fields of the file.
 pub(super) fn is_readable(root: Placed<'_>, report: &mut Report<'_>) -> bool {
     if let Some(entry) = entry(root.node, "apiVersion")
         && let Some(scalar) = scalar(&entry.value)
@@ -76,9 +76,9 @@ pub(super) fn is_readable(root: Placed<'_>, report: &mut Report<'_>) -> bool {
         };
         if Field::of(name).is_none() {
             let hint = did_you_mean(name, field::ALL.iter().map(|field| field.name));
-            let hint = hint.unwrap_or_else(|| "use a newer gcwatch".to_owned());
+            let hint = hint.unwrap_or_else(|| "use a newer version".to_owned());
             let message = format!(
-                "requires.fields: this gcwatch does not have the required field {}; {hint}",
+                "requires.fields: this gcwatch version does not have the required field {}; {hint}",
                 quoted(name)
             );
             report.error(root.at(node.at), message);
@@ -101,7 +101,7 @@ pub(super) fn check(root: Placed<'_>, report: &mut Report<'_>) {
         report.error(root.at(finding.fault.at), message);
     }
     let lists = ["rules", "overrides"].map(|key| entry(root.node, key).map(|entry| &entry.value.kind));
-    // What is not a list is reported already.
+    // A value that is not a list has been reported.
     let empty =
         |kind: &Option<&Kind>| kind.is_none_or(|kind| matches!(kind, Kind::Sequence(items) if items.is_empty()));
     if matches!(root.node.kind, Kind::Mapping(_)) && lists.iter().all(empty) && entry(root.node, "follows").is_none() {
@@ -110,7 +110,7 @@ pub(super) fn check(root: Placed<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// A path in messages: rules by their ids.
+/// Returns a path for messages, in which rules are identified by their ids.
 fn subject(path: &KeyPath, root: &Node) -> String {
     if let [PathStep::Key(list), PathStep::Index(index), rest @ ..] = path.steps()
         && list == "rules"
@@ -126,14 +126,14 @@ fn subject(path: &KeyPath, root: &Node) -> String {
     path.to_string()
 }
 
-/// An id in messages, truncated.
+/// Returns a truncated id for messages.
 fn short(id: &str) -> &str {
     let line = id.lines().next().unwrap_or_default();
     let end = line.char_indices().nth(100).map_or(line.len(), |(end, _)| end);
     line.get(..end).unwrap_or_default()
 }
 
-/// The value in the type of the schema at `path`; `None` if it is invalid, which [`check`] reports.
+/// Returns the value in the type of the schema at `path`, or `None` if it is invalid, which [`check`] reports.
 pub(super) fn typed<T: DeserializeOwned>(node: &Node, path: &KeyPath) -> Option<T> {
     let (value, _) = schema().check(node, path);
     serde_json::from_value(value?).ok()
@@ -177,7 +177,7 @@ pub(super) fn words(root: Placed<'_>, report: &mut Report<'_>) -> Words {
     words
 }
 
-/// A macro; `None` if it is invalid, which is reported here or by the check.
+/// Reads a macro. Returns `None` if it is invalid, which is reported here or by the check.
 fn read_macro(placed: Placed<'_>, what: &str, report: &mut Report<'_>) -> Option<Macro> {
     let scalar = scalar(placed.node)?;
     if let Some(trap) = condition_trap(report.lines(placed), placed, scalar) {
@@ -190,7 +190,7 @@ fn read_macro(placed: Placed<'_>, what: &str, report: &mut Report<'_>) -> Option
 }
 
 impl Words {
-    /// Whether the mistake is an unknown name whose definition is invalid, which is reported already.
+    /// Returns whether the mistake is an unknown name whose definition is invalid, which has been reported.
     pub(super) fn is_reported(&self, text: &str, mistake: &Mistake) -> bool {
         if self.broken.is_empty() {
             return false;

@@ -1,4 +1,4 @@
-//! The groups of all files, and which follow which.
+//! The groups of all files, and the groups that they follow.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// What is reported of a name that no group has.
+    /// Returns the message about an unknown group.
     pub(super) fn unknown(&self, name: &str) -> String {
         let hint = did_you_mean(name, self.places.keys().map(String::as_str));
         let hint = hint.unwrap_or_else(|| "add it to `groups`".to_owned());
         format!("there is no group {}; {hint}", quoted(name))
     }
 
-    /// The place of a group that `follows` names.
+    /// Returns the place of a group in `follows`.
     fn followed(&self, name: &str, place: Place, report: &mut Report<'_>) -> Option<usize> {
         let found = self.places.get(name).copied();
         if found.is_none() {
@@ -79,7 +79,7 @@ pub(super) fn groups(roots: &[Placed<'_>], report: &mut Report<'_>) -> Groups {
     groups
 }
 
-/// Reads which groups of a file follow which others.
+/// Reads the `follows` section of a file.
 fn follows(root: Placed<'_>, groups: &mut Groups, report: &mut Report<'_>) {
     for entry in entries_of(root.node, "follows") {
         let follower = groups.followed(&entry.key, root.at(entry.at), report);
@@ -90,7 +90,7 @@ fn follows(root: Placed<'_>, groups: &mut Groups, report: &mut Report<'_>) {
                 continue;
             };
             if follower == cause {
-                let message = format!("follows.{}: a group does not follow itself", entry.key);
+                let message = format!("follows.{}: a group cannot follow itself", entry.key);
                 report.error(root.at(item.at), message);
             } else if let Some((group, _)) = groups.all.get_mut(follower)
                 && !group.follows.contains(&cause)

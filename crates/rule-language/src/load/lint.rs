@@ -18,9 +18,9 @@ use super::report::{Place, Placed, Report};
 use super::text::scalar;
 use crate::compile::{Compiled, attribute_of_label, certain};
 
-/// The interval of ticks, nanoseconds.
+/// Interval between ticks, in nanoseconds.
 const TICK_NS: u64 = 1_000_000_000;
-/// Numbers with few different values.
+/// Numbers that have few different values.
 const FEW_VALUES: [&str; 4] = [
     "gc.generation",
     "gc.heap_count",
@@ -28,7 +28,7 @@ const FEW_VALUES: [&str; 4] = [
     "process.runtime_minor",
 ];
 
-/// A valid rule. That `select` and `when` exclude each other is an error.
+/// Checks a valid rule. It is an error if `select` and `when` exclude each other.
 pub(super) fn rule(rule: &Rule, in_when: &[&'static Field], partial: &PartialRule<'_>, report: &mut Report<'_>) {
     let draft = partial.draft;
     let key = |key: &str| draft.place(key);
@@ -49,40 +49,43 @@ pub(super) fn rule(rule: &Rule, in_when: &[&'static Field], partial: &PartialRul
         warn(*place, &format!("params: the parameter `{name}` is not used"));
     }
     if rule.description.is_empty() {
-        warn(key("id"), "`description` is missing: what the alert means");
+        warn(key("id"), "`description` is missing: state what the alert means");
     }
     if rule.remedy.is_empty() {
-        warn(key("id"), "`remedy` is missing: what to do");
+        warn(key("id"), "`remedy` is missing: state what to do");
     }
     if rule.severity == Severity::Critical && rule.group.is_none() {
-        let message = "severity: a critical rule without a group; one incident may raise several alerts";
+        let message = "severity: a critical rule without a group; one incident can raise several alerts";
         warn(key("severity"), message);
     }
     if (1..TICK_NS).contains(&rule.hold_ns) {
-        warn(key("for"), "for: less than a second; rules are evaluated once a second");
+        warn(
+            key("for"),
+            "for: less than one second; rules are evaluated once per second",
+        );
     }
     for text in ["title", "description", "remedy", "source"] {
         let text_of = draft.keys.get(text).and_then(|placed| scalar(placed.node));
         if text_of.is_some_and(|scalar| scalar.text.contains("{{")) {
             let message =
-                format!("{text}: it is no template, so `{{{{` stays as it is; use the summary or an annotation");
+                format!("{text}: it is not a template, so `{{{{` is not replaced; use the summary or an annotation");
             warn(key(text), &message);
         }
     }
     let not = |expression: &Expression| Node::Not(Box::new(expression.node.clone()));
     if let Some(clear) = &rule.clear {
         if *clear == rule.when {
-            let message = "clear: same as `when`: the alert would end as soon as it begins";
+            let message = "clear: same as `when`: the alert would end as soon as it starts";
             warn(key("clear"), message);
         } else if all(vec![rule.when.node.clone(), not(clear)]) == Some(false) {
-            let message = "clear: it holds whenever `when` does: the alert would end as soon as it begins";
+            let message = "clear: it is true whenever `when` is: the alert would end as soon as it starts";
             warn(key("clear"), message);
         }
     }
     for exception in &rule.exceptions {
         if all(vec![rule.when.node.clone(), not(&exception.when)]) == Some(false) {
             let message = format!(
-                "exceptions.{}: it holds whenever `when` does, so the rule never fires; to switch it off, set `enabled: false`",
+                "exceptions.{}: it is true whenever `when` is, so the rule never fires; to disable it, set `enabled: false`",
                 exception.name
             );
             warn(key("when"), &message);
@@ -93,7 +96,7 @@ pub(super) fn rule(rule: &Rule, in_when: &[&'static Field], partial: &PartialRul
         if all(vec![rule.when.node.clone(), condition.node.clone()]) == Some(false) {
             warn(place, &format!("worse.{severity}: it is never true while `when` is"));
         } else if all(vec![rule.when.node.clone(), not(condition)]) == Some(false) {
-            let message = format!("worse.{severity}: it holds whenever `when` does; set `severity` instead");
+            let message = format!("worse.{severity}: it is true whenever `when` is; set `severity` instead");
             warn(place, &message);
         }
     }
@@ -102,7 +105,7 @@ pub(super) fn rule(rule: &Rule, in_when: &[&'static Field], partial: &PartialRul
         certain(&either, measures) != Some(true)
     });
     if rule.on == On::Process && rule.keep_firing_ns == 0 && !hysteresis && can_change(&rule.when) {
-        let message = "keep_firing_for: with 0s the alert can begin and end each second; set a time, or a `clear` with \
+        let message = "keep_firing_for: with 0s the alert can start and end each second; set a time, or a `clear` with \
             another threshold than `when`";
         warn(key("keep_firing_for"), message);
     }
@@ -119,7 +122,7 @@ pub(super) fn rule(rule: &Rule, in_when: &[&'static Field], partial: &PartialRul
     }
 }
 
-/// Whether a condition can change while the process runs.
+/// Returns whether a condition can change while the process runs.
 fn can_change(when: &Expression) -> bool {
     when.node.any(&|node| match node {
         Node::Window(_) => true,
@@ -128,7 +131,7 @@ fn can_change(when: &Expression) -> bool {
     })
 }
 
-/// `service.firing[...]` of rules that there are not, or that are not about processes; errors.
+/// Reports `service.firing[...]` with ids of rules that do not exist or that are not about processes. These are errors.
 pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &mut Report<'_>) {
     let about_processes = || rules.iter().filter(|rule| rule.on.subject() == On::Process);
     for (draft, rule) in drafts.iter().zip(rules) {
@@ -157,11 +160,11 @@ pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &
     }
 }
 
-/// A label that alerts have already, from the resource of the process.
+/// Warns about a label that alerts already have from the resource of the process.
 pub(super) fn label_name(place: Place, id: &str, name: &str, report: &mut Report<'_>) {
     if let Some(attribute) = attribute_of_label(name) {
         let message = format!(
-            "{id}: labels: alerts have the label `{name}` from the attribute {attribute}, which would be called \
+            "{id}: labels: alerts have the label `{name}` from the attribute {attribute}, which would be renamed to \
              `{name}_2`; use another name"
         );
         report.warning(place, message);
@@ -183,7 +186,7 @@ pub(super) fn label(placed: Placed<'_>, what: &str, values: &[Compiled], report:
     }
 }
 
-/// Macros and lists without a use.
+/// Warns about unused macros and lists.
 pub(super) fn unused_words(words: &[Words], report: &mut Report<'_>) {
     for (file, words) in words.iter().enumerate() {
         for (name, at) in &words.places {

@@ -1,15 +1,15 @@
-//! What the windows of all rules may take of one process's share of memory.
+//! Limits the memory that the windows of all rules can take in one process.
 
 use gc_rules::engine::Engine;
 use gc_rules::rule_set::RuleSet;
 
 use super::report::{Place, Report};
 
-/// Bytes that the windows of all rules together may take for one process, when all of them are full. A process costs
-/// the daemon at most 16 MB; what ships takes a fiftieth of this.
+/// Maximum memory of the windows of all rules in one process if all of them are full, in bytes. A process costs the
+/// daemon at most 16 MB; the shipped rules take a fiftieth of this limit.
 pub const MOST_WINDOW_BYTES: usize = 4_000_000;
 
-/// The first rule with a window, and where it stands.
+/// The first rule with a window, and its position.
 #[derive(Debug)]
 pub(super) struct Origin {
     pub(super) rule: Box<str>,
@@ -17,7 +17,8 @@ pub(super) struct Origin {
     pub(super) place: Place,
 }
 
-/// Reports the window with which there is too much, in the order of the files. `origins`: of each window of the set.
+/// Reports the first window that exceeds the limit, in the order of the files. `origins` are the origins of the windows
+/// of the set.
 pub(super) fn check(rules: &RuleSet, origins: &[Origin], report: &mut Report<'_>) {
     let total: usize = Engine::most_window_memory(rules).map(|(_, bytes)| bytes).sum();
     if total <= MOST_WINDOW_BYTES {
@@ -35,7 +36,7 @@ pub(super) fn check(rules: &RuleSet, origins: &[Origin], report: &mut Report<'_>
     let megabytes = |bytes: usize| bytes as f64 / 1e6;
     let message = format!(
         "{}: let.{}: the windows of all rules together would take up to {:.1} MB for each process, and at most {:.1} MB are \
-         allowed; this one takes {:.1} KB, and those from here on have no room: use fewer of them, or a smaller `last`",
+         allowed; this window takes {:.1} KB and exceeds the limit: use fewer windows, or a smaller `last`",
         origin.rule,
         origin.name,
         megabytes(total),
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
     use crate::load::{Level, SourceFile, load, shipped};
 
-    /// Rules with windows over samples of 4,096, each of its own meaning.
+    /// Returns rules with windows over 4,096 samples, each with its own meaning.
     fn rules(count: usize, windows: usize, enabled: bool) -> SourceFile {
         let mut text = "apiVersion: gcwatch/v1\nrules:\n".to_owned();
         for rule in 0..count {
@@ -68,11 +69,12 @@ mod tests {
         SourceFile::new("many.yaml", text)
     }
 
-    /// Scenario: 400 rules with 16 windows of 4,096 samples each; the same switched off; as many as have room.
-    /// Guarantee: the sum is refused at the window with which it is too much, with the sum and the limit; windows that
-    /// are never fed do not count.
+    /// Scenario: 400 rules have 16 windows of 4,096 samples each; then the same rules are disabled; then the windows
+    /// fit.
+    /// Guarantee: the sum is refused at the first window that exceeds it, with the sum and the limit; windows that are
+    /// never fed do not count.
     #[test]
-    fn the_sum_of_all_windows_is_limited() {
+    fn sum_of_all_windows_is_limited() {
         let mut problems = load(&[rules(400, 16, true)]).unwrap_err();
         problems.retain(|problem| problem.severity == Level::Error);
         assert_eq!(problems.len(), 1);
@@ -87,10 +89,11 @@ mod tests {
         assert!(load(&[rules(3, 16, true)]).is_ok());
     }
 
-    /// Scenario: windows of one sample.
-    /// Guarantee: so many that their numbers do not fit in 16 bits, which an engine has for them, do not load.
+    /// Scenario: a rule has a window of one sample.
+    /// Guarantee: rules with more windows than 16-bit numbers can identify are refused, because an engine
+    /// uses 16-bit numbers.
     #[test]
-    fn there_is_a_number_for_each_series() {
+    fn each_series_has_16_bit_number() {
         for function in ["newest", "sum", "min", "median"] {
             let text = format!(
                 "apiVersion: gcwatch/v1\nrules:\n  - id: one.window\n    title: T\n    on: gc\n    severity: info\n    \
@@ -103,10 +106,10 @@ mod tests {
         }
     }
 
-    /// Scenario: the rules that ship.
-    /// Guarantee: most of the room is left for others.
+    /// Scenario: the shipped rules are loaded.
+    /// Guarantee: most of the memory is left for other rules.
     #[test]
-    fn what_ships_leaves_room() {
+    fn shipped_rules_leave_room() {
         let rules = load(&shipped()).unwrap().rules;
         let total: usize = Engine::most_window_memory(&rules).map(|(_, bytes)| bytes).sum();
 

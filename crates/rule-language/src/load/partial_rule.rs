@@ -1,4 +1,4 @@
-//! A rule that is being built.
+//! A partially built rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ use super::file::Words;
 use super::report::Place;
 use crate::compile::{Compiled, Measure, Names};
 
-/// The names of the rule that is being built, and which of them it uses.
+/// Names in the rule that is being built, and the names that it uses.
 pub(super) struct PartialRule<'d> {
     pub(super) draft: &'d Draft<'d>,
-    /// Its windows: for now, places are those in `windows`.
+    /// Windows by name. Places refer to `windows` until the rule is complete.
     pub(super) places: BTreeMap<String, usize>,
     pub(super) windows: Vec<LocalWindow<'d>>,
-    /// What they measure.
+    /// Measures of the windows.
     pub(super) measures: Vec<Measure>,
     pub(super) params: BTreeMap<String, Expression>,
     pub(super) params_at: BTreeMap<String, Place>,
-    /// Macros, lists and parameters that its expressions name.
+    /// Macros, lists and parameters that its expressions use.
     pub(super) named: BTreeSet<String>,
 }
 
@@ -38,7 +38,7 @@ impl<'d> PartialRule<'d> {
         }
     }
 
-    /// What an expression can name, with the macros and lists of its file.
+    /// Returns the names that an expression can use, with the macros and lists of its file.
     pub(super) fn names<'n>(&'n self, words: &'n Words, roots: &'n [Root]) -> Names<'n> {
         Names {
             macros: &words.macros,
@@ -50,7 +50,7 @@ impl<'d> PartialRule<'d> {
         }
     }
 
-    /// What a compiled expression names is used.
+    /// Marks the names in a compiled expression as used.
     pub(super) fn uses(&mut self, compiled: &Compiled, words: &mut Words) {
         for place in &compiled.windows {
             if let Some(local) = self.windows.get_mut(*place) {

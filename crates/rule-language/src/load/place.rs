@@ -1,21 +1,21 @@
-//! From a position in a value to the position in the file, and what follows a value in its line.
+//! Converts positions in a value to positions in the file, and finds the text after a value in its line.
 
 use strict_yaml::yaml::Position;
 
-/// A file by its lines.
+/// A file as lines.
 pub(super) struct Lines<'a>(Vec<&'a str>);
 
 impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        // As the parser does.
+        // The parser does the same.
         Self(text.strip_prefix('\u{feff}').unwrap_or(text).lines().collect())
     }
 
-    /// The position in the file of the character at `line` and `column` (from 1) of `text`, the value that begins at
-    /// `at`.
+    /// Returns the position in the file of the character at `line` and `column` (starting at 1) of `text`, the value
+    /// that starts at `at`.
     ///
-    /// However a value is written, its characters are in the file in the same order, except for white space and escaped
-    /// quotes; so they are counted. If that fails, the position is that of the value.
+    /// In all styles of scalars, the characters are in the file in the same order, apart from white space and escaped
+    /// quotes, so they are counted. If that fails, the position of the value is returned.
     pub(super) fn inside(&self, at: Position, text: &str, line: usize, column: usize) -> Position {
         let before = before(text, line, column);
         let skip = before.chars().filter(|c| !c.is_whitespace()).count();
@@ -27,7 +27,8 @@ impl<'a> Lines<'a> {
         found(false).or_else(|| found(true)).unwrap_or(at)
     }
 
-    /// Matches `wanted` from `at`, and finds its character `skip`, or the position after its last one.
+    /// Matches `wanted` starting at `at`, and returns the position of its character `skip`, or the position after its
+    /// last character.
     fn find(
         &self,
         at: Position,
@@ -70,7 +71,7 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// The characters of the file from a place on.
+    /// Returns the characters of the file starting at a position.
     fn characters(&self, from: Position) -> impl Iterator<Item = (Position, char)> {
         let lines = self.0.iter().enumerate().skip(from.line.saturating_sub(1));
         lines.flat_map(move |(index, text)| {
@@ -88,7 +89,8 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// The rest of the line after the plain value `text` that begins at `at`; `None`: the value has several lines.
+    /// Returns the rest of the line after the plain value `text` that starts at `at`, or `None` if the value has
+    /// several lines.
     pub(super) fn after(&self, at: Position, text: &str) -> Option<&'a str> {
         let line: &'a str = self.0.get(at.line.checked_sub(1)?)?;
         let (begin, _) = line.char_indices().nth(at.column.checked_sub(1)?)?;
@@ -96,7 +98,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The text before a position.
+/// Returns the text before a position.
 fn before(text: &str, line: usize, column: usize) -> &str {
     let mut begin = 0;
     for _ in 1..line {
@@ -120,7 +122,7 @@ mod tests {
     use super::*;
     use strict_yaml::yaml::{Bounds, Kind, Node, parse};
 
-    /// The first value of a text.
+    /// Returns the first value of a text.
     fn value(text: &str) -> (Node, String) {
         let Kind::Mapping(entries) = parse(text, Bounds::default()).unwrap().unwrap().kind else {
             panic!("a mapping");
@@ -133,11 +135,11 @@ mod tests {
         (node, text)
     }
 
-    /// Scenario: one expression written in each of the ways that YAML has, with umlauts, blank lines, escaped quotes
-    /// and unusual indentation.
-    /// Guarantee: positions in the value become positions in the file.
+    /// Scenario: one expression is written in all styles of YAML, with umlauts, blank lines, escaped quotes and unusual
+    /// indentation.
+    /// Guarantee: positions in the value are converted to positions in the file.
     #[test]
-    fn places_inside_values_are_places_in_the_file() {
+    fn position_in_value_becomes_position_in_file() {
         for file in [
             "k: ä == 'x' && WORD\n",
             "k: \"ä == 'x' && WORD\"  # note\n",
@@ -169,10 +171,10 @@ mod tests {
         }
     }
 
-    /// Scenario: positions beyond the text, in an empty text, and in a text with escapes.
-    /// Guarantee: the position is after the text, or that of the value.
+    /// Scenario: positions are beyond the text, in an empty text, or in a text with escapes.
+    /// Guarantee: the result is the position after the text, or the position of the value.
     #[test]
-    fn places_that_are_nowhere_are_near() {
+    fn invalid_position_becomes_nearby_position() {
         let at = |file: &str, line, column| {
             let (node, text) = value(file);
             Lines::new(file).inside(node.at, &text, line, column).to_string()

@@ -1,4 +1,4 @@
-//! Errors and warnings on files.
+//! Errors and warnings about files.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,23 +24,23 @@ pub(super) struct Placed<'a> {
 }
 
 impl Placed<'_> {
-    /// Where it begins.
+    /// Returns the position at which the value starts.
     pub(super) fn place(self) -> Place {
         self.at(self.node.at)
     }
 
-    /// A position in the same file.
+    /// Returns a position in the same file.
     pub(super) fn at(self, at: Position) -> Place {
         Place { file: self.file, at }
     }
 
-    /// A value in the same file.
+    /// Returns a value in the same file.
     pub(super) fn with(self, node: &Node) -> Placed<'_> {
         Placed { file: self.file, node }
     }
 }
 
-/// The files by their place in the load, and their problems.
+/// The files in their order, and their problems.
 pub(super) struct Report<'a> {
     names: Vec<Arc<str>>,
     lines: Vec<Lines<'a>>,
@@ -69,7 +69,7 @@ impl<'a> Report<'a> {
         self.problems.push((place.file, problem));
     }
 
-    /// A problem that is not reported yet.
+    /// Creates a problem without reporting it.
     pub(super) fn problem(&self, place: Place, message: impl Into<String>, severity: Level) -> Problem {
         Problem {
             file: self.name(place.file),
@@ -80,7 +80,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Mistakes inside a value, at their positions in the file.
+    /// Reports mistakes inside a value, at their positions in the file.
     pub(super) fn mistakes(&mut self, placed: Placed<'_>, text: &str, what: &str, mistakes: &[Mistake], level: Level) {
         for mistake in mistakes {
             let lines = self.lines(placed);
@@ -94,7 +94,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The lines of a value's file.
+    /// Returns the lines of a value's file.
     pub(super) fn lines(&self, placed: Placed<'_>) -> Option<&Lines<'a>> {
         self.lines.get(placed.file)
     }
@@ -103,12 +103,13 @@ impl<'a> Report<'a> {
         self.names.get(file).cloned().unwrap_or_else(|| "".into())
     }
 
-    /// The number of errors so far.
+    /// Returns the number of errors so far.
     pub(super) fn errors(&self) -> usize {
         self.errors
     }
 
-    /// All problems, by file and position, without duplicates: an override of several rules is reported once.
+    /// Returns all problems without duplicates, sorted by file and position. An override of several rules is reported
+    /// once.
     pub(super) fn finish(self) -> Vec<Problem> {
         let mut problems = self.problems;
         problems.sort_by_key(|(file, problem)| (*file, problem.line, problem.column));

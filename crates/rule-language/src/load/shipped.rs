@@ -2,7 +2,7 @@
 
 use super::SourceFile;
 
-/// A file of `rules/` by its name there.
+/// Includes a file of `rules/`.
 macro_rules! shipped {
     ($name:literal) => {
         SourceFile::new(
@@ -12,7 +12,7 @@ macro_rules! shipped {
     };
 }
 
-/// The shipped rules, as in `rules/`, in the order in which they are read.
+/// Returns the shipped rules of `rules/`, in the order in which they are read.
 pub fn shipped() -> Vec<SourceFile> {
     vec![
         shipped!("memory.yaml"),
@@ -23,7 +23,7 @@ pub fn shipped() -> Vec<SourceFile> {
     ]
 }
 
-/// The tests of the shipped rules, as in `rules/`.
+/// Returns the tests of the shipped rules in `rules/`.
 pub fn shipped_tests() -> Vec<SourceFile> {
     vec![
         shipped!("memory.test.yaml"),

@@ -1,4 +1,4 @@
-//! Mistakes in rules that are valid YAML with known names, and what is reported of each.
+//! Tests of mistakes in rules that are valid YAML with known names, and of the messages about them.
 
 mod language;
 
@@ -7,10 +7,10 @@ use std::fs;
 
 use super::{Level, SourceFile, load, shipped};
 
-/// 2026-11-01, Unix nanoseconds.
+/// 2026-11-01 in Unix nanoseconds.
 const NOW: u64 = 1_793_491_200_000_000_000;
 
-/// Keys that a case does not set, with right values.
+/// Valid values of keys that a case does not set.
 const RIGHT: [(&str, &str); 5] = [
     ("title", "A title"),
     ("severity", "info"),
@@ -19,7 +19,7 @@ const RIGHT: [(&str, &str); 5] = [
     ("remedy", "What to do."),
 ];
 
-/// A file with one rule of these keys; they begin in its fourth line, indented by four.
+/// Returns a file with one rule with these keys. They start in the fourth line, indented by four.
 fn file(keys: &str) -> SourceFile {
     let mut text = "apiVersion: gcwatch/v1\nrules:\n  - id: a\n".to_owned();
     for line in keys.lines() {
@@ -33,7 +33,7 @@ fn file(keys: &str) -> SourceFile {
     SourceFile::new("a.yaml", text)
 }
 
-/// What is reported of a rule, with lines and columns in these keys.
+/// Returns the messages about a rule, with lines and columns relative to these keys.
 fn reported(keys: &str) -> String {
     let mut out = String::new();
     let problems = match load(&[file(keys)]) {
@@ -55,9 +55,9 @@ fn reported(keys: &str) -> String {
     out
 }
 
-/// Scenario: rules that each have one mistake which a person makes: a wrong unit, a threshold that is never reached, an
-/// alert that ends as soon as it begins, a value in the wrong braces, a name with a slip.
-/// Guarantee: each is reported, at its place, with what to do, in the committed words.
+/// Scenario: each rule has one typical mistake: a wrong unit, a threshold that is never reached, an alert that ends as
+/// soon as it starts, a value in the wrong braces, a misspelled name.
+/// Guarantee: each mistake is reported at its position with its remedy, in the committed words.
 #[test]
 fn each_mistake_is_reported() {
     let name = "tests/rules/mistakes.txt";
@@ -77,14 +77,14 @@ fn each_mistake_is_reported() {
         write!(page, "=== {title}\n{keys}\n--- reports\n{said}\n").unwrap();
     }
     assert!(count >= 48, "cases are missing: {count}");
-    assert_eq!(silent, Vec::<&str>::new(), "nothing is reported of these");
+    assert_eq!(silent, Vec::<&str>::new(), "these cases have no message");
     test_support::golden::compare(name, &format!("{}\n", page.trim_end()));
 }
 
-/// Scenario: rules that are near to each of those mistakes and right.
-/// Guarantee: nothing is reported of them.
+/// Scenario: rules are similar to each of these mistakes, but correct.
+/// Guarantee: no problem is reported.
 #[test]
-fn what_is_right_is_not_reported() {
+fn correct_rules_are_not_reported() {
     let right = [
         "on: gc\nwhen: gc.pause_ms > double(gc.suspend_ns) / 1e6",
         "on: gc\nwhen: gc.pause_ms > 10.0 * gc.suspend_ms",
@@ -112,10 +112,10 @@ fn what_is_right_is_not_reported() {
     }
 }
 
-/// Scenario: the rules that ship.
-/// Guarantee: nothing is reported of them, also years later.
+/// Scenario: the shipped rules are loaded.
+/// Guarantee: no problem is reported, not even years later.
 #[test]
-fn nothing_is_reported_of_the_shipped_rules() {
+fn shipped_rules_have_no_problems() {
     let loaded = load(&shipped()).unwrap();
     let said: Vec<String> = loaded
         .warnings

@@ -1,11 +1,11 @@
-//! Access to values, and strings that YAML reads differently from what they look like.
+//! Access to values, and detection of strings that YAML reads differently from how they look.
 
 use strict_yaml::yaml::{Entry, Kind, Node, Scalar};
 
 use super::place::Lines;
 use super::report::Placed;
 
-/// The scalar; `None` for null and for other values.
+/// Returns the scalar, or `None` for null and for other values.
 pub(crate) fn scalar(node: &Node) -> Option<&Scalar> {
     match &node.kind {
         Kind::Scalar(scalar) if !scalar.is_null() => Some(scalar),
@@ -13,7 +13,7 @@ pub(crate) fn scalar(node: &Node) -> Option<&Scalar> {
     }
 }
 
-/// Keys and values of a mapping; empty for other values.
+/// Returns the entries of a mapping; empty for other values.
 pub(super) fn entries(node: &Node) -> &[Entry] {
     match &node.kind {
         Kind::Mapping(entries) => entries,
@@ -21,7 +21,7 @@ pub(super) fn entries(node: &Node) -> &[Entry] {
     }
 }
 
-/// Elements of a list; empty for other values.
+/// Returns the elements of a list; empty for other values.
 pub(crate) fn items(node: &Node) -> &[Node] {
     match &node.kind {
         Kind::Sequence(items) => items,
@@ -29,24 +29,25 @@ pub(crate) fn items(node: &Node) -> &[Node] {
     }
 }
 
-/// The entry of a key; `None` if it is missing or null.
+/// Returns the entry of a key, or `None` if it is missing or null.
 pub(crate) fn entry<'n>(node: &'n Node, key: &str) -> Option<&'n Entry> {
     entries(node)
         .iter()
         .find(|entry| entry.key == key && !entry.value.is_null())
 }
 
-/// The entries below a key.
+/// Returns the entries below a key.
 pub(super) fn entries_of<'n>(node: &'n Node, key: &str) -> &'n [Entry] {
     entry(node, key).map(|entry| entries(&entry.value)).unwrap_or_default()
 }
 
-/// The elements of the list under a key.
+/// Returns the elements of the list under a key.
 pub(crate) fn items_of<'n>(node: &'n Node, key: &str) -> &'n [Node] {
     entry(node, key).map(|entry| items(&entry.value)).unwrap_or_default()
 }
 
-/// Why an unquoted condition is not what it looks like: YAML reads ` #` as a comment, and joins lines.
+/// Returns the reason why an unquoted condition differs from how it looks: YAML reads ` #` as a comment, and joins
+/// lines.
 pub(super) fn condition_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scalar: &Scalar) -> Option<&'static str> {
     const SEVERAL: &str = "an unquoted condition must be on one line; write it as a block, below `|`";
     const COMMENT: &str =
@@ -64,7 +65,7 @@ pub(super) fn condition_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scal
     }
 }
 
-/// The same for a template: a comment with a value in it is probably a part of it.
+/// Like [`condition_trap`], but for a template: a comment that contains a value is probably meant as part of it.
 pub(super) fn template_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scalar: &Scalar) -> Option<&'static str> {
     let cut = scalar.plain
         && lines?

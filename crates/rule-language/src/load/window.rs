@@ -1,4 +1,4 @@
-//! The windows of a rule, and those of all rules together.
+//! The windows of a rule, and the windows of all rules together.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -8,7 +8,7 @@ use gc_rules::rule::{Rule, TemplatePart, Window};
 
 use super::memory::Origin;
 
-/// The same in every run, and enough to distinguish some thousand meanings.
+/// Returns a hash that is the same in every run, and long enough to distinguish some thousand meanings.
 pub(super) fn digest(meaning: &impl Hash) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     let mut hasher = Fnv(OFFSET);
@@ -32,17 +32,17 @@ impl Hasher for Fnv {
     }
 }
 
-/// The windows of the rule set: those of one meaning once.
+/// The windows of the rule set, without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     pub(super) windows: Vec<Window>,
-    /// Where each stood first.
+    /// First position of each window.
     pub(super) origins: Vec<Origin>,
     places: HashMap<Window, usize>,
 }
 
 impl Windows {
-    /// The place of the window in the set.
+    /// Returns the place of the window in the set.
     pub(super) fn place(&mut self, window: &Window, origin: impl FnOnce() -> Origin) -> usize {
         if let Some(place) = self.places.get(window) {
             return *place;
@@ -54,20 +54,20 @@ impl Windows {
         place
     }
 
-    /// The meaning of the window there.
+    /// Returns the hash of the meaning of a window.
     pub(super) fn meaning(&self, place: usize) -> u64 {
         self.windows.get(place).map(digest).unwrap_or_default()
     }
 }
 
-/// A copy of an expression with each window at another place.
+/// Returns a copy of an expression with new places of windows.
 pub(super) fn moved(expression: &Expression, to: &impl Fn(usize) -> usize) -> Expression {
     let mut moved = expression.clone();
     move_node(&mut moved.node, to);
     moved
 }
 
-/// Puts each window of a rule at another place.
+/// Replaces the places of windows in a rule.
 pub(super) fn move_rule(rule: &mut Rule, to: &impl Fn(usize) -> usize) {
     move_node(&mut rule.when.node, to);
     let worse = rule.worse.iter_mut().map(|(_, condition)| condition);
@@ -83,7 +83,7 @@ pub(super) fn move_rule(rule: &mut Rule, to: &impl Fn(usize) -> usize) {
     }
 }
 
-/// Clauses have no clauses in them: two calls deep at most.
+/// Clauses are not nested, so the recursion is at most two levels deep.
 fn move_parts(parts: &mut [TemplatePart], to: &impl Fn(usize) -> usize) {
     for part in parts {
         match part {
@@ -94,7 +94,7 @@ fn move_parts(parts: &mut [TemplatePart], to: &impl Fn(usize) -> usize) {
     }
 }
 
-/// Trees are shallow: the check bounds them.
+/// Trees are shallow because the check limits their depth.
 fn move_node(node: &mut Node, to: &impl Fn(usize) -> usize) {
     match node {
         Node::Window(place) => *place = to(*place),

@@ -1,5 +1,5 @@
-//! The catalogue of the shipped rules, made of the files in `rules/`: `gcwatch rules catalogue`, and a file of what
-//! `cargo xtask dist` makes.
+//! Generates the catalogue of the shipped rules from the files in `rules/`, for `gcwatch rules catalogue` and `cargo
+//! xtask dist`.
 
 use std::fmt::Write as _;
 
@@ -11,16 +11,16 @@ use strict_yaml::yaml::{Bounds, parse};
 use crate::load::{SourceFile, entry, load, scalar, shipped, shipped_tests};
 use crate::test_file::TestFile;
 
-/// The page, as it is published.
+/// Published name of the page.
 const PAGE: &str = "rules-catalogue.md";
 
-/// Where a shipped rule stands in the catalogue: the file, and the heading in it.
+/// Returns the position of a shipped rule in the catalogue: file and heading.
 pub fn place(id: &str) -> String {
     let anchor: String = id.chars().filter(|c| *c != '.').collect();
     format!("{PAGE}#{anchor}")
 }
 
-/// The tests that name a rule: those that expect it to fire, or in a state at a time. Files that are invalid name none.
+/// Returns the tests that name a rule, because they expect it to fire or to be in a state. Invalid files are skipped.
 pub fn tests_of(id: &str, files: &[SourceFile]) -> Vec<String> {
     let mut names = Vec::new();
     for file in files {
@@ -37,7 +37,7 @@ pub fn tests_of(id: &str, files: &[SourceFile]) -> Vec<String> {
     names
 }
 
-/// The text of the page; empty if the shipped rules are invalid, which their tests rule out.
+/// Returns the text of the page. It is empty if the shipped rules are invalid, which their tests rule out.
 pub fn text() -> String {
     let mut out = String::from(INTRODUCTION);
     let (files, tests) = (shipped(), shipped_tests());
@@ -58,7 +58,7 @@ pub fn text() -> String {
 const INTRODUCTION: &str = "\
 # Rules: catalogue
 
-The rules that ship, with what they mean and what to do. `gcwatch rules show ID` prints one of them.
+The shipped rules, with their meaning and advice. `gcwatch rules show ID` prints one of them.
 ";
 
 fn describe(out: &mut String, rule: &Rule, rules: &RuleSet, tests: &[SourceFile]) {
@@ -94,7 +94,7 @@ fn describe(out: &mut String, rule: &Rule, rules: &RuleSet, tests: &[SourceFile]
     }
 }
 
-/// An item of a list.
+/// Formats a list item.
 fn item(text: &str) -> String {
     const COLUMNS: usize = 120;
     let (mut out, mut column) = (String::from("*"), 1);
@@ -111,7 +111,7 @@ fn item(text: &str) -> String {
     out
 }
 
-/// What a rule evaluates, as it is written: its processes, windows, parameters, condition and times.
+/// Returns the conditions of a rule as written: its processes, windows, parameters, condition and times.
 pub fn condition(rule: &Rule) -> String {
     let mut out = String::new();
     let mut key = |key: &str, text: &str| {
@@ -153,7 +153,7 @@ pub fn condition(rule: &Rule) -> String {
     out
 }
 
-/// `5m`
+/// Formats a duration, such as `5m`.
 fn duration(ns: u64) -> String {
     const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
     let ms = ns / 1_000_000;
@@ -161,7 +161,7 @@ fn duration(ns: u64) -> String {
     whole.map_or_else(String::new, |(name, unit)| format!("{}{name}", ms / unit))
 }
 
-/// Title and description of the family that a file describes.
+/// Returns title and description of the family in a file.
 fn family(text: &str) -> (String, String) {
     let root = parse(text, Bounds::default()).ok().flatten();
     let family = root.as_ref().and_then(|root| entry(root, "family"));
@@ -176,8 +176,8 @@ fn family(text: &str) -> (String, String) {
 mod tests {
     use super::*;
 
-    /// Scenario: the page.
-    /// Guarantee: each shipped rule has a heading, a condition and a place, and each family its title.
+    /// Scenario: the page is generated.
+    /// Guarantee: each shipped rule has a heading, a condition and a position, and each family has its title.
     #[test]
     fn every_rule_is_in_the_catalogue() {
         let page = text();

@@ -1,4 +1,4 @@
-//! The texts of the reference page between its tables.
+//! Texts of the reference page between its tables.
 
 pub(super) const INTRODUCTION: &str = "\
 # Rules: reference
@@ -10,7 +10,7 @@ reports all errors of rule files with file, line and column; `gcwatch rules list
 
 ";
 
-/// The example; a test loads it.
+/// The example. A test loads it.
 pub(super) const EXAMPLE: &str = "\
 # yaml-language-server: $schema=gcwatch-rules.schema.json
 apiVersion: gcwatch/v1
@@ -90,18 +90,18 @@ Expressions are a subset of [CEL](https://cel.dev). They are checked when a file
 | `double(a)`, `int(a)` | conversion to the other number type, towards zero |
 | `has(gc.trigger)` | whether a field, an attribute or a window is known |
 | `process.attributes['k8s.namespace.name']` | a resource attribute of the process, as a string |
-| `service.firing['time.stopped']` | in rules `on: service`: on how many processes of the service that rule fires |
+| `service.firing['time.stopped']` | in rules `on: service`: the number of processes of the service on which that rule fires |
 | `// ...` | a comment |
 
-**Unknown** is a third value. A value that was not seen is unknown, and so is a result computed from it, unless the
+**Unknown** is a third value. A value that was not observed is unknown, and so is a result computed from it, unless the
 other operand decides: `false && unknown` is false, `true || unknown` is true. An unknown condition does not fire, and
-does not clear at once.
+does not clear an alert at once.
 
 ";
 
-/// What each expression can use.
+/// Fields and windows that each expression can use.
 pub(super) const USES: &str = "\
-| Where | Fields | Windows |
+| Expression | Fields | Windows |
 |---|---|---|
 | `when`, `exceptions[].when`, templates of a rule `on: gc` | all except `suspension.*` | yes |
 | `when`, `clear`, `exceptions[].when`, templates of a rule `on: process` | all except `gc.*`, `suspension.*` | yes |
@@ -113,22 +113,22 @@ pub(super) const USES: &str = "\
 pub(super) const WINDOWS: &str = "\
 ## Functions of windows
 
-The value of a window is that of `fn` over its samples, a double; with fewer samples than `min_samples` it is unknown.
-*Minimum* is the lowest value of `min_samples`; its default is at most `last`. Samples are taken at each collection if
-`of` or `where` use a field of `gc.*` (or no field), at each suspension without a collection if they use one of
-`suspension.*`, else once a second.
+The value of a window is the result of `fn` for its samples, a double. With fewer samples than `min_samples`, it is
+unknown. *Minimum* is the lowest value of `min_samples`; its default is at most `last`. Samples are taken at each
+collection if `of` or `where` uses a field of `gc.*` (or no field), at each suspension without a collection if they use
+a field of `suspension.*`, and otherwise once per second.
 
 ";
 
 pub(super) const TEMPLATES: &str = "\
 ## Templates
 
-`summary`, `labels` and `annotations` are strings with values in them: `{{ expression }}` or
+`summary`, `labels` and `annotations` are strings that contain values: `{{ expression }}` or
 `{{ expression | filter }}`.
 
 | Filter | |
 |---|---|
-| none | an integer as it is, a double with three significant digits |
+| none | an integer as is, a double with three significant digits |
 | `round(n)` | with n decimal places |
 | `bytes` | `1.5 GiB` |
 | `percent` | of a ratio: `12.5 %` |

@@ -25,7 +25,7 @@ pub struct TestDocument {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
-    /// What the test shows, one sentence.
+    /// One sentence that states what the test shows.
     pub name: String,
     /// Start time, RFC 3339. Default: 2026-01-01T00:00:00Z. A recording has its own time.
     #[serde(default)]
@@ -33,28 +33,28 @@ pub struct Test {
     /// The process.
     #[serde(default)]
     pub process: Process,
-    /// A recording, relative to this file, instead of events.
+    /// Recording, relative to this file, that replaces the events.
     #[serde(default)]
     pub recording: Option<String>,
-    /// How often the recording is played in sequence, to simulate a longer run. Default: once.
+    /// Number of times that the recording is played in sequence, to simulate a longer run. Default: 1.
     #[serde(default)]
     pub rounds: Option<u32>,
-    /// The process of the recording, by pid. Default: the only one.
+    /// Pid of the process in the recording. Default: the only process.
     #[serde(default)]
     pub pid: Option<u32>,
     /// The events, in any order.
     #[serde(default)]
     pub events: Vec<TestEvent>,
-    /// How long the test continues after its last event or expectation.
+    /// Time for which the test continues after its last event or expectation.
     #[serde(default)]
     pub until: Option<HumanDuration>,
     /// Expected states at certain times.
     #[serde(default)]
     pub expect: Vec<Expectation>,
-    /// All rules that fire at any time, in any order; an empty list: no rule fires.
+    /// All rules that fire at any time, in any order. An empty list means that no rule fires.
     #[serde(default)]
     pub fires: Option<Vec<String>>,
-    /// The minimum severity that `fires` considers. Default: all.
+    /// Minimum severity that `fires` considers. Default: all.
     #[serde(default)]
     pub fires_from: Option<Severity>,
 }
@@ -63,17 +63,17 @@ pub struct Test {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Process {
-    /// Its pid.
+    /// Pid of the process.
     pub pid: Option<u32>,
-    /// Its name.
+    /// Name of the process.
     pub name: Option<String>,
-    /// The runtime's version, as `10.0.1`.
+    /// Version of the runtime, such as `10.0.1`.
     pub runtime: Option<String>,
-    /// Resource attributes, as `k8s.namespace.name: shop`; numbers and booleans are read as such.
+    /// Resource attributes, such as `k8s.namespace.name: shop`. Numbers and booleans are read as such.
     pub attributes: BTreeMap<String, String>,
-    /// GC settings, as `server: true`, `hard_limit: 200000000`.
+    /// GC settings, such as `server: true`, `hard_limit: 200000000`.
     pub settings: BTreeMap<String, String>,
-    /// Limits of its container: `memory_limit` in bytes, `cpu_limit` in CPUs.
+    /// Limits of the container: `memory_limit` in bytes, `cpu_limit` in CPUs.
     pub container: BTreeMap<String, String>,
 }
 
@@ -81,7 +81,7 @@ pub struct Process {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TestEvent {
-    /// The time since the start. For a collection or suspension, its end.
+    /// Time since the start. For a collection or suspension, its end.
     pub at: HumanDuration,
     /// A collection: fields of `gc.` by name, without that prefix. Other fields are unknown.
     #[serde(default)]
@@ -89,24 +89,26 @@ pub struct TestEvent {
     /// A suspension without a collection: `stopped_ms`, `suspend_ms`, `triggered`.
     #[serde(default)]
     pub suspension: Option<BTreeMap<String, String>>,
-    /// Counters of the stream, as `lost_events: 12`; also `finalizers_waiting`, `finalizer_cpu`, `host_load`,
+    /// Counters of the stream, such as `lost_events: 12`; also `finalizers_waiting`, `finalizer_cpu`, `host_load`,
     /// `host_cpus`, and `requests` and `requests_touched` of the last minute, which are gauges.
     #[serde(default)]
     pub stream: Option<BTreeMap<String, String>>,
-    /// Usage of its container from now on: fields of `container.` by name, as `memory_usage: 100000000`,
+    /// Usage of the container after this event: fields of `container.` by name, such as `memory_usage: 100000000`,
     /// `throttled_ratio: 0.5`.
     #[serde(default)]
     pub container: Option<BTreeMap<String, String>>,
-    /// Memory of the process from now on, in bytes: `resident`, `private`.
+    /// Memory of the process after this event, in bytes: `resident`, `private`.
     #[serde(default)]
     pub memory: Option<BTreeMap<String, String>>,
-    /// What begins now and does not end until the next such event.
+    /// Operation that starts at this event and is in progress until the next event of this kind.
     #[serde(default)]
     pub open: Option<Unfinished>,
-    /// What is known of a service from now on: fields of `service.` by name. The test is of rules `on: service` then.
+    /// Facts about a service after this event: fields of `service.` by name. The test then evaluates rules `on:
+    /// service`.
     #[serde(default)]
     pub service: Option<BTreeMap<String, String>>,
-    /// What gcwatch knows about itself from now on: fields of `watcher.` by name. The test is of rules `on: watcher` then.
+    /// Facts about gcwatch itself after this event: fields of `watcher.` by name. The test then evaluates rules `on:
+    /// watcher`.
     #[serde(default)]
     pub watcher: Option<BTreeMap<String, String>>,
     /// The process exits.
@@ -117,7 +119,7 @@ pub struct TestEvent {
     pub repeat: Option<Repeat>,
 }
 
-/// What is in progress.
+/// An operation in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unfinished {
@@ -125,13 +127,13 @@ pub enum Unfinished {
     Stop,
     /// A blocking collection.
     Collection,
-    /// A blocking collection that a tool asked for, for a heap dump.
+    /// A blocking collection that a tool requested for a heap dump.
     Dump,
     /// A background collection.
     Background,
     /// A round of the finalizer thread.
     Finalizers,
-    /// Nothing.
+    /// No operation.
     Nothing,
 }
 
@@ -141,7 +143,7 @@ pub enum Unfinished {
 pub struct Repeat {
     /// The total number of events.
     pub times: u32,
-    /// The interval.
+    /// Interval between the events.
     pub every: HumanDuration,
     /// Increments of fields per repetition.
     #[serde(default)]
@@ -152,13 +154,13 @@ pub struct Repeat {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
-    /// The time since the start.
+    /// Time since the start.
     pub at: HumanDuration,
     /// The rule.
     pub rule: String,
-    /// Its state.
+    /// State of the rule.
     pub state: State,
-    /// How often the condition held, if the rule fires.
+    /// Number of times that the condition was true, if the rule fires.
     #[serde(default)]
     pub count: Option<u64>,
     /// The severity of the alert.

@@ -1,4 +1,4 @@
-//! Reading a test file: all errors at once, and the positions of tests.
+//! Reads test files. Reports all errors at once, and provides the positions of tests.
 
 use std::sync::{Arc, LazyLock};
 
@@ -16,17 +16,17 @@ use crate::load::{Level, Problem, entry, items_of};
 /// The version of the format.
 const VERSION: &str = "gcwatch/v1";
 
-/// A test file that was read.
+/// A parsed test file.
 #[derive(Debug, Clone)]
 pub struct TestFile {
-    /// Its name in messages.
+    /// Name of the file in messages.
     pub name: Arc<str>,
-    /// Its content.
+    /// Contents of the file.
     pub document: TestDocument,
     root: Node,
 }
 
-/// The schema, made once.
+/// The schema, generated once.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<TestDocument>().to_value();
@@ -34,9 +34,9 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     schema
 });
 
-/// The schema as the text of `rules/gcwatch-rules-test.schema.json`, for editors.
+/// Returns the text of `rules/gcwatch-rules-test.schema.json`, for editors.
 pub fn schema_text() -> String {
-    // Of JSON that is in memory, writing cannot fail; `{:#}` of a `Value` is its pretty form.
+    // Writing JSON to memory cannot fail. `{:#}` of a `Value` is its pretty form.
     format!("{:#}\n", *SCHEMA)
 }
 
@@ -45,7 +45,7 @@ impl TestFile {
     ///
     /// # Errors
     ///
-    /// All errors, in the order of the file; never empty.
+    /// Returns all errors in the order of the file; never empty.
     pub fn read(name: &str, text: &str) -> Result<Self, Vec<Problem>> {
         let name: Arc<str> = name.into();
         let problem = |at: Position, message: String| problem(&name, at, message);
@@ -69,7 +69,7 @@ impl TestFile {
             });
             return Err(problems.collect());
         }
-        // What the check accepts, the types accept.
+        // The types accept everything that the check accepts.
         let document: TestDocument = serde_json::from_value(value.unwrap_or_default())
             .map_err(|error| vec![problem(root.at, format!("the file is inconsistent: {error}"))])?;
         let file = Self { name, document, root };
@@ -77,7 +77,7 @@ impl TestFile {
         if problems.is_empty() { Ok(file) } else { Err(problems) }
     }
 
-    /// Errors beyond the schema.
+    /// Returns errors that the schema cannot detect.
     fn inconsistencies(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.document.api_version != VERSION {
@@ -106,17 +106,17 @@ impl TestFile {
         problems
     }
 
-    /// A problem in this file.
+    /// Creates a problem in this file.
     pub fn problem(&self, at: Position, message: String) -> Problem {
         problem(&self.name, at, message)
     }
 
-    /// The position of a test.
+    /// Returns the position of a test.
     pub fn place_of_test(&self, test: usize) -> Position {
         self.node(test).map_or(self.root.at, |node| node.at)
     }
 
-    /// The position of an expectation.
+    /// Returns the position of an expectation.
     pub fn place_of_expectation(&self, test: usize, expectation: usize) -> Position {
         let expectations = self.node(test).map(|test| items_of(test, "expect"));
         let place = expectations.and_then(|expectations| Some(expectations.get(expectation)?.at));
@@ -147,15 +147,14 @@ mod tests {
     use super::*;
     use strict_yaml::check::unknown_keywords;
 
-    /// Scenario: the schema as `schemars` makes it.
-    /// Guarantee: the check of a file supports all of its keywords.
+    /// Scenario: `schemars` generates the schema.
+    /// Guarantee: the check of a file supports all keywords of the schema.
     #[test]
-    fn the_check_supports_the_schema() {
+    fn check_supports_all_schema_keywords() {
         assert_eq!(unknown_keywords(&SCHEMA, &[DURATION]), Vec::<String>::new());
     }
 
-    /// Scenario: test files with an unknown key, without tests, with a test that expects nothing, of another version,
-    /// and empty.
+    /// Scenario: test files have an unknown key, no tests, a test without expectations, another version, or no content.
     /// Guarantee: each is refused with the position of the error.
     #[test]
     fn errors_have_their_position() {

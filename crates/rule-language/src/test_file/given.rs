@@ -1,4 +1,4 @@
-//! The fields of a test's event, each read in its type.
+//! Typed access to the fields of a test's event.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) fn invalid(field: &str, message: impl Into<String>) -> FieldError {
     }
 }
 
-/// The fields of one event. Each is taken once; the rest is unknown.
+/// The fields of one event. Each field is taken once; remaining fields are unknown.
 pub(super) struct Given<'a> {
     fields: BTreeMap<&'a str, &'a str>,
     known: Vec<&'static str>,
@@ -67,7 +67,7 @@ impl<'a> Given<'a> {
         self.parsed(name, "true or false")
     }
 
-    /// A duration by its field in ms or ns.
+    /// Returns a duration from its field in ms or ns.
     pub(super) fn ns(&mut self, ms: &'static str, ns: &'static str) -> Result<Option<i64>, FieldError> {
         if let Some(whole) = self.parsed::<i64>(ns, "an integer number of nanoseconds")? {
             return Ok(Some(whole));
@@ -85,7 +85,7 @@ impl<'a> Given<'a> {
             return Ok(());
         };
         let hint = did_you_mean(field, self.known.iter().copied());
-        let hint = hint.unwrap_or_else(|| format!("there are {}", self.known.join(", ")));
-        Err(invalid(field, format!("there is no such field to set; {hint}")))
+        let hint = hint.unwrap_or_else(|| format!("known fields: {}", self.known.join(", ")));
+        Err(invalid(field, format!("unknown field; {hint}")))
     }
 }

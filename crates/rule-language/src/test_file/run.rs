@@ -19,17 +19,17 @@ const MAX_EVENTS: usize = 200_000;
 /// 2026-01-01T00:00:00Z in Unix nanoseconds.
 const DEFAULT_START: i128 = 1_767_225_600_000_000_000;
 
-/// A difference between expected and actual.
+/// A difference between the expected and the actual result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The expectation, by its place; `None`: the test as a whole.
+    /// Place of the expectation; `None` for the test as a whole.
     pub expectation: Option<usize>,
-    /// Actual and expected.
+    /// Actual and expected result.
     pub message: String,
 }
 
-/// Runs a test: its differences; if there are none, it passed. `recording`: the history of the process in the test's
-/// recording, its sync time in Unix nanoseconds, and how long it was observed.
+/// Runs a test and returns its differences. The test passes if there are no differences. `recording` contains the
+/// history of the process in the test's recording, its sync time in Unix nanoseconds, and the duration of observation.
 pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i128, i64)>) -> Vec<Difference> {
     let mut differences = Vec::new();
     if let Err(message) = play(test, rules, recording, &mut differences) {
@@ -39,7 +39,7 @@ pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i1
     differences
 }
 
-/// Plays a test, up to what makes that impossible.
+/// Plays a test. Returns an error if it cannot continue.
 fn play(
     test: &Test,
     rules: &Arc<RuleSet>,

@@ -1,4 +1,4 @@
-//! From the fields of a test's event to a collection with its edges.
+//! Converts the fields of a test's event to a collection with its edges.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn condemned(given: &mut Given<'_>) -> Result<Option<CondemnReasons1>, FieldErro
     Ok(Some(CondemnReasons1(bits)))
 }
 
-/// GCHeapStats exists if one of its counts does; the others are 0 then.
+/// Creates GCHeapStats if one of its counts is set. The other counts are then 0.
 fn heap_stats(given: &mut Given<'_>) -> Result<Option<HeapStats>, FieldError> {
     let pinned = given.number("pinned_objects")?;
     let sync_blocks = given.number("sync_blocks")?;
@@ -70,7 +70,7 @@ fn heap_stats(given: &mut Given<'_>) -> Result<Option<HeapStats>, FieldError> {
     }))
 }
 
-/// `committed_before`, `committed_after`, and what is kept beside them (`kept_before`, `kept`; nothing if not given).
+/// Reads `committed_before`, `committed_after`, and retained memory (`kept_before`, `kept`; 0 if not set).
 fn committed(given: &mut Given<'_>) -> Result<Committed, FieldError> {
     let (before, after) = (given.bytes("committed_before")?, given.bytes("committed_after")?);
     let kept = |bytes: Option<u64>, beside: Option<u64>| bytes.or(beside.map(|_| 0));
@@ -83,7 +83,7 @@ fn committed(given: &mut Given<'_>) -> Result<Committed, FieldError> {
     })
 }
 
-/// `allocated_since_last`, and over which time (`allocated_over_ms`), which ends at the collection's start.
+/// Reads `allocated_since_last` and its duration (`allocated_over_ms`), which ends at the start of the collection.
 fn allocated(given: &mut Given<'_>, start: i64) -> Result<Result<Allocated, AllocatedUnknown>, FieldError> {
     let over = given.ns("allocated_over_ms", "allocated_over_ns")?.unwrap_or(0);
     let bytes = given.bytes("allocated_since_last")?;
@@ -95,7 +95,7 @@ fn allocated(given: &mut Given<'_>, start: i64) -> Result<Result<Allocated, Allo
     }))
 }
 
-/// GCGlobalHeapHistory exists if one of its fields does; the others have usual values then.
+/// Creates GCGlobalHeapHistory if one of its fields is set. The other fields then have typical values.
 fn global(
     given: &mut Given<'_>,
     generation: Option<u32>,
@@ -144,7 +144,8 @@ macro_rules! sizes {
     };
 }
 
-/// A collection that ends `at` nanoseconds after the start; `number` unless the fields have one.
+/// Creates a collection that ends `at` nanoseconds after the start. `number` is its number unless the fields contain
+/// one.
 pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>) -> Result<Collection, FieldError> {
     let mut given = Given::of(fields);
     let number = given.number("number")?.unwrap_or(number);
@@ -229,7 +230,7 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
     Ok(collection)
 }
 
-/// What the first stop was spent on, if the fields say of any part; what they do not say of is unexplained.
+/// Sets the parts of the first stop if the fields contain any part. The remainder is unexplained.
 fn stopped(given: &mut Given<'_>, pauses: &mut [Pause], suspend: Option<i64>) -> Result<(), FieldError> {
     let mut parts: Vec<(Cause, i64)> = Vec::new();
     for (ms, ns, cause) in STOPPED_PARTS {
@@ -249,7 +250,7 @@ fn stopped(given: &mut Given<'_>, pauses: &mut [Pause], suspend: Option<i64>) ->
     Ok(())
 }
 
-/// Why the threads that collected had no CPU, if the fields say of that.
+/// Reads why the collecting threads had no CPU, if the fields contain it.
 fn cpu(given: &mut Given<'_>) -> Result<Option<CpuWait>, FieldError> {
     let throttled_ns = given.ns("throttled_ms", "throttled_ns")?;
     let page_faults = given.number("page_faults")?.map(u64::from);
@@ -285,7 +286,7 @@ fn missing(text: &str) -> Result<MissingParts, FieldError> {
         .collect()
 }
 
-/// A suspension without a collection that ends `at` nanoseconds after the start.
+/// Creates a suspension without a collection that ends `at` nanoseconds after the start.
 pub(super) fn suspension(at: i64, fields: &BTreeMap<String, String>) -> Result<Suspension, FieldError> {
     let mut given = Given::of(fields);
     let stopped = given.ns("stopped_ms", "stopped_ns")?;
@@ -322,8 +323,8 @@ mod tests {
             .collect()
     }
 
-    /// Scenario: a blocking and a background collection as a test writes them.
-    /// Guarantee: their edges are consistent; other fields are unknown.
+    /// Scenario: a test contains a blocking and a background collection.
+    /// Guarantee: their edges are consistent, and other fields are unknown.
     #[test]
     fn written_collections_have_edges() {
         let blocking = [
@@ -362,8 +363,9 @@ mod tests {
         );
     }
 
-    /// Scenario: a stop with some of its parts, and with parts that are longer than it.
-    /// Guarantee: the parts add up to the stop, what is not given is unexplained; the longer ones are refused.
+    /// Scenario: a stop has some of its parts; another has parts that are longer than the stop.
+    /// Guarantee: the parts add up to the stop, the remainder is unexplained, and parts longer than the stop are
+    /// refused.
     #[test]
     fn parts_of_a_stop_add_up() {
         let given = [
@@ -384,14 +386,14 @@ mod tests {
         assert!(collection(0, 7, &fields(&longer)).is_err());
     }
 
-    /// Scenario: unknown fields and invalid values.
-    /// Guarantee: each is refused with its name and what is expected.
+    /// Scenario: events have unknown fields and invalid values.
+    /// Guarantee: each is refused with its name and the expected value.
     #[test]
     fn invalid_fields_are_refused() {
         let error = |given: &[(&str, &str)]| collection(0, 1, &fields(given)).unwrap_err().to_string();
         assert_eq!(
             error(&[("pause_s", "3")]),
-            "pause_s: there is no such field to set; did you mean `pause_ns`?"
+            "pause_s: unknown field; did you mean `pause_ns`?"
         );
         assert_eq!(
             error(&[("generation", "two")]),

@@ -2,9 +2,10 @@
 
 use clr_gc::gc::{Pause, PauseKind};
 
-/// The times of a collection; `at` is its end.
+/// The times of a collection. `at` is its end.
 pub(super) struct Times {
-    /// It is a background collection: its last pause is in it, the first one begins before it.
+    /// Whether the collection is a background collection. Its last pause is inside the collection, and the first pause
+    /// starts before it.
     pub(super) concurrent: bool,
     pub(super) at: i64,
     pub(super) duration: Option<i64>,

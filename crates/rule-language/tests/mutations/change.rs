@@ -1,4 +1,4 @@
-//! The changes to a rule file.
+//! Changes to a rule file.
 
 use serde_json::{Map, Value};
 use strict_yaml::yaml::{Bounds, Kind, Node, parse};
@@ -7,20 +7,20 @@ use crate::expression::{moved, shorter};
 
 /// A file with one change.
 pub(crate) struct Changed {
-    /// The rule, unless it is in a macro.
+    /// Id of the changed rule; `None` if the change is in a macro.
     pub(crate) rule: Option<String>,
-    /// The rule, the key and the change.
+    /// Description: the rule, the key and the change.
     pub(crate) what: String,
-    /// The text of the file.
+    /// Text of the changed file.
     pub(crate) text: String,
 }
 
-/// The file as the changed ones are written: JSON, which is YAML.
+/// Returns the file in the format of the changed files: JSON, which is also YAML.
 pub(crate) fn unchanged(text: &str) -> String {
     written(&tree(text))
 }
 
-/// All changes to a file.
+/// Returns all changes to a file.
 pub(crate) fn changes(text: &str) -> Vec<Changed> {
     let tree = tree(text);
     let mut changes = Vec::new();
@@ -59,7 +59,7 @@ fn rules(tree: &Value) -> &[Value] {
     tree["rules"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The name of each condition, and where it is in the tree.
+/// Returns the name of each condition, and its location in the tree.
 fn expressions(tree: &Value) -> Vec<(String, String)> {
     let names = |value: &Value| -> Vec<String> {
         value
@@ -67,7 +67,7 @@ fn expressions(tree: &Value) -> Vec<(String, String)> {
             .map(|object| object.keys().cloned().collect())
             .unwrap_or_default()
     };
-    // Those of texts alone are no conditions.
+    // Macros and windows that only templates use are not conditions.
     let conditions: Vec<String> = rules(tree).iter().flat_map(conditions).collect();
     let is_used = |name: &String| {
         let is_word = |text: &String| {
@@ -101,7 +101,7 @@ fn expressions(tree: &Value) -> Vec<(String, String)> {
     found
 }
 
-/// The texts of the conditions of a rule.
+/// Returns the texts of the conditions of a rule.
 fn conditions(rule: &Value) -> Vec<String> {
     let keys = ["select", "when", "clear"].iter().map(|key| &rule[*key]);
     let windows = rule["let"].as_object().into_iter().flat_map(Map::values);

@@ -1,9 +1,9 @@
-//! The changes to one condition, on its text.
+//! Changes to the text of one condition.
 
 use std::ops::Range;
 
-/// The condition with each of its numbers 30 % larger and smaller, integers by one at least: what, and the text. Zero
-/// stays.
+/// Returns the condition with each of its numbers changed by 30 % in both directions, integers by at least one:
+/// description and text. Zero is not changed.
 pub(crate) fn moved(expression: &str) -> Vec<(String, String)> {
     let mut changes = Vec::new();
     for range in numbers(expression) {
@@ -30,7 +30,7 @@ pub(crate) fn moved(expression: &str) -> Vec<(String, String)> {
     changes
 }
 
-/// The condition without each part of an `&&` or `||`: what, and the text.
+/// Returns the condition without each part of an `&&` or `||`: description and text.
 pub(crate) fn shorter(expression: &str) -> Vec<(String, String)> {
     let mut groups = Vec::from([Range {
         start: 0,
@@ -55,7 +55,7 @@ pub(crate) fn shorter(expression: &str) -> Vec<(String, String)> {
     changes
 }
 
-/// One change for each part, if there are several: it is left out with the operator beside it.
+/// Returns one change per part if there are several parts. The part is removed with its operator.
 fn without(expression: &str, parts: &[Range<usize>]) -> Vec<(String, String)> {
     if parts.len() < 2 {
         return Vec::new();
@@ -72,7 +72,7 @@ fn without(expression: &str, parts: &[Range<usize>]) -> Vec<(String, String)> {
     parts.iter().enumerate().map(leave).collect()
 }
 
-/// The parts between an operator, at the depth of the range itself.
+/// Returns the parts between an operator, at the nesting level of the range.
 fn parts(expression: &str, range: Range<usize>, operator: &str) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut depth, mut from) = (0, range.start);
@@ -91,7 +91,7 @@ fn parts(expression: &str, range: Range<usize>, operator: &str) -> Vec<Range<usi
     parts
 }
 
-/// The letters outside of quotes.
+/// Returns the characters outside quotes.
 fn code(expression: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let mut quoted = false;
     expression.char_indices().filter(move |(_, letter)| {
@@ -102,7 +102,7 @@ fn code(expression: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     })
 }
 
-/// Where the numbers are; digits of a name are none.
+/// Returns the positions of numbers. Digits in names do not count.
 fn numbers(expression: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut before = ' ';
@@ -122,7 +122,7 @@ fn numbers(expression: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The comparison that the number is in.
+/// Returns the comparison that contains the number.
 fn around<'e>(expression: &'e str, range: &Range<usize>) -> &'e str {
     let from = expression[..range.start]
         .rfind(['&', '|', '(', '\n'])
@@ -133,10 +133,10 @@ fn around<'e>(expression: &'e str, range: &Range<usize>) -> &'e str {
     expression[from..to].trim()
 }
 
-/// Scenario: a condition with numbers, names with digits, strings, brackets and operators.
-/// Guarantee: numbers alone are moved, and parts are left out whole.
+/// Scenario: a condition contains numbers, names with digits, strings, brackets and operators.
+/// Guarantee: only numbers are changed, and only whole parts are removed.
 #[test]
-fn conditions_are_changed_where_it_matters() {
+fn only_numbers_and_whole_parts_are_changed() {
     let texts = |changes: Vec<(String, String)>| changes.into_iter().map(|(_, text)| text).collect::<Vec<_>>();
     assert_eq!(
         texts(moved("gc.heap.gen0.after > 10 && a > 0.5 && b == '7'")),

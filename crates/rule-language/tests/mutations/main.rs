@@ -1,12 +1,12 @@
-//! How much of the rules that ship their tests hold: small changes to the YAML, and which of them a test notices.
+//! Mutation test of the shipped rules: small changes to the YAML, and whether a test detects them.
 //!
-//! A threshold that nobody tests is a number that anybody can change. Each numeric literal in a condition is made 30 %
-//! larger and smaller, each part of an `&&` or `||` is left out, each `clear` is left out; then the tests of the family
-//! run. A change that no test notices survives and is listed.
+//! A threshold without a test can be changed unnoticed. Each numeric literal in a condition is changed by 30 % in both
+//! directions, and each part of an `&&` or `||` and each `clear` is removed. Then the tests of the family run. A change
+//! that no test detects survives and is listed.
 //!
 //! ```text
 //! just mutate            all families
-//! just mutate churn      one of them
+//! just mutate churn      one family
 //! ```
 #![allow(
     clippy::unwrap_used,
@@ -30,21 +30,21 @@ use rule_language::load::{SourceFile, load};
 use rule_language::test_file::document::Test;
 use rule_language::test_file::{TestFile, run};
 
-/// The least share of changes that the tests of a family notice.
+/// Minimum share of changes that the tests of a family detect.
 const LEAST: f64 = 0.9;
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// A test failed.
     Noticed,
     /// All tests pass.
     Survived,
-    /// The file does not load: nobody can make this change.
+    /// The file does not load, so the change is impossible.
     Refused,
 }
 
-/// A family: its rules and its tests.
+/// A family of rules, and its tests.
 struct Family {
     name: String,
     rules: String,
@@ -55,7 +55,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rules")
 }
 
-/// The families, or the one of `GCWATCH_MUTATE`.
+/// Returns the families, or only the family of `GCWATCH_MUTATE`.
 fn families() -> Vec<Family> {
     let wanted = env::var("GCWATCH_MUTATE").ok().filter(|name| !name.is_empty());
     let mut families = Vec::new();
@@ -81,7 +81,7 @@ fn families() -> Vec<Family> {
     families
 }
 
-/// The rule set of a family with other texts of its own file.
+/// Loads the rule set of a family with another text of its own file.
 fn rules(family: &Family, text: &str) -> Option<Arc<RuleSet>> {
     let own = format!("{}.yaml", family.name);
     let files = family.tests.document.rule_files.iter();
@@ -94,8 +94,8 @@ fn rules(family: &Family, text: &str) -> Option<Arc<RuleSet>> {
     load(&files).ok().map(|loaded| Arc::new(loaded.rules))
 }
 
-/// Runs the tests until one fails, those that name the changed rule first. Tests on recordings are in another file, and
-/// not counted here.
+/// Runs the tests until one fails, starting with tests that name the changed rule. Tests on recordings are in another
+/// file and do not count.
 fn fate(family: &Family, text: &str, rule: Option<&str>) -> Fate {
     let Some(rules) = rules(family, text) else {
         return Fate::Refused;
@@ -115,9 +115,9 @@ fn fate(family: &Family, text: &str, rule: Option<&str>) -> Fate {
     }
 }
 
-/// Scenario: every threshold of every rule that ships is moved by 30 % in both directions, every part of a condition
-/// is left out, every `clear` is left out.
-/// Guarantee: the tests of each family notice at least nine of ten of these changes.
+/// Scenario: every threshold of every shipped rule is changed by 30 % in both directions, and every part of a condition
+/// and every `clear` is removed.
+/// Guarantee: the tests of each family detect at least 90 % of these changes.
 #[test]
 #[ignore = "it takes minutes: `just mutate`"]
 fn changes_of_the_shipped_rules_are_noticed() {

@@ -1,4 +1,4 @@
-//! Groups: each incident raises one alert.
+//! Stories of groups: each incident raises one alert.
 
 use gc_rules::engine::State;
 
@@ -16,10 +16,11 @@ const GROUP: &str = r#"
      cooldown: 0s, summary: other}
 "#;
 
-/// Scenario: a collection that fits three rules of a group.
-/// Guarantee: all match, only the most severe fires, the others are inhibited; another group is independent.
+/// Scenario: a collection matches three rules of a group, and a rule of another group.
+/// Guarantee: all rules match, only the most severe rule of the group fires, the others are inhibited, and the other
+/// group is independent.
 #[test]
-fn the_most_severe_fires() {
+fn most_severe_rule_of_group_fires() {
     let mut story = Story::of(GROUP);
     let verdict = story.collection(1.0, 2, Some(2000));
     let matched: Vec<&str> = verdict.matched.iter().map(|rule| &*rule.id).collect();
@@ -37,12 +38,12 @@ fn the_most_severe_fires() {
     );
 }
 
-/// Scenario: a less severe one first, then an equal one, then a more severe one, which ends while the others still
-/// hold.
-/// Guarantee: an equal one does not fire, a more severe one supersedes; when it ends, the first that still holds fires,
-/// with the text of its newest collection, and without the cooldown: it never ended.
+/// Scenario: a rule of a group fires, then an equally severe rule becomes active, then a more severe rule, which ends
+/// while the others are still active.
+/// Guarantee: the equally severe rule does not fire; the more severe rule supersedes. When it ends, the first active
+/// rule fires with the text of its newest collection, without a cooldown because its condition never became false.
 #[test]
-fn a_worse_one_supersedes() {
+fn more_severe_rule_supersedes() {
     let mut story = Story::of(GROUP);
     story.play(&[
         (1.0, Gc(200), "fired pause.long 1"),
@@ -61,9 +62,9 @@ fn a_worse_one_supersedes() {
     assert_eq!((&*alert.summary, alert.count, alert.number), ("long, number 3", 2, 4));
     assert_eq!((alert.active, alert.last), (moment(1.0), moment(3.0)));
     story.play(&[
-        // The one that was inhibited all the time takes over from its equal.
+        // The rule that was inhibited all the time takes over from the equally severe rule.
         (33.0, Nothing, "ended pause.long 33 cleared, fired pause.full 33"),
-        // In its cooldown the first is an anomaly, no alert.
+        // In the cooldown of the first rule, the collection is an anomaly but raises no alert.
         (40.0, Gc(200), ""),
         (63.0, Nothing, "ended pause.full 63 cleared"),
         (93.0, Gc(200), "fired pause.long 93"),

@@ -12,7 +12,7 @@ use gc_rules::rule_set::RuleSet;
 
 use super::story::{S, Story, What, moment, of_file};
 
-/// A cause before its consequence in group `memory`; `pauses` follows it; one rule without a group.
+/// A cause precedes its consequence in group `memory`, `pauses` follows `memory`, and one rule has no group.
 const RULES: &str = "\
 apiVersion: gcwatch/v1
 groups: {memory: One shortage, pauses: Long pauses}
@@ -40,7 +40,7 @@ impl Process {
         Self::of(RULES)
     }
 
-    /// One with the rules of this file.
+    /// Creates a process with the rules of this file.
     fn of(text: &str) -> Self {
         let rules = of_file(text);
         Self {
@@ -50,7 +50,7 @@ impl Process {
         }
     }
 
-    /// What changes at `at` seconds; the process is looked at each second, as the daemon does.
+    /// Returns the changes at `at` seconds. Like the daemon, it observes the process each second.
     fn changes(&mut self, at: f64, what: &What) -> Vec<IncidentChange> {
         let transitions = self.story.step(at, what);
         let holding = self.story.engine.holding();
@@ -79,7 +79,7 @@ impl Process {
     }
 }
 
-/// `began m.cause warning`; refreshes are left out, they have a test of their own.
+/// Returns, for example, `began m.cause warning`. Refreshes are omitted because a separate test covers them.
 fn words(changes: &[IncidentChange]) -> String {
     let seconds = |at: Moment| at.since(moment(0.0)) as f64 / 1e9;
     let word = |change: &IncidentChange| {
@@ -97,11 +97,12 @@ fn words(changes: &[IncidentChange]) -> String {
     changes.iter().filter_map(word).collect::<Vec<_>>().join(", ")
 }
 
-/// Scenario: a cause, then its worse consequence of the same group, then an alert of a group that follows it; the rules
-/// end one after the other; the cause comes again while the incident waits.
-/// Guarantee: one incident: one beginning, one rise, one end, at the time when its last rule ended; named by the cause.
+/// Scenario: a cause fires, then its more severe consequence in the same group, then an alert of a group that follows
+/// it. The rules end one after the other, and the cause returns while the incident waits.
+/// Guarantee: there is one incident with one start, one rise and one end, at the time when its last rule ended. The
+/// cause names it.
 #[test]
-fn one_cause_is_one_incident() {
+fn related_alerts_form_one_incident() {
     let mut process = Process::new();
     process.play(&[
         (1.0, What::Full(5), "began m.cause warning"),
@@ -133,11 +134,11 @@ fn one_cause_is_one_incident() {
     assert_eq!(process.incidents.open().count(), 1);
 }
 
-/// Scenario: a consequence begins before its cause, beside a rule of no group.
-/// Guarantee: the cause joins the incident of its consequence and is its head; receivers know it by the rule that it
-/// began with; what is not related is another incident.
+/// Scenario: a consequence starts before its cause, and a rule without a group fires.
+/// Guarantee: the cause joins the incident of its consequence as its head, receivers know the incident by the rule that
+/// started it, and the unrelated rule has another incident.
 #[test]
-fn a_cause_that_comes_later_joins() {
+fn later_cause_joins_incident() {
     let mut process = Process::new();
     process.play(&[
         (1.0, What::Gc(150), "began p.long info"),
@@ -155,10 +156,10 @@ fn a_cause_that_comes_later_joins() {
     assert_ne!(records[0].id, records[1].id);
 }
 
-/// Scenario: information of a cause, then a warning of a group that follows it; then the cause gets worse.
-/// Guarantee: one incident, whose head is the warning, then the cause.
+/// Scenario: information of a cause is followed by a warning of a group that follows it; then the cause gets worse.
+/// Guarantee: there is one incident, whose head is first the warning and then the cause.
 #[test]
-fn information_is_no_cause_of_a_warning() {
+fn information_is_not_head_before_warning() {
     let text = RULES.replace("severity: warning, group: memory", "severity: info, group: memory");
     let mut process = Process::of(&text.replace("evidence: [black-box]", "group: pauses"));
     let mut named = Vec::new();
@@ -170,11 +171,11 @@ fn information_is_no_cause_of_a_warning() {
     assert_eq!(named, ["m.cause", "m.cause", "m.cause", "p.many", "m.worse"]);
 }
 
-/// Scenario: a rule `on: process` fires, and its figure rises, then falls.
-/// Guarantee: the summary has the figure of now, the peak is the highest one, and both are passed on at most every ten
-/// seconds.
+/// Scenario: a rule `on: process` fires, and its figure rises and then falls.
+/// Guarantee: the summary has the current figure, the peak has the highest one, and both are passed on at most every 10
+/// s.
 #[test]
-fn figures_do_not_freeze() {
+fn figures_are_updated() {
     let mut process = Process::new();
     for at in 1..=20 {
         process.step(f64::from(at), &What::Gc(1));
@@ -191,11 +192,11 @@ fn figures_do_not_freeze() {
     assert!((2..=3).contains(&times.sum::<usize>()));
 }
 
-/// Scenario: the process exits during an emergency, and during one that is only information.
-/// Guarantee: the emergency stays open for 15 minutes with its members as they were, or until a successor is well; the
-/// other one ends with the process.
+/// Scenario: a process exits during an emergency; another exits during an incident of severity info.
+/// Guarantee: the emergency stays open with unchanged members for 15 minutes, or until a successor is healthy; the
+/// other incident ends with the process.
 #[test]
-fn an_emergency_outlives_its_process() {
+fn emergency_outlives_its_process() {
     let mut process = Process::new();
     process.play(&[(1.0, What::Full(20), "began m.worse critical"), (2.0, What::End, "")]);
     assert_eq!(words(&process.incidents.advance(moment(901.9))), "");
@@ -222,10 +223,10 @@ fn an_emergency_outlives_its_process() {
     assert_eq!(incident.members[0].until, Some(moment(2.0)));
 }
 
-/// Scenario: the rules are replaced by none while an incident is open.
-/// Guarantee: it ends at once as changed.
+/// Scenario: all rules are removed while an incident is open.
+/// Guarantee: the incident ends at once with the reason rule-changed.
 #[test]
-fn an_incident_without_rules_ends() {
+fn incident_without_rules_ends() {
     let mut process = Process::new();
     process.play(&[
         (1.0, What::Full(5), "began m.cause warning"),
@@ -233,10 +234,10 @@ fn an_incident_without_rules_ends() {
     ]);
 }
 
-/// Scenario: the incident that receivers are tried with.
-/// Guarantee: it begins and ends, and says that no process is affected.
+/// Scenario: the sample incident for testing receivers is created.
+/// Guarantee: the sample starts and ends, and states that no process is affected.
 #[test]
-fn the_sample_begins_and_ends() {
+fn sample_incident_starts_and_ends() {
     let changes = sample(moment(5.5));
     let names: Vec<&str> = changes.iter().map(IncidentChange::name).collect();
     assert_eq!(names, ["began", "ended"]);
@@ -253,12 +254,12 @@ fn ledger(live: u64) -> Arc<Ledger> {
     })
 }
 
-/// Scenario: an incident whose first rule gathers nothing, then a rule joins it that gathers the ledger; readings come
-/// before and after; the process exits, and one more comes; then it is stored and restored.
-/// Guarantee: it has the newest reading from when on a rule asks for it, until the process exited, as a record and as a
-/// clause with its place; what does not ask has none.
+/// Scenario: the first rule of an incident gathers no evidence; then a rule that gathers the ledger joins. Ledgers
+/// arrive before and after; the process exits, and another ledger arrives. Then the incident is stored and restored.
+/// Guarantee: the incident has the newest ledger from the time when a rule gathers it until the process exits, as a
+/// record and as a clause with its location. Without such a rule it has no ledger.
 #[test]
-fn an_incident_carries_what_its_rules_gather() {
+fn incident_has_ledger_if_rule_gathers_it() {
     let mut process = Process::new();
     process.incidents.know_ledger(ledger(100));
     process.play(&[(1.0, What::Full(5), "began m.cause warning")]);
@@ -292,9 +293,9 @@ fn an_incident_carries_what_its_rules_gather() {
     }
 }
 
-/// As the daemon has it.
+/// The shared registry as the daemon uses it.
 #[derive(Debug, Default)]
-#[expect(clippy::disallowed_types, reason = "a test of what is shared shares it")]
+#[expect(clippy::disallowed_types, reason = "the test shares the registry like the daemon")]
 struct Begun(std::sync::Mutex<BegunRecordings>);
 
 impl Recordings for Begun {
@@ -303,7 +304,7 @@ impl Recordings for Begun {
     }
 }
 
-/// The events of the process are kept, as one of a service.
+/// Retains the events of the process, with a service as its owner.
 fn keep(process: &mut Process, pid: u32, recordings: &Arc<Begun>) {
     let share = Share {
         tenant: "user 1000".into(),
@@ -315,12 +316,12 @@ fn keep(process: &mut Process, pid: u32, recordings: &Arc<Begun>) {
         .keep_events(run, "My.Shop".into(), share, recordings.clone());
 }
 
-/// Scenario: a process of a service in a crash loop has a critical incident, and so has the next one, within ten
-/// minutes and after them; it is stored and restored.
-/// Guarantee: the second one names the recording of the first, and says that it does, also when it is restored; the
-/// third has one of its own.
+/// Scenario: the processes of a service in a crash loop have critical incidents, two within ten minutes and one later.
+/// The incidents are stored and restored.
+/// Guarantee: the second incident refers to the recording of the first and states that, even after it is restored; the
+/// third incident has its own recording.
 #[test]
-fn a_crash_loop_is_recorded_once_in_ten_minutes() {
+fn crash_loop_is_recorded_once_in_ten_minutes() {
     let recordings = Arc::default();
     let named = |pid: u32, at: f64| {
         let mut process = Process::new();
@@ -337,18 +338,19 @@ fn a_crash_loop_is_recorded_once_in_ten_minutes() {
     assert!(first.contains("-My-Shop-7-") && !is_before);
     let (second, is_before, text) = named(8, 599.0);
     assert!(
-        second == first && is_before && text.contains("of an earlier one"),
+        second == first && is_before && text.contains("of an earlier incident"),
         "{text}"
     );
     let (third, is_before, _) = named(9, 602.0);
     assert!(third.contains("-My-Shop-9-") && !is_before);
 }
 
-/// Scenario: an incident of severity warning becomes critical; one of a rule of severity warning that asks for the
-/// black box begins seconds later, another one much later; the same where events are not kept; the critical one is
-/// stored and restored.
-/// Guarantee: severe incidents and those that ask for it name a recording from then on, one for those within ten
-/// seconds, and never change it; the message of the rise has it already. Where nothing is kept none is named.
+/// Scenario: an incident of severity warning becomes critical. An incident of a rule with severity warning that
+/// requires the black box starts seconds later, another one much later. The same happens without retained events. The
+/// critical incident is stored and restored.
+/// Guarantee: severe incidents and incidents that require it refer to a recording afterwards and never change it;
+/// incidents within 10 s share one; the message of the rise already contains it. Without retained events there is no
+/// recording.
 #[test]
 fn severe_incidents_are_recorded() {
     let kept = |keeps: bool| {
@@ -405,7 +407,7 @@ fn severe_incidents_are_recorded() {
     assert_eq!(places(&process), [None]);
 }
 
-/// Two symptoms, causes of them, and a note.
+/// Two symptoms, their causes, and a note.
 const ROLES: &str = "\
 apiVersion: gcwatch/v1
 groups: {stopped: It is stopped, short: Memory is short}
@@ -424,11 +426,12 @@ rules:
   - {id: each, role: note, title: Each, on: gc, when: gc.pause_ms >= 1.0, summary: one, keep_firing_for: 10m}
 ";
 
-/// Scenario: a note and a cause hold before there is harm; then the harm, which another cause explains later.
-/// Guarantee: the incident begins with the harm and has its name and beginning; causes are listed by their share, never
-/// begin or prolong it, and one message each says the main one, at most one in five minutes; notes are no part of it.
+/// Scenario: a note and a cause are active before there is harm; then harm starts, which another cause explains later.
+/// Guarantee: the incident starts with the harm and has its name and start. Causes are sorted by share and never start
+/// or prolong the incident. A message announces the main cause, at most one in five minutes. Notes are not part of the
+/// incident.
 #[test]
-fn only_harm_begins_an_incident() {
+fn only_harm_starts_incident() {
     let mut process = Process::of(ROLES);
     process.play(&[
         (40.0, What::Full(60), ""),
@@ -447,7 +450,7 @@ fn only_harm_begins_an_incident() {
     let incident = process.incidents.open().next().unwrap();
     assert_eq!(incident.noticed.since(incident.began), 30 * S);
     assert!(record.members.iter().all(|member| member.rule != "each"));
-    // The other cause explains more now, and that is news once the first was known for five minutes.
+    // The other cause now explains more, which is news after the first was known for five minutes.
     process.play(&[
         (50.0, What::Full(900), ""),
         (51.0, What::Nothing, "worse time.stopped error"),
@@ -467,7 +470,8 @@ fn only_harm_begins_an_incident() {
     }
     assert_eq!(notified, [(341, "explained time.stopped error".to_owned())]);
     assert_eq!(process.records()[0].remedy, "Collect less.");
-    // The last collection leaves the window at 440 s; the cause holds as long, and the incident waits a minute.
+    // The last collection leaves the window at 440 s. The cause is active until then, and the incident waits one
+    // minute.
     let mut ended = String::new();
     for second in 400..600 {
         ended += &process.step(f64::from(second), &What::Nothing);
@@ -475,10 +479,12 @@ fn only_harm_begins_an_incident() {
     assert!(ended.starts_with("ended time.stopped"), "{ended}");
 }
 
-/// Scenario: memory is short, and the collections for that stop the process; and the other way round. Guarantee: both
-/// are one incident, that of the memory, and whoever does not know of the other does not hear of its end.
+/// Scenario: memory is short, and the resulting collections stop the process; then the symptoms start in the reverse
+/// order.
+/// Guarantee: both symptoms form one incident, the incident of the memory, and receivers that do not know the merged
+/// incident are not notified of its end.
 #[test]
-fn a_consequence_is_a_part_of_its_cause() {
+fn consequence_joins_incident_of_its_cause() {
     let mut process = Process::of(ROLES);
     process.play(&[
         (10.0, What::Full(50), "began memory.short error"),
@@ -490,7 +496,7 @@ fn a_consequence_is_a_part_of_its_cause() {
         .map(|member| member.rule.clone())
         .collect();
     assert_eq!(members, ["memory.short", "time.stopped", "old"]);
-    // What explains the stopped time does not explain the memory.
+    // A cause of the stopped time does not explain the memory.
     let record = &process.records()[0];
     assert_eq!((record.title.as_str(), record.causes.len()), ("Memory is short", 0));
     let mut process = Process::of(ROLES);

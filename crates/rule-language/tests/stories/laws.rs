@@ -1,4 +1,4 @@
-//! What is true of every story.
+//! Properties of all stories.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -24,7 +24,7 @@ const MANY: &str = r#"
   - {id: h, title: h, on: gc, severity: warning, select: "process.name != 'x'", when: "gc.pause_ms > 20.0", exceptions: [{name: y, when: "process.name == 'y'"}], cooldown: 4s, summary: h}
 "#;
 
-/// Rules with windows of their own that are for some processes only; the first and the last in a set.
+/// Rules with separate windows that apply only to some processes; at the start and at the end of a set.
 const CHOSEN_FIRST: &str = r#"
   - {id: z1, title: z, on: process, severity: info, select: "process.name == 'x'", let: {n: {fn: mean, of: gc.pause_ms, over: 9s}, o: {fn: max, of: gc.pause_ms, last: 3}}, when: "n > 10.0 || o > 10.0", summary: z}
 "#;
@@ -32,12 +32,12 @@ const CHOSEN_LAST: &str = r#"
   - {id: z2, title: z, on: process, severity: info, select: "process.name == 'y'", let: {n: {fn: count, over: 9s}}, when: "n > 2.0", summary: z}
 "#;
 
-/// Those rules, read twice.
+/// The rules of `MANY`, loaded twice.
 static READ: LazyLock<[Arc<RuleSet>; 2]> = LazyLock::new(|| [rules(MANY), rules(MANY)]);
 
 static WITH_CHOSEN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| rules(&[CHOSEN_FIRST, MANY, CHOSEN_LAST].concat()));
 
-/// Conditions that are true or false of any known value.
+/// Conditions that are true or false for any known value.
 static BLIND: LazyLock<Arc<RuleSet>> = LazyLock::new(|| {
     rules(
         r#"
@@ -51,7 +51,8 @@ static BLIND: LazyLock<Arc<RuleSet>> = LazyLock::new(|| {
     )
 });
 
-/// Windows and rules with conditions of the kind of a collection alone, and with the same ones in other words.
+/// Windows and rules whose conditions depend only on the kind of a collection, and equivalent conditions in other
+/// words.
 static OF_KIND: LazyLock<Arc<RuleSet>> = LazyLock::new(|| {
     rules(
         r#"
@@ -82,7 +83,7 @@ fn what() -> impl Strategy<Value = What> {
     ]
 }
 
-/// Things that come, each so many milliseconds after the one before; now and then after a long silence.
+/// Returns events, each some milliseconds after the previous one, and occasionally after a long silence.
 fn story() -> impl Strategy<Value = Vec<(f64, What)>> {
     let gap = prop_oneof![20 => 1..4000u64, 1 => 10_000..900_000u64];
     prop::collection::vec((gap, what()), 1..80).prop_map(|steps| {
@@ -95,7 +96,7 @@ fn story() -> impl Strategy<Value = Vec<(f64, What)>> {
     })
 }
 
-/// All of the transitions, as text.
+/// Returns all transitions as text.
 fn seen(transitions: &[Transition]) -> Vec<String> {
     let one = |transition: &Transition| {
         let alert = transition.alert();
@@ -105,14 +106,14 @@ fn seen(transitions: &[Transition]) -> Vec<String> {
 }
 
 proptest! {
-    /// Scenario: any story of collections of which nothing is known, with conditions that are true or false of any
-    /// known value.
+    /// Scenario: in any story, nothing is known about the collections, and conditions are true or false for any known
+    /// value.
     /// Guarantee: unknown never matches and never fires.
     #[test]
     fn unknown_never_fires(gaps in prop::collection::vec(1..5000u64, 1..60)) {
         let mut story = Story::with(Arc::clone(&BLIND));
         let mut at = 0.0;
-        // In a window that has no sample at all nothing was counted, which is known: the first is at once.
+        // A window without samples has the known count 0, so the first collection comes at once.
         for gap in std::iter::once(1).chain(gaps) {
             at += gap as f64 / 1000.0;
             let transitions = story.step(at, &Nothing);
@@ -123,10 +124,10 @@ proptest! {
         }
     }
 
-    /// Scenario: any story; the same one with the same rules, read anew, adopted at any time.
-    /// Guarantee: nothing is different.
+    /// Scenario: two engines play any story; one of them adopts the same rules, loaded again, at any time.
+    /// Guarantee: both behave the same.
     #[test]
-    fn adopting_the_same_rules_changes_nothing(steps in story(), often in 1..5usize) {
+    fn adopting_equal_rules_changes_nothing(steps in story(), often in 1..5usize) {
         let (mut once, mut again) = (many(), many());
         for (index, (at, what)) in steps.iter().enumerate() {
             prop_assert_eq!(seen(&once.step(*at, what)), seen(&again.step(*at, what)), "at {} s", at);
@@ -138,9 +139,9 @@ proptest! {
         }
     }
 
-    /// Scenario: any story, in which the process gets other names; the same one with further rules for some names, which
-    /// have windows of their own.
-    /// Guarantee: the others fire and end as without them.
+    /// Scenario: two engines play any story in which the process changes its name; one of them has additional rules for
+    /// some names, with separate windows.
+    /// Guarantee: the common rules fire and end at the same times.
     #[test]
     fn rules_for_other_processes_change_nothing(steps in story()) {
         let (mut without, mut with) = (many(), Story::with(Arc::clone(&WITH_CHOSEN)));
@@ -152,11 +153,11 @@ proptest! {
         }
     }
 
-    /// Scenario: any story; the same one, in which the wall clock is set forward and back by up to two hours at any time,
-    /// as NTP does it, or a machine that was suspended.
-    /// Guarantee: the same rules fire and end, at the same times of the time that passes.
+    /// Scenario: two engines play any story; for one of them the wall clock is set forward and back by up to two hours
+    /// at any time, as by NTP or after a suspend of the machine.
+    /// Guarantee: the same rules fire and end, at the same elapsed times.
     #[test]
-    fn a_wall_clock_that_is_set_changes_nothing(steps in story(), set in prop::collection::vec((0..12usize, -7200..7200i64), 1..9)) {
+    fn set_wall_clock_changes_nothing(steps in story(), set in prop::collection::vec((0..12usize, -7200..7200i64), 1..9)) {
         let (mut even, mut set_often) = (many(), many());
         let mut set = set.into_iter().cycle();
         let (mut wait, mut by) = set.next().unwrap_or_default();
@@ -172,10 +173,10 @@ proptest! {
         }
     }
 
-    /// Scenario: any story; the same one with the time in more steps.
+    /// Scenario: two engines play any story; for one of them the time advances in more steps.
     /// Guarantee: the transitions are the same, at the same times.
     #[test]
-    fn time_may_come_in_any_steps(steps in story(), parts in 2..7u64) {
+    fn time_can_advance_in_any_steps(steps in story(), parts in 2..7u64) {
         let (mut few, mut many) = (many(), many());
         let mut before = 0.0;
         for (at, what) in steps {
@@ -191,11 +192,11 @@ proptest! {
         prop_assert_eq!(few.engine.states(), many.engine.states());
     }
 
-    /// Scenario: any story; two windows count the same, and two rules on collections require the same, one by a condition
-    /// that depends on the kind of a collection alone, one by a condition that is evaluated for each.
-    /// Guarantee: the windows always have the same value, and the rules the same alerts.
+    /// Scenario: in any story, two windows count the same collections and two rules on collections have the same
+    /// meaning; one condition depends only on the kind of a collection, the other is evaluated for each collection.
+    /// Guarantee: the windows always have the same value, and the rules have the same alerts.
     #[test]
-    fn what_is_known_of_a_kind_is_true_of_each_of_it(steps in story()) {
+    fn cached_result_of_kind_equals_evaluation(steps in story()) {
         let mut story = Story::with(Arc::clone(&OF_KIND));
         for (at, what) in &steps {
             let transitions = story.step(*at, what);
@@ -208,11 +209,11 @@ proptest! {
         }
     }
 
-    /// Scenario: any story, to its end.
-    /// Guarantee: every alert has a number of its own, begins once and ends once, not before it began; of a group one
-    /// fires, and none that is inhibited is more severe; the alerts are those of the transitions.
+    /// Scenario: any story is played to its end.
+    /// Guarantee: every alert has a unique number, starts once and ends once, not before its start. One rule of a group
+    /// fires, and no inhibited rule is more severe. The engine's alerts match the transitions.
     #[test]
-    fn alerts_begin_and_end_and_groups_fire_one(steps in story()) {
+    fn alerts_start_and_end_and_groups_fire_one(steps in story()) {
         let mut story = many();
         let mut firing = HashMap::new();
         let mut last_number = 0;
@@ -255,7 +256,7 @@ proptest! {
     }
 }
 
-/// Scenario: a hundred thousand collections, a thousand a second.
+/// Scenario: 100,000 collections occur, 1,000 per second.
 /// Guarantee: memory is within the limit.
 #[test]
 fn memory_is_bounded() {

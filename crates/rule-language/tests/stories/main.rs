@@ -1,5 +1,4 @@
-//! Engine and incidents in stories: rules as text, what comes to a process, and the transitions and messages that it
-//! must make.
+//! Stories of engine and incidents: rules as text, events of a process, and the expected transitions and messages.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 

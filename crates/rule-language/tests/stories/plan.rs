@@ -1,13 +1,12 @@
-//! Windows that share what they are fed.
+//! Tests of windows that share series.
 
 use gc_rules::plan::{Measured, Plan, When};
 use rule_language::load::{load, shipped};
 
 use super::story::of_file;
 
-/// Scenario: windows of two rules with the same condition, value and extent, of functions that can share a series
-/// and of others.
-/// Guarantee: one series where one is enough, and the condition stands once.
+/// Scenario: windows of one rule have the same condition, value and extent; some of their functions can share a series.
+/// Guarantee: windows share a series if possible, and the condition exists once.
 #[test]
 fn windows_share_series_and_conditions() {
     let text = "apiVersion: gcwatch/v1\nrules:\n  - id: a.a\n    title: A\n    on: process\n    severity: info\n    summary: x\n    let:\n      \
@@ -36,8 +35,8 @@ fn windows_share_series_and_conditions() {
     assert_ne!(series("other"), series("fit"));
 }
 
-/// Scenario: the rules that ship.
-/// Guarantee: each window has a series that is fed exactly once, in their order.
+/// Scenario: the plan of the shipped rules is created.
+/// Guarantee: each window has a series that is fed exactly once, in order.
 #[test]
 fn every_window_is_fed_once() {
     let rules = load(&shipped()).unwrap().rules;
@@ -50,7 +49,7 @@ fn every_window_is_fed_once() {
     let measured = feeds.iter().flat_map(|feed| plan.measured_of(feed));
     let fed: Vec<usize> = measured.flat_map(Measured::series).collect();
     assert_eq!(fed, (0..plan.series.len()).collect::<Vec<_>>());
-    // A series is that of the window by which it is made.
+    // The first window of a series refers to that series.
     for (series, window) in plan.series.iter().enumerate() {
         assert_eq!(plan.of_window[*window], series);
     }

@@ -1,4 +1,4 @@
-//! Other rules while a process is watched.
+//! Replacement of rules while a process is monitored.
 
 use gc_rules::engine::State;
 
@@ -22,12 +22,12 @@ const AFTER: &str = r#"
      keep_firing_for: 60s, summary: other words}
 "#;
 
-/// Scenario: rules are replaced while they fire: one is the same but for its words and its place, one has another
-/// threshold, one is new; the window of one has two of three samples.
-/// Guarantee: what has its meaning still goes on, what has not ends; windows keep their samples; a new one does not
-/// know the time before.
+/// Scenario: rules are replaced while they fire. One changes only its texts and its place, one changes its threshold,
+/// one is new; the window of one has two of three samples.
+/// Guarantee: rules with an unchanged meaning continue, and the changed rule ends. Windows keep their samples, and a
+/// new window ignores the time before.
 #[test]
-fn what_means_the_same_goes_on() {
+fn rule_with_unchanged_meaning_continues() {
     let mut story = Story::of(BEFORE);
     story.play(&[
         (1.0, Gc(200), "fired kept 1, fired changed 1"),

@@ -1,4 +1,4 @@
-//! What an incident says to do.
+//! Tests of the remedies of incidents.
 
 use base::run_key::RunKey;
 use gc_rules::incident::{Found, FoundAllocations, FoundCaller, FoundCallers, FoundSite, remedy_for_a_process};
@@ -19,11 +19,12 @@ fn found() -> Found {
     }
 }
 
-/// Scenario: a remedy with commands and file names, before and after a burst, for a process and for none.
-/// Guarantee: the sentence with the answered question goes, a full stop in code ends none, and only commands have
-/// the pid.
+/// Scenario: a remedy contains commands and file names; it is rendered before and after a burst, with and without a
+/// process.
+/// Guarantee: the sentence with the answered question is removed, a full stop in code does not end a sentence, and only
+/// commands contain the pid.
 #[test]
-fn a_remedy_leaves_out_what_was_done() {
+fn remedy_omits_completed_steps() {
     let remedy = "Find the caller: `gcwatch callers PID -o a.b c`.\nSet `x.y: on`. The PID is `gcwatch heap PID`.";
     let run = Some(RunKey { pid: 7, start_time: 1 });
     assert_eq!(
@@ -34,14 +35,14 @@ fn a_remedy_leaves_out_what_was_done() {
         remedy_for_a_process(remedy, Some(&found()), None),
         "Set `x.y: on`. The PID is `gcwatch heap PID`."
     );
-    // A burst without an answer has answered nothing.
+    // A burst without a finding has answered nothing.
     assert!(remedy_for_a_process(remedy, Some(&Found::default()), run).starts_with("Find the caller"));
 }
 
-/// Scenario: the remedies of the shipped rules of incidents, after bursts that found the code.
-/// Guarantee: each still says what to do, and none asks for what was found.
+/// Scenario: the remedies of the shipped rules are rendered after bursts that found the code.
+/// Guarantee: each remedy still contains advice, and none requests what was already found.
 #[test]
-fn shipped_remedies_still_say_what_to_do() {
+fn shipped_remedies_still_contain_advice() {
     let rules = load(&shipped()).unwrap().rules;
     for rule in rules.rules.iter().filter(|rule| !rule.remedy.is_empty()) {
         let left = remedy_for_a_process(&rule.remedy, Some(&found()), None);

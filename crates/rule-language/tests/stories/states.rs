@@ -1,4 +1,4 @@
-//! The states of one rule.
+//! Stories of the states of one rule.
 
 use gc_rules::engine::State;
 use gc_rules::rule::Severity;
@@ -11,11 +11,11 @@ const LONG: &str = r#"
      summary: "paused {{ gc.pause_ms | ms }}, number {{ gc.number }}"}
 "#;
 
-/// Scenario: long pauses, some within a minute of each other, then none.
-/// Guarantee: each is an occurrence; there is one alert, ends a minute after the last one, and its times are those of
-/// the collections.
+/// Scenario: there are long pauses, some within a minute of each other, then none.
+/// Guarantee: each is an occurrence. There is one alert; it ends one minute after the last occurrence, and its times
+/// are those of the collections.
 #[test]
-fn a_rule_on_collections_fires_until_none_came_for_a_while() {
+fn rule_on_collections_fires_until_minute_without_occurrence() {
     let mut story = Story::of(LONG);
     story.play(&[
         (1.0, Gc(10), ""),
@@ -27,7 +27,7 @@ fn a_rule_on_collections_fires_until_none_came_for_a_while() {
         (101.0, Nothing, "ended long 100.25 cleared"),
         (200.0, Nothing, ""),
     ]);
-    // Ended before the next one, though no tick was between.
+    // The alert ended before the next one started, although there was no tick between them.
     let transitions = story.step(300.1, &Gc(101));
     assert_eq!(words(&transitions), "fired long 300.1");
     let alert = transitions[0].alert();
@@ -39,8 +39,8 @@ fn a_rule_on_collections_fires_until_none_came_for_a_while() {
     ]);
 }
 
-/// Scenario: an occurrence, two more, and the end of the process.
-/// Guarantee: the alert counts them all and has the time of the newest, while it fires and at its end.
+/// Scenario: there is an occurrence, then two more, then the process exits.
+/// Guarantee: the alert counts all of them and has the time of the newest, while it fires and at its end.
 #[test]
 fn occurrences_are_counted() {
     let mut story = Story::of(LONG);
@@ -62,11 +62,11 @@ const OPEN: &str = r#"
      cooldown: 20s, summary: "for {{ open.collection_s | s }}"}
 "#;
 
-/// Scenario: a collection that is open for longer and longer, while no event comes; then none is open; then one again.
-/// Guarantee: silence counts: the condition holds by time alone, fires after `for`, stays for `keep_firing_for`, and
-/// fires again only when the cooldown is over.
+/// Scenario: a collection stays open while no event arrives; then no collection is open; then one is open again.
+/// Guarantee: the condition becomes true by elapsed time only, fires after `for`, stays for `keep_firing_for`, and
+/// fires again only after the cooldown.
 #[test]
-fn silence_counts() {
+fn condition_becomes_true_without_events() {
     Story::of(OPEN).play(&[
         (1.0, Open(Some(0)), ""),
         (10.0, Nothing, ""),
@@ -75,15 +75,15 @@ fn silence_counts() {
         (20.5, Open(None), ""),
         (23.0, Nothing, ""),
         (24.0, Nothing, "ended stuck 24 cleared"),
-        // It holds from 35 on, may fire from 40 on, and does when the cooldown is over.
+        // The condition is true from 35 s, can fire from 40 s, and fires at the end of the cooldown.
         (24.5, Open(Some(24)), ""),
         (43.0, Nothing, ""),
         (44.0, Nothing, "fired stuck 44"),
     ]);
 }
 
-/// Scenario: a condition that holds for less than `for`, and one that ends and begins again while the alert is kept.
-/// Guarantee: the one never fires; the other is one alert.
+/// Scenario: a condition is true for less than `for`; another becomes false and true again while the alert is kept.
+/// Guarantee: the first condition never fires; the second has one alert.
 #[test]
 fn short_conditions_do_not_fire_and_returning_ones_continue() {
     Story::of(OPEN).play(&[
@@ -100,10 +100,10 @@ fn short_conditions_do_not_fire_and_returning_ones_continue() {
     ]);
 }
 
-/// Scenario: the condition holds in the cooldown, once for a while only.
-/// Guarantee: that alert is suppressed and counted in the next one.
+/// Scenario: the condition is true during the cooldown, once only for a while.
+/// Guarantee: the short alert is suppressed and counted in the next alert.
 #[test]
-fn what_the_cooldown_leaves_out_is_counted() {
+fn alerts_suppressed_by_cooldown_are_counted() {
     let mut story = Story::of(OPEN);
     story.play(&[
         (1.0, Open(Some(0)), ""),
@@ -123,10 +123,10 @@ fn what_the_cooldown_leaves_out_is_counted() {
     assert_eq!(story.engine.states()[0].suppressed, 0);
 }
 
-/// Scenario: occurrences of a rule on collections in its cooldown.
+/// Scenario: occurrences of a rule on collections fall into its cooldown.
 /// Guarantee: the collections are anomalies, there is no alert, and each is counted.
 #[test]
-fn collections_in_the_cooldown_are_anomalies_all_the_same() {
+fn collections_in_cooldown_are_still_anomalies() {
     let mut story = Story::of(&LONG.replace("60s", "1s").replace("cooldown: 0s", "cooldown: 1m"));
     story.play(&[(1.0, Gc(200), "fired long 1"), (2.0, Nothing, "ended long 2 cleared")]);
     for at in [3.0, 30.0, 61.9] {
@@ -145,13 +145,13 @@ const SHARE: &str = r#"
      when: share > 0.5, clear: share < 0.25, keep_firing_for: 0s, cooldown: 0s, summary: "{{ share | percent }}"}
 "#;
 
-/// Scenario: a share of time that rises above the one threshold, falls below it, and later below the other.
-/// Guarantee: it clears at the second one only; before the process was watched long enough nothing fires; the value is
-/// with the alert.
+/// Scenario: a share of time rises above one threshold, falls below it, and later below the other.
+/// Guarantee: the alert clears only at the second threshold; nothing fires before the process was observed for long
+/// enough; the alert contains the value.
 #[test]
-fn it_clears_by_a_condition_of_its_own() {
+fn alert_clears_by_separate_condition() {
     let mut story = Story::of(SHARE);
-    // 8 s of the first 8.
+    // 8 s of the first 8 s.
     story.play(&[(8.0, Gc(8_000), ""), (9.0, Nothing, "")]);
     let fired = story.step(10.0, &Nothing);
     assert_eq!(words(&fired), "fired share 10");
@@ -171,10 +171,10 @@ const BURST: &str = r#"
      when: long >= 2.0, clear: long < 1.0, keep_firing_for: 20s, summary: "{{ long }} long"}
 "#;
 
-/// Scenario: what an alert counts goes back to nothing, and it fires on for `keep_firing_for`.
-/// Guarantee: it ends with the last text that it had a reason for, not with none of them.
+/// Scenario: the count of an alert returns to 0, and the alert fires on for `keep_firing_for`.
+/// Guarantee: the alert ends with the last text from the time when its condition was true, not with a count of 0.
 #[test]
-fn its_last_text_is_of_when_it_held() {
+fn last_text_is_from_time_of_true_condition() {
     let mut story = Story::of(BURST);
     story.play(&[(1.0, Gc(200), ""), (2.0, Gc(200), "fired burst 2")]);
     let ended = story.step(40.0, &Nothing);
@@ -188,11 +188,11 @@ const MEDIAN: &str = r#"
      when: median > 100.0, keep_firing_for: 0s, cooldown: 1m, summary: "{{ median }}"}
 "#;
 
-/// Scenario: a window whose samples become unknown while the alert fires, and later are known again.
-/// Guarantee: unknown neither fires nor ends at once: the alert is held for 15 minutes, then ends as unknown, and the
-/// cooldown begins.
+/// Scenario: the samples of a window become unknown while the alert fires, and later they are known again.
+/// Guarantee: unknown neither fires nor ends an alert at once. The alert is held for 15 minutes, then ends as unknown,
+/// and the cooldown starts.
 #[test]
-fn what_is_unknown_is_held_for_a_while() {
+fn alert_with_unknown_condition_is_held() {
     let mut story = Story::of(MEDIAN);
     assert_eq!(story.states(), [State::Inactive]);
     story.play(&[
@@ -222,10 +222,10 @@ fn what_is_unknown_is_held_for_a_while() {
     ]);
 }
 
-/// Scenario: a condition that held for a while becomes unknown before `for` is over.
-/// Guarantee: it falls back: unknown is no part of the time that it held.
+/// Scenario: a true condition becomes unknown before `for` has passed.
+/// Guarantee: the rule is no longer pending, and unknown time does not count towards `for`.
 #[test]
-fn what_is_pending_falls_back() {
+fn pending_rule_falls_back_to_unknown() {
     let mut story = Story::of(&MEDIAN.replace("keep_firing_for: 0s", "for: 10s"));
     story.play(&[
         (1.0, Gc(200), ""),
@@ -251,11 +251,11 @@ const SLOW_ONE: &str = r#"
      let: {n: {fn: count, where: gc.pause_ms > 100.0, over: 60s}}, when: n > 0.0, summary: "{{ n }}"}
 "#;
 
-/// Scenario: collections of generation 0 every 10 ms for half a minute; one of them is slow.
-/// Guarantee: the condition on the process is evaluated at the first of them and each second, which finds the slow one
-/// and names the newest one of that second.
+/// Scenario: collections of generation 0 occur every 10 ms for half a minute; one of them is slow.
+/// Guarantee: the condition on the process is evaluated at the first collection and each second, which detects the slow
+/// collection and names the newest collection of that second.
 #[test]
-fn close_young_collections_are_left_to_the_next_second() {
+fn frequent_young_collections_are_evaluated_each_second() {
     let mut story = Story::of(SLOW_ONE);
     for number in 0..3000 {
         let at = f64::from(number) / 100.0;
@@ -263,17 +263,17 @@ fn close_young_collections_are_left_to_the_next_second() {
         let expected = if number == 1200 { "fired slow 12" } else { "" };
         let transitions = story.step(at, &Gc(pause));
         assert_eq!(words(&transitions), expected, "at {at} s");
-        // The newest one before that second.
+        // The newest collection before that second.
         assert!(transitions.iter().all(|fired| fired.alert().collection == Some(1200)));
     }
     assert_eq!(story.engine.states()[0].evaluations, 1 + 29);
 }
 
-/// Scenario: collections right after another one: a slow one of generation 2, a slow one of generation 0 before the
-/// process ends.
-/// Guarantee: a full collection is evaluated at once, and the last one of a process is when it ends.
+/// Scenario: collections follow another one closely: a slow one of generation 2, and a slow one of generation 0 before
+/// the process exits.
+/// Guarantee: a full collection is evaluated at once, and the last collection of a process is evaluated at its exit.
 #[test]
-fn full_collections_and_the_last_one_are_evaluated() {
+fn full_and_last_collections_are_evaluated() {
     let first = [(1.0, Nothing, ""), (1.3, Gc(1), "")];
     Story::of(SLOW_ONE).play(&[first.as_slice(), &[(1.4, Full(101), "fired slow 1.4")]].concat());
     let last = [
@@ -287,8 +287,8 @@ const FAILING: &str = r#"
   - {id: failing, title: Fails, on: gc, severity: warning, when: gc.number / (gc.generation - 2) > 1000, summary: never}
 "#;
 
-/// Scenario: a condition that divides by zero on some collections.
-/// Guarantee: that is counted and reported with the rule, and is no alert.
+/// Scenario: a condition divides by zero for some collections.
+/// Guarantee: the failures are counted and reported with the rule, and raise no alert.
 #[test]
 fn failures_are_counted() {
     let mut story = Story::of(FAILING);
@@ -305,13 +305,13 @@ const CHOSEN: &str = r#"
      exceptions: [{name: known, when: process.name == 'WebOld', until: 2023-11-15}]}
 "#;
 
-/// Scenario: a process whose name is learned, then another one, then one that is excepted, the time of which ends.
-/// Guarantee: before it is known the rule is not for it; a change ends what fires; an exception is silent until its day
-/// is over.
+/// Scenario: the name of a process becomes known, then changes, then is excepted until the exception expires.
+/// Guarantee: the rule does not apply before the name is known, a change ends a firing alert, and the exception applies
+/// until the end of its day.
 #[test]
-fn rules_are_for_processes() {
+fn rule_applies_to_selected_processes() {
     let mut story = Story::of(CHOSEN);
-    // The stories begin on 2023-11-14 at 22:13:20; that day and the next end after 92,800 s.
+    // The stories start on 2023-11-14 at 22:13:20; the next day ends after 92,800 s.
     story.play(&[(1.0, Gc(200), "")]);
     assert_eq!(story.states(), [State::NotSelected]);
     story.play(&[
@@ -327,10 +327,10 @@ fn rules_are_for_processes() {
     story.play(&[(92_801.0, Gc(200), "fired chosen 92801")]);
 }
 
-/// Scenario: an exception begins to apply while the alert fires.
-/// Guarantee: the alert ends, since it would not fire now.
+/// Scenario: an exception becomes applicable while the alert fires.
+/// Guarantee: the alert ends, because it would not fire now.
 #[test]
-fn an_exception_ends_what_fires() {
+fn exception_ends_firing_alert() {
     Story::of(CHOSEN).play(&[
         (2.0, Named("Web"), ""),
         (3.0, Gc(200), "fired chosen 3"),
@@ -339,9 +339,9 @@ fn an_exception_ends_what_fires() {
     ]);
 }
 
-/// Scenario: a recording that jumps ten hours, then centuries; a stream whose times lie centuries ahead, then before.
-/// Guarantee: each is one bounded piece of work; ends that were due in the gap have their own time; the time of the
-/// stream does not carry the engine away.
+/// Scenario: a recording jumps ten hours, then centuries; the times of a stream are centuries ahead, then behind.
+/// Guarantee: the work is bounded, alerts that were due to end in the gap have their own end times, and the time of the
+/// stream does not move the engine.
 #[test]
 fn gaps_and_wild_times_are_bounded() {
     let mut story = Story::of(&format!("{LONG}{SHARE}"));
@@ -360,10 +360,10 @@ fn gaps_and_wild_times_are_bounded() {
     ]);
 }
 
-/// Scenario: conditions that ask whether a window is known, before it is and then.
-/// Guarantee: the answer is that of the window.
+/// Scenario: conditions test whether a window is known, before it is known and afterwards.
+/// Guarantee: the result is correct for each collection.
 #[test]
-fn a_window_may_be_asked_for() {
+fn window_can_be_tested_with_has() {
     let list = |when: &str| {
         let window = "{fn: median, of: gc.pause_ms, last: 5, min_samples: 3}";
         format!(
@@ -384,11 +384,12 @@ fn a_window_may_be_asked_for() {
     assert_eq!(matches("usual > 5.0"), [false, false, true, true]);
 }
 
-/// Scenario: a rule whose alert is an error from a second on and critical from ten seconds on; pauses of half a second,
-/// two seconds, half a second and twenty seconds.
-/// Guarantee: its severity rises and does not fall until it ends; the next alert begins anew.
+/// Scenario: the alert of a rule is an error above one second and critical above ten seconds; pauses take 0.5 s, 2 s,
+/// 0.5 s and 20 s.
+/// Guarantee: the severity rises and does not fall until the alert ends; the next alert starts with the lowest
+/// severity.
 #[test]
-fn the_severity_rises_with_the_value() {
+fn severity_rises_with_value() {
     let mut story = Story::of(
         "  - {id: pause, title: T, on: gc, severity: warning, when: gc.pause_ms > 100.0, summary: S, \
          worse: {error: gc.pause_ms > 1000.0, critical: gc.pause_ms > 10000.0}, keep_firing_for: 1m}\n",

@@ -1,4 +1,4 @@
-//! A process with rules, and what comes to it.
+//! A process with rules, and its events.
 
 use std::sync::Arc;
 
@@ -14,31 +14,31 @@ use rule_language::load::{SourceFile, load};
 pub(crate) const S: u64 = 1_000_000_000;
 pub(crate) const MS: i64 = 1_000_000;
 
-/// When stories begin, Unix seconds.
+/// Start of the stories, in Unix seconds.
 pub(crate) const BEGIN: u64 = 1_700_000_000;
 
-/// What comes.
+/// An event.
 #[derive(Debug, Clone)]
 pub(crate) enum What {
-    /// Only time passes.
+    /// No event; time passes.
     Nothing,
-    /// A collection of generation 0 that paused so many milliseconds.
+    /// A collection of generation 0 with a pause in milliseconds.
     Gc(i64),
-    /// A blocking one of generation 2.
+    /// A blocking collection of generation 2 with a pause in milliseconds.
     Full(i64),
-    /// One of which nothing is known.
+    /// A collection about which nothing is known.
     Blind,
-    /// The process has this name.
+    /// The process gets this name.
     Named(&'static str),
-    /// A collection is open since that second; `None`: none is.
+    /// A collection has been open since that second; `None` if no collection is open.
     Open(Option<u64>),
-    /// These rules from now on.
+    /// The rules are replaced.
     Rules(&'static str),
-    /// The process ended.
+    /// The process exits.
     End,
 }
 
-/// Rules from the text of their list.
+/// Loads rules from the text of their list.
 pub(crate) fn rules(list: &str) -> Arc<RuleSet> {
     if list.is_empty() {
         return Arc::default();
@@ -47,7 +47,7 @@ pub(crate) fn rules(list: &str) -> Arc<RuleSet> {
     of_file(&format!("{header}{list}"))
 }
 
-/// The rules of a file.
+/// Loads the rules of a file.
 pub(crate) fn of_file(text: &str) -> Arc<RuleSet> {
     let loaded = load(&[SourceFile::new("test.yaml", text)]);
     Arc::new(loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).rules)
@@ -58,7 +58,7 @@ pub(crate) struct Story {
     pub(crate) engine: Engine,
     pub(crate) number: u32,
     wall: Wall,
-    /// Since when a collection is open, seconds of the story.
+    /// Second of the story since which a collection is open.
     open: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ impl Story {
         }
     }
 
-    /// The wall clock is set by so many seconds.
+    /// Sets the wall clock forward by some seconds.
     pub(crate) fn set_clock(&mut self, by_seconds: i64) {
         self.wall = Wall::ahead(self.wall.ahead_ns() + by_seconds * 1000 * MS);
         self.know_stream();
@@ -95,7 +95,7 @@ impl Story {
         });
     }
 
-    /// What it comes to at `at` seconds; without the rules that matched the collection.
+    /// Plays an event at `at` seconds and returns the transitions, without the rules that matched the collection.
     pub(crate) fn step(&mut self, at: f64, what: &What) -> Vec<Transition> {
         let now = moment(at);
         let mut transitions = self.engine.advance(now);
@@ -135,7 +135,7 @@ impl Story {
         }
     }
 
-    /// The states of the rules, by their first letters.
+    /// Returns the states of the rules in their order.
     pub(crate) fn states(&self) -> Vec<State> {
         self.engine.states().iter().map(|state| state.state).collect()
     }
@@ -153,7 +153,7 @@ pub(crate) fn offset(at: f64) -> i64 {
     (at * 1e9) as i64
 }
 
-/// `fired long 1.5, ended long 61.5 cleared`: the id of the rule and when, in seconds of the story.
+/// Returns `fired long 1.5, ended long 61.5 cleared`: the ids of the rules and the times in seconds of the story.
 pub(crate) fn words(transitions: &[Transition]) -> String {
     let seconds = |at: Moment| (at.ns().cast_signed() - (BEGIN * S).cast_signed()) as f64 / 1e9;
     let word = |transition: &Transition| match transition {
@@ -166,7 +166,7 @@ pub(crate) fn words(transitions: &[Transition]) -> String {
     transitions.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
-/// A collection of which nothing was seen but an end.
+/// Creates a collection of which only the end was observed.
 pub(crate) fn blind(number: u32, end: i64) -> Collection {
     Collection {
         end: Some(end),
@@ -175,7 +175,7 @@ pub(crate) fn blind(number: u32, end: i64) -> Collection {
     }
 }
 
-/// A blocking collection that ends, and restarts the threads, at `end`.
+/// Creates a blocking collection that ends, and restarts the threads, at `end`.
 pub(crate) fn collection(number: u32, generation: u32, end: i64, pause: i64) -> Collection {
     Collection {
         generation: Some(generation),

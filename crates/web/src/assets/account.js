@@ -1,11 +1,11 @@
-// Accounts: a total in parts that add up, as one bar with its legend.
+// Accounts: a total with its parts, as one bar with a legend.
 
 import { h } from './dom.js';
 import { duration, percent } from './format.js';
 
 const SHOWN = 5;
 
-// `parts`: [{ title, value, name }] in any order, the name of a colour if it has one; `unit` writes a value. What is left is drawn as such.
+// `parts`: [{ title, value, name }] in any order; `name` is an optional colour. `unit` formats a value. The remainder is drawn as `other`.
 export function bar(parts, total, unit, label) {
   const sorted = [...parts].sort((a, b) => b.value - a.value);
   const shown = sorted.slice(0, SHOWN);
@@ -18,7 +18,7 @@ export function bar(parts, total, unit, label) {
     h('p', { class: 'legend' }, all.map((part) => h('span', null, h('span', { class: `swatch ${part.name}` }), `${part.title} ${percent(part.value / total, 0)}`))));
 }
 
-// Stopped time by what it was spent on.
+// Returns the bar of stopped time by cause.
 export function accountBar(account) {
   if (!account?.total) return null;
   return bar(account.parts, account.total, duration, 'Stopped time');

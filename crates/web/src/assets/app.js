@@ -1,4 +1,4 @@
-// Which view is shown, by the address; links, keys and the theme.
+// Routes, links, keys and the theme.
 
 import { h, show } from './dom.js';
 import { hideTip } from './charts.js';
@@ -39,7 +39,7 @@ function route() {
   stop();
   view = null;
   name = null;
-  show(main, h('div', { class: 'headline' }, h('h1', null, 'There is no such page'), h('p', null, h('a', { href: '/' }, 'All processes'))));
+  show(main, h('div', { class: 'headline' }, h('h1', null, 'Page not found'), h('p', null, h('a', { href: '/' }, 'All processes'))));
 }
 
 export function navigate(path) {
@@ -61,7 +61,7 @@ document.addEventListener('click', (event) => {
 addEventListener('popstate', (event) => {
   route();
   const to = event.state?.scroll ?? 0;
-  // The content comes with the first event.
+  // The content arrives with the first event.
   let tries = 0;
   const timer = setInterval(() => {
     scrollTo(0, to);
@@ -113,7 +113,7 @@ function theme(next) {
   try {
     localStorage.setItem('theme', next);
   } catch {
-    // Without storage the choice lasts as long as the page.
+    // Without storage, the choice is valid until the page is closed.
   }
 }
 

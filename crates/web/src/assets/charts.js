@@ -1,4 +1,4 @@
-// Charts as SVG, drawn to the pixel width of their place, on one time axis.
+// Charts as SVG in the pixel width of their elements, on one time axis.
 
 import { h } from './dom.js';
 import { bytes, duration, kind, kindClass, percent, timeOfDay } from './format.js';
@@ -8,7 +8,7 @@ const RIGHT = 14;
 const BOTTOM = 20;
 const TOP = 8;
 
-// Minutes between the labels of the time axis.
+// Minutes between labels of the time axis.
 const STEPS = [1 / 60, 2 / 60, 5 / 60, 10 / 60, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 240, 480, 1440, 10080];
 
 const tip = () => document.getElementById('tip');
@@ -34,7 +34,7 @@ function nice(max) {
   return max;
 }
 
-// Like `nice`, in powers of two: for bytes.
+// Variant of `nice` for bytes, in powers of two.
 function niceBytes(max) {
   let step = 1048576;
   while (step * 4 < max) step *= 2;
@@ -76,18 +76,18 @@ class Frame {
     return lines;
   }
 
-  // The time before the process was attached to: nothing is known of it.
+  // Marks the time before gcwatch attached: no data is available.
   unknown(attached) {
     if (!attached || attached <= this.from) return null;
     const end = Math.min(this.x(attached), this.right);
     const wide = end - LEFT > 130;
     return [
       h('rect', { class: 'unknown', x: LEFT, y: TOP, width: Math.max(0, end - LEFT), height: this.bottom - TOP }),
-      wide ? h('text', { class: 'axis', x: (LEFT + end) / 2, y: this.bottom - 8, 'text-anchor': 'middle' }, 'not watched yet') : null,
+      wide ? h('text', { class: 'axis', x: (LEFT + end) / 2, y: this.bottom - 8, 'text-anchor': 'middle' }, 'not monitored yet') : null,
     ];
   }
 
-  // Starts and incidents, on all charts at the same place.
+  // Draws the marks of process starts and incidents.
   events() {
     return (this.marks ?? []).filter(({ ms }) => ms >= this.from && ms <= this.to).map(({ ms, name, title }) => h('g', { class: `event ${name}` },
       h('line', { x1: this.x(ms), x2: this.x(ms), y1: TOP, y2: this.bottom }),
@@ -112,14 +112,14 @@ function hover(frame, history, lines) {
     onpointermove: (event) => {
       const { place, ms } = nearestBucket(frame, history, event);
       if (ms < frame.from || ms > frame.to) return hideTip();
-      if (place < 0) return showTip(event, [timeOfDay(ms), ms < (history.attached_ms ?? 0) ? 'not watched yet' : 'nothing happened']);
+      if (place < 0) return showTip(event, [timeOfDay(ms), ms < (history.attached_ms ?? 0) ? 'not monitored yet' : 'no collections']);
       showTip(event, [`${timeOfDay(history.start_ms[place])}, ${duration(history.bucket_ms * 1e6)}`, ...lines(place)]);
     },
     onpointerleave: hideTip,
   };
 }
 
-// The time under a pointer in a chart.
+// Returns the time under a pointer in a chart.
 export function timeAt(svg, clientX) {
   const [from, to] = [Number(svg.dataset.from), Number(svg.dataset.to)];
   const width = svg.clientWidth || Number(svg.getAttribute('width'));
@@ -127,7 +127,7 @@ export function timeAt(svg, clientX) {
   return from + Math.min(1, Math.max(0, share)) * (to - from);
 }
 
-// One cross-hair through all charts: a line at the time where the pointer is.
+// Draws one cross-hair through all charts at the time under the pointer.
 export function cross(root, ms) {
   for (const svg of root.querySelectorAll('svg.timed')) {
     const [from, to] = [Number(svg.dataset.from), Number(svg.dataset.to)];
@@ -139,17 +139,17 @@ export function cross(root, ms) {
   }
 }
 
-// Whether the pointer was drawn over a part of the time: then it is no click.
+// Whether the pointer selected a time range. Such a gesture is not a click.
 export const drag = { moved: false };
 
-// What was chosen; else half an hour, or less where the process has been watched for less.
+// Returns the selected range; otherwise the last half hour, or the time since the attach if shorter.
 function range({ history, at_ms: at, chosen }) {
   if (chosen) return chosen;
   const watched = history.attached_ms === null ? history.span_ms : at - history.attached_ms;
   return [at - Math.min(history.span_ms, Math.max(120000, watched * 1.04 + 5000)), at];
 }
 
-// Whether all marks lie at the end of the range, as those of a process that collects often.
+// Returns whether all marks are at the end of the range, as for a process with frequent collections.
 export function isCrowded(record) {
   const [from, to] = range(record);
   const first = record.pauses.start_ms.reduce((least, start) => Math.min(least, start), Infinity);
@@ -171,13 +171,13 @@ function bars(frame, history, value, max, name) {
   return h('path', { class: name, d: parts.join('') || 'M0 0' });
 }
 
-// The share of the time in which the process was suspended.
+// Draws the share of time during which the process was suspended.
 export function stoppedChart(record, width) {
   const { history } = record;
   const frame = frameOf(record, width, 130);
   const share = (place) => history.stopped_ns[place] / (history.bucket_ms * 1e6);
   const max = Math.min(1, nice(Math.max(0.01, ...history.start_ms.map((_, place) => share(place)))));
-  return frame.svg('Share of the time in which the process was suspended', [
+  return frame.svg('Share of time during which the process was suspended', [
     frame.grid([[0, '0 %'], [0.5, percent(max / 2)], [1, percent(max)]]),
     frame.unknown(history.attached_ms),
     bars(frame, history, share, max, 'bar stopped'),
@@ -207,7 +207,7 @@ export function allocationChart(record, width) {
 
 export const GENERATIONS = [['gen2', 'gen 2'], ['loh', 'large objects'], ['poh', 'pinned objects'], ['gen1', 'gen 1'], ['gen0', 'gen 0']];
 
-// Least squares over what lives long; null where it says nothing.
+// Fits a line to the long-lived generations by least squares; returns null without a clear trend.
 export function trend(history) {
   const points = [];
   history.start_ms.forEach((start, place) => {
@@ -233,7 +233,8 @@ export function trend(history) {
   return { slope, from: points[0][0] * 60000, to: points[n - 1][0] * 60000, first: at(points[0][0]), last: at(points[n - 1][0]) };
 }
 
-// The heap at points in time: after each collection where the record has that, else after the last of each bucket.
+// Returns the heap at points in time: after each collection if the record contains it, otherwise the last value of each
+// bucket.
 function heapPoints({ history, heap }) {
   if (heap) return heap.at_ms.map((at, place) => ({ at, place, sizes: heap.heap, committed: heap.committed[place] }));
   return history.start_ms.map((start, place) => ({ at: start + history.bucket_ms / 2, place, sizes: history.heap, committed: history.committed[place] }));
@@ -283,7 +284,7 @@ export function heapChart(record, width) {
       const ms = frame.at(event.clientX - event.currentTarget.getBoundingClientRect().left);
       if (ms < frame.from || ms > frame.to) return hideTip();
       const point = points.length ? points.reduce((best, point) => (Math.abs(point.at - ms) < Math.abs(best.at - ms) ? point : best)) : null;
-      if (!point || ms < (history.attached_ms ?? 0)) return showTip(event, [timeOfDay(ms), point ? 'not watched yet' : 'no collection']);
+      if (!point || ms < (history.attached_ms ?? 0)) return showTip(event, [timeOfDay(ms), point ? 'not monitored yet' : 'no collections']);
       const container = record.heap ? null : history.container_memory[point.place];
       showTip(event, [
         `${timeOfDay(point.at)}, heap ${places.includes(point) ? bytes(total(point)) : 'unknown'}`,
@@ -309,11 +310,11 @@ export function mark(name) {
 }
 
 const LOW = 1e4;
-// The collection that the keyboard is on: it stays while the chart is drawn anew.
+// Collection selected by keyboard; the selection survives a redraw of the chart.
 let selected = null;
 
-// One mark per collection on a logarithmic axis; before the oldest of them, the longest of each ten seconds.
-// `near`: only the time that has marks.
+// Draws one mark per collection on a logarithmic axis; before the oldest mark, the longest pause of each ten seconds.
+// `near` limits the chart to the time with marks.
 export function pauseChart(record, width, open, near = false) {
   const { history, pauses } = record;
   const first = pauses.start_ms.reduce((least, start) => Math.min(least, start), Infinity);
@@ -333,7 +334,7 @@ export function pauseChart(record, width, open, near = false) {
     if (start < frame.from || ns === null) return;
     const point = { x: frame.x(Math.min(start, frame.to)), y: frame.y(share(ns)), place, name: kindClass(pauses.generation[place], pauses.type[place]) };
     all.push(point);
-    // Of a hundred thousand many lie on the same pixel: one of them is drawn, the others are behind it.
+    // Many of a hundred thousand marks share a pixel: only the first mark of a pixel is drawn.
     const pixel = `${point.name} ${Math.round(point.x * 2)} ${Math.round(point.y * 2)}`;
     const front = drawn.get(pixel);
     if (front) {
@@ -357,9 +358,9 @@ export function pauseChart(record, width, open, near = false) {
   const cursor = h('circle', { class: 'cursor', r: 8, cx: chosen?.x ?? -20, cy: chosen?.y ?? -20 });
   const describe = ({ place, behind }) => [
     `collection ${pauses.number[place]}: ${kind(pauses.generation[place], pauses.type[place])}`,
-    `stopped it for ${duration(pauses.pause_ns[place])}`,
-    `${timeOfDay(pauses.start_ms[place])}, ${pauses.reason[place] ?? 'reason not seen'}`,
-    behind ? `${behind} more at this place: arrow keys go through them` : 'click for this collection',
+    `paused for ${duration(pauses.pause_ns[place])}`,
+    `${timeOfDay(pauses.start_ms[place])}, ${pauses.reason[place] ?? 'reason unknown'}`,
+    behind ? `${behind} more at this position: use the arrow keys` : 'click to open the collection',
   ];
   const choose = (point, event, svg) => {
     chosen = point;
@@ -381,7 +382,7 @@ export function pauseChart(record, width, open, near = false) {
     }
     return best;
   };
-  return frame.svg('Pauses over time: one mark per collection. Arrow keys move between them, Enter opens one.', [
+  return frame.svg('Pauses over time, one mark per collection. Arrow keys select a mark, Enter opens the collection.', [
     frame.grid(ticks),
     frame.unknown(history.attached_ms),
     h('path', { class: 'older', d: older || 'M0 0' }),
@@ -406,7 +407,7 @@ export function pauseChart(record, width, open, near = false) {
   });
 }
 
-// Half an hour in a cell: the heap as an area, the time stopped as bars over it.
+// Draws the last half hour in a table cell: the heap as an area, stopped time as bars.
 export function spark(data) {
   const [width, height] = [150, 30];
   if (!data) return h('svg', { class: 'spark', width, height });
@@ -424,14 +425,14 @@ export function spark(data) {
     .join('');
   const first = data.stopped.findIndex((share) => share !== null);
   const unknown = first < 0 ? width : first * step;
-  return h('svg', { class: 'spark', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'Heap and time stopped in the last half hour' },
+  return h('svg', { class: 'spark', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'Heap and stopped time in the last half hour' },
     unknown > 0 ? h('line', { class: 'unknown', x1: 0, x2: unknown, y1: height - 1, y2: height - 1 }) : null,
     points.length > 1 ? h('path', { class: 'area', d: `M${points.join('L')}L${width} ${height}H${begin.toFixed(1)}z` }) : null,
     h('path', { class: 'bars', d: bars || 'M0 0' }),
     points.length > 1 ? h('path', { class: 'heap', d: `M${points.join('L')}` }) : null);
 }
 
-// The suspensions of one collection on a time line, and what was done in them.
+// Draws the suspensions and the run of one collection on a timeline.
 export function timeline(gc, width) {
   const pauses = gc.pauses.filter((pause) => pause.start_offset_ns !== null);
   const begin = Math.min(gc.start_offset_ns ?? Infinity, ...pauses.map((pause) => pause.start_offset_ns));
@@ -447,7 +448,7 @@ export function timeline(gc, width) {
     const concurrent = gc.type === 'background' && !gc.became_blocking;
     rows.push(h('rect', { class: concurrent ? 'run concurrent' : 'run', x: x(gc.start_offset_ns), y: 20, width: Math.max(1, x(gc.start_offset_ns + gc.duration_ns) - x(gc.start_offset_ns)), height: 16, rx: 2 },
       h('title', {}, `GCStart to GCEnd: ${duration(gc.duration_ns)}`)));
-    rows.push(h('text', { class: 'axis', x: x(gc.start_offset_ns), y: 14 }, concurrent ? 'runs beside the program' : 'collects'));
+    rows.push(h('text', { class: 'axis', x: x(gc.start_offset_ns), y: 14 }, concurrent ? 'concurrent with the program' : 'collection'));
   }
   pauses.forEach((pause) => {
     const suspend = pause.suspend_ns ?? 0;
@@ -456,11 +457,11 @@ export function timeline(gc, width) {
       h('title', {}, `stopped ${duration(total)} (${pause.kind})`)));
     if (suspend) {
       rows.push(h('rect', { class: 'suspend', x: x(pause.start_offset_ns), y: 42, width: Math.max(2, x(pause.start_offset_ns + suspend) - x(pause.start_offset_ns)), height: 20, rx: 2 },
-        h('title', {}, `until all threads were suspended: ${duration(suspend)}`)));
+        h('title', {}, `time to suspend all threads: ${duration(suspend)}`)));
     }
   });
   rows.push(h('text', { class: 'axis', x: left, y: 86 }, '0'));
   rows.push(h('text', { class: 'axis', x: width - 10, y: 86, 'text-anchor': 'end' }, duration(end - begin)));
   rows.push(h('line', { class: 'grid', x1: left, x2: width - 10, y1: 70, y2: 70 }));
-  return h('svg', { class: 'chart', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'Suspensions of this collection on a time line' }, rows);
+  return h('svg', { class: 'chart', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'Suspensions of this collection on a timeline' }, rows);
 }

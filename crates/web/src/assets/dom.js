@@ -1,11 +1,11 @@
-// Elements from values. Text is always text: nothing here parses HTML, and the policy of the page (trusted types) would
-// refuse it.
+// Elements from values. Text is always text: this module parses no HTML, and the policy of the page (trusted types)
+// forbids it.
 
 const SVG = 'http://www.w3.org/2000/svg';
 const SVG_TAGS = new Set(['svg', 'g', 'path', 'line', 'rect', 'circle', 'polygon', 'text', 'polyline', 'title']);
 
-// An element with attributes and children. `on...` are handlers, `key` tells siblings apart, `style` is an object, and
-// what is in a `keep` is filled by somebody else.
+// Returns an element with attributes and children. `on...` are handlers, `key` identifies siblings, `style` is an
+// object, and other code fills an element with `keep`.
 export function h(tag, attributes, ...children) {
   const svg = SVG_TAGS.has(tag) && !(tag === 'title' && attributes === null);
   const element = svg ? document.createElementNS(SVG, tag) : document.createElement(tag);
@@ -29,12 +29,13 @@ function append(element, children) {
   }
 }
 
-// An element that is built only when its version differs from the one that is shown.
+// Returns an element that is built only if its version differs from the version on the page.
 export function lazy(key, version, build) {
   return { $lazy: true, $key: key, version, build };
 }
 
-// Makes the children of `parent` what `next` is, and keeps what is the same: focus, scrolling and hovering survive.
+// Updates the children of `parent` to `next` and keeps unchanged elements: focus, scroll position and hover state
+// survive.
 export function show(parent, next) {
   const list = [];
   const flatten = (items) => {
@@ -45,7 +46,7 @@ export function show(parent, next) {
     }
   };
   flatten(Array.isArray(next) ? next : [next]);
-  // What goes, goes first: then nothing that stays is moved, and what has the focus keeps it.
+  // Removed elements are removed first: remaining elements are not moved, and the focused element keeps the focus.
   const keys = new Set(list.map((item) => item.$key).filter((key) => key !== undefined));
   for (const old of [...parent.childNodes]) if (old.$key !== undefined && !keys.has(old.$key)) old.remove();
   const keyed = new Map();
@@ -104,7 +105,7 @@ function morph(old, next) {
     if (old.data !== next.data) old.data = next.data;
     return old;
   }
-  // What a person has opened stays open; and styles are set as an object: the policy forbids them as attributes.
+  // An opened `details` element stays open. Styles are set as an object: the policy forbids them as attributes.
   const skipped = (name) => name === 'style' || (name === 'open' && old.nodeName === 'DETAILS');
   for (const { name } of [...old.attributes]) if (!next.hasAttribute(name) && !skipped(name)) old.removeAttribute(name);
   for (const { name, value } of next.attributes) if (old.getAttribute(name) !== value && !skipped(name)) old.setAttribute(name, value);
@@ -119,19 +120,19 @@ function morph(old, next) {
   return old;
 }
 
-// What the shapes of a chart are.
+// Returns the legend of a chart.
 export function legend(items) {
   return h('p', { class: 'legend' }, items.map(([shape, text]) => h('span', null, shape, text)));
 }
 
 export const swatch = (name) => h('span', { class: `swatch ${name}` });
 
-// A command with a button that copies it; `label`: what it is for.
+// Returns a command with a copy button; `label` names its purpose.
 export function command(text, label = null) {
   return h('p', { class: 'command' }, label ? h('span', { class: 'faint' }, label) : null, copied(text));
 }
 
-// A command among other words, with its button.
+// Returns an inline command with a copy button.
 export function copied(text) {
   const copy = async (event) => {
     const button = event.currentTarget;
@@ -139,11 +140,11 @@ export function copied(text) {
       await navigator.clipboard.writeText(text);
       button.textContent = 'copied';
     } catch {
-      // Without HTTPS the browser gives no clipboard: the text is selected instead.
+      // Without HTTPS, browsers provide no clipboard: the text is selected instead.
       getSelection().selectAllChildren(button.previousSibling);
       button.textContent = 'selected';
     }
     setTimeout(() => { button.textContent = 'copy'; }, 2000);
   };
-  return h('span', { class: 'copied' }, h('code', null, text), h('button', { type: 'button', class: 'quiet', title: 'Copy the command', onclick: copy }, 'copy'));
+  return h('span', { class: 'copied' }, h('code', null, text), h('button', { type: 'button', class: 'quiet', title: 'Copy command', onclick: copy }, 'copy'));
 }

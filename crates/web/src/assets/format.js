@@ -1,4 +1,4 @@
-// Numbers and times for people. What is unknown is a dash.
+// Formats of numbers and times. Unknown values are a dash.
 
 import { copied, h } from './dom.js';
 
@@ -15,7 +15,7 @@ function digits(value) {
   return value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
-// MiB, except for what is too small or too large for it: three digits.
+// Formats bytes as MiB, or as B, KiB or GiB if necessary, with three digits.
 export function bytes(value) {
   if (!known(value)) return DASH;
   if (value === 0) return '0 MiB';
@@ -38,7 +38,7 @@ export function duration(ns) {
   return span(ns / 1e9);
 }
 
-// A length of time in seconds: `4 min`.
+// Formats a duration in seconds: `4 min`.
 export function span(seconds) {
   if (seconds < 120) return `${Math.max(0, Math.round(seconds))} s`;
   if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
@@ -60,7 +60,7 @@ export function rate(events, window) {
   return value >= 10 ? value.toFixed(0) : value >= 0.095 ? value.toFixed(1) : value.toFixed(2);
 }
 
-// The clock of the host that is watched, so that a laptop's wrong clock does not matter.
+// Clock of the monitored host: a wrong clock of the browser has no effect.
 let offset = 0;
 export function clock(atMs) {
   offset = atMs - Date.now();
@@ -83,14 +83,14 @@ export function timeOfDay(ms) {
   return `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
 }
 
-// What is shown is over, and nothing of it is "ago".
+// Whether the page shows ended data (a recording), without relative times.
 let over = false;
 export function recorded() {
   over = true;
 }
 export const isRecorded = () => over;
 
-// `4 min ago`, with the instant where the pointer rests.
+// Returns a relative time such as `4 min ago`, with the absolute time as tooltip.
 export function ago(time) {
   const ms = typeof time === 'string' ? Date.parse(time) : time;
   if (!known(ms) || Number.isNaN(ms)) return h('span', null, DASH);
@@ -101,11 +101,11 @@ export function ago(time) {
 export function since(time) {
   const ms = Date.parse(time);
   if (Number.isNaN(ms)) return h('span', null, DASH);
-  if (over) return h('time', { datetime: time, title: absolute(ms) }, `the rest, from ${timeOfDay(ms)}`);
+  if (over) return h('time', { datetime: time, title: absolute(ms) }, `from ${timeOfDay(ms)} to the end`);
   return h('time', { datetime: time, title: absolute(ms) }, span((now() - ms) / 1000));
 }
 
-// Since when, as a time of day and as a length: `02:15:58 (22 min)`; with the date where it was another day.
+// Returns a start time with the elapsed time: `02:15:58 (22 min)`; with the date if it was another day.
 export function sinceWhen(time) {
   const ms = Date.parse(time);
   if (Number.isNaN(ms)) return h('span', null, DASH);
@@ -114,7 +114,7 @@ export function sinceWhen(time) {
   return h('time', { datetime: time, title: `${absolute(ms)} ${zone()}` }, over ? at : `${at} (${span((now() - ms) / 1000)})`);
 }
 
-// The time zone of all times on the page: the browser's.
+// Returns the time zone of all times on the page: the zone of the browser.
 export function zone() {
   const minutes = -new Date().getTimezoneOffset();
   const of = Math.abs(minutes);
@@ -128,7 +128,7 @@ const SHAPES = {
   info: 'M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1z',
 };
 
-// A severity by shape, word and colour.
+// Returns a severity as shape, word and colour.
 export function severity(name, word = true) {
   if (!name) return null;
   return h('span', { class: `severity ${name}` },
@@ -138,8 +138,8 @@ export function severity(name, word = true) {
 
 export const SEVERITIES = ['info', 'warning', 'error', 'critical'];
 
-// A text of a rule: what is in backticks is code. In a command, PID is that of the process, where there is one; one that
-// can be typed as it stands has a button that copies it.
+// Returns a text of a rule: text in backticks is code. In a command, PID is replaced by the pid of the process, if
+// known. A complete command has a copy button.
 export function prose(text, pid = null) {
   return text.split('`').map((part, place) => {
     if (place % 2 === 0) return part;
@@ -148,15 +148,15 @@ export function prose(text, pid = null) {
   });
 }
 
-// Where figures of a service are shown: the pattern of `web.grafana_url` with its places filled in.
+// Returns the URL of a service's dashboard: the pattern of `web.grafana_url` with its values.
 export function dashboardUrl(pattern, { service, namespace, pod, from, to }) {
   const values = { service, namespace, pod, from, to };
   return pattern.replace(/\{(service|namespace|pod|from|to)\}/g, (_, name) => encodeURIComponent(values[name] ?? ''));
 }
 
-// What kind of collection it is, in a few words.
+// Returns the kind of a collection.
 export function kind(generation, type) {
-  const number = known(generation) ? `gen ${generation}` : 'generation not seen';
+  const number = known(generation) ? `gen ${generation}` : 'generation unknown';
   return type && type !== 'blocking' ? `${number} ${type}` : number;
 }
 
@@ -166,21 +166,21 @@ export function kindClass(generation, type) {
 }
 
 const REASONS = {
-  AllocSmall: 'small objects were allocated',
-  AllocLarge: 'large objects were allocated',
-  Induced: 'GC.Collect was called',
-  InducedNotForced: 'GC.Collect or memory pressure asked for it',
-  InducedCompacting: 'GC.Collect asked for compacting',
-  InducedAggressive: 'GC.Collect asked for all memory back',
-  LowMemory: 'memory is low',
-  LowMemoryBlocking: 'memory is low',
-  LowMemoryHost: 'memory is low',
-  LowMemoryHostBlocking: 'memory is low',
+  AllocSmall: 'allocation of small objects',
+  AllocLarge: 'allocation of large objects',
+  Induced: 'call of GC.Collect',
+  InducedNotForced: 'non-forced request by GC.Collect or memory pressure',
+  InducedCompacting: 'GC.Collect with compaction',
+  InducedAggressive: 'aggressive GC.Collect',
+  LowMemory: 'low memory',
+  LowMemoryBlocking: 'low memory',
+  LowMemoryHost: 'low memory',
+  LowMemoryHostBlocking: 'low memory',
   OutOfSpaceSOH: 'no space for small objects',
   OutOfSpaceLOH: 'no space for large objects',
 };
 
 export function reason(name, byTool = false) {
-  if (byTool) return 'a tool asked for it, for a heap dump';
-  return name ? (REASONS[name] ?? name) : 'not seen';
+  if (byTool) return 'heap dump by a tool';
+  return name ? (REASONS[name] ?? name) : 'unknown';
 }

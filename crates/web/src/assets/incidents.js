@@ -1,4 +1,4 @@
-// Incidents: what, where, since when, why, what to do. In a list a line each, with the rest on demand.
+// Incidents: cause, service, start, evidence and remedy. Lists have one line per incident, with details on demand.
 
 import { command, h } from './dom.js';
 import { absolute, ago, bytes, count, dashboardUrl, duration, isRecorded, percent, prose, severity, sinceWhen, span, timeOfDay } from './format.js';
@@ -18,7 +18,7 @@ function where(incident) {
   return [link(incident), parts ? h('span', { class: 'faint' }, ` ${parts}`) : null];
 }
 
-const evidenceNames = { ledger: 'Memory', 'black-box': 'Recording', callers: 'Code that triggers collections', allocations: 'Code that allocates', stacks: 'What threads do', census: 'What lives' };
+const evidenceNames = { ledger: 'Memory', 'black-box': 'Recording', callers: 'Code that triggers collections', allocations: 'Code that allocates', stacks: 'Thread activity', census: 'Live objects' };
 
 function evidenceLine(incident, evidence) {
   const isFile = evidence.where.startsWith('/api/v1/evidence/');
@@ -36,10 +36,10 @@ function amount(found) {
     h('td', { class: 'number wide1' }, count(found.samples))];
 }
 
-// A name of code, which breaks after its dots.
+// Returns a code name that can break after its dots.
 const name = (text) => h('code', null, text.split(/(?<=\.)/).flatMap((part, place) => (place ? [h('wbr'), part] : [part])));
 
-// The program's method before the library's that it called; below, the frames that led to it.
+// Returns the site of a finding: the method of the program, the library method that it called, and the callers below.
 function who({ site, called_by: program, frames }) {
   const ways = frames.filter((frame) => frame !== site && frame !== program && !/^(System|Microsoft)\./.test(frame) && !frame.includes('(dynamic method)')).slice(0, 2);
   return [program ? [name(program), ' → '] : null, name(site ?? 'no frame'),
@@ -59,7 +59,7 @@ function callersTable({ callers }) {
 
 function allocationsTable({ allocations }) {
   if (!allocations?.sites.length) return null;
-  // NativeAOT names no type at all.
+  // NativeAOT provides no type names.
   const isNamed = allocations.types.some((one) => one.type !== null);
   const type = (name) => name ?? (allocations.method === 'tick' || !isNamed ? 'unknown' : 'several types');
   return h('table', { class: 'found' },
@@ -74,23 +74,23 @@ function allocationsTable({ allocations }) {
 function stacksTable({ stacks }) {
   if (!stacks?.stacks.length) return null;
   return h('table', { class: 'found' },
-    h('thead', null, h('tr', null, ['threads', 'where', 'ran managed code'].map((name) => h('th', null, name)))),
+    h('thead', null, h('tr', null, ['threads', 'method', 'managed code'].map((name) => h('th', null, name)))),
     h('tbody', null, stacks.stacks.map((stack) => h('tr', { title: stack.frames.join('\n') },
       h('td', null, stack.finalizer ? (stack.threads === 1 ? 'finalizer thread' : `finalizer thread and ${count(stack.threads - 1)} more`) : count(stack.threads)),
       h('td', null, name(stack.site ?? stack.frames[0] ?? 'no frame'), stack.frames.length && stack.frames[0] !== stack.site ? h('span', { class: 'sub' }, 'in ', name(stack.frames[0])) : null),
       h('td', { class: 'number' }, stack.all_samples ? percent(stack.managed_samples / stack.all_samples, 0) : 'unknown')))));
 }
 
-// With its sign; of one dump there is no growth.
+// Returns growth with its sign; a single dump has no growth.
 const grown = (value, unit) => (value === null ? '' : `${value < 0 ? '\u2212' : '+'}${unit(Math.abs(value))}`);
 
 function censusTable({ census }) {
   if (!census?.types.length && !census?.roots.length) return null;
   const isCompared = census.apart_s !== null;
-  const heads = (first) => h('thead', null, h('tr', null, [first, 'objects', 'keeps', isCompared ? 'grew by' : null].filter(Boolean).map((name) => h('th', null, name))));
+  const heads = (first) => h('thead', null, h('tr', null, [first, 'objects', 'retained', isCompared ? 'growth' : null].filter(Boolean).map((name) => h('th', null, name))));
   const growth = (retained, own) => (isCompared ? h('td', { class: 'number' }, grown(retained === null || own === null ? retained ?? own : Math.max(retained, own), bytes)) : null);
   return [
-    census.types.length ? h('table', { class: 'found' }, heads('type, and what holds it'),
+    census.types.length ? h('table', { class: 'found' }, heads('type and root'),
       h('tbody', null, census.types.map((one) => h('tr', { title: one.root === null ? null : [one.root, ...one.path].join('\n') },
         h('td', null, name(one.type), one.root === null ? null : h('span', { class: 'sub' }, 'held by ', name(one.root))),
         h('td', { class: 'number' }, count(one.objects), one.grown_objects === null ? null : h('span', { class: 'sub' }, grown(one.grown_objects, count))),
@@ -102,11 +102,11 @@ function censusTable({ census }) {
         h('td', { class: 'number' }, count(one.objects)),
         h('td', { class: 'number' }, bytes(one.retained)),
         growth(one.grown_retained, one.grown_reached))))) : null,
-    census.kept_by.length ? treemap([...census.kept_by.map((one) => ({ title: one.root, value: one.retained })), { title: 'several together', value: census.bytes - census.kept_by.reduce((sum, one) => sum + one.retained, 0) }]) : null,
+    census.kept_by.length ? treemap([...census.kept_by.map((one) => ({ title: one.root, value: one.retained })), { title: 'several roots', value: census.bytes - census.kept_by.reduce((sum, one) => sum + one.retained, 0) }]) : null,
   ];
 }
 
-// Bytes by who alone keeps them, as areas: halves of about equal weight, cut across the longer side.
+// Draws bytes by their only root as areas: halves of similar weight, split across the longer side.
 function treemap(parts) {
   const cells = [];
   const place = (list, box, wide) => {
@@ -124,16 +124,17 @@ function treemap(parts) {
   place(known, { left: 0, top: 0, width: 100, height: 100 }, 3);
   const all = known.reduce((sum, part) => sum + part.value, 0);
   const text = cells.map((cell) => `${cell.title} ${percent(cell.value / all, 0)}`).join(', ');
-  return h('div', { class: 'treemap', role: 'img', 'aria-label': `What alone keeps how much alive: ${text}` }, cells.map((cell, place) => h('span', {
+  return h('div', { class: 'treemap', role: 'img', 'aria-label': `Memory kept alive by single roots: ${text}` }, cells.map((cell, place) => h('span', {
     class: `part-${Math.min(place, 4)}`, title: `${cell.title}: ${bytes(cell.value)}`,
     style: Object.fromEntries(['left', 'top', 'width', 'height'].map((side) => [side, `${cell[side].toFixed(2)}%`])),
   }, `${cell.title} ${bytes(cell.value)}`)));
 }
 
-// What has a table needs no sentence as well.
+// Evidence with a table needs no additional sentence.
 const tables = { callers: callersTable, allocations: allocationsTable, stacks: stacksTable, census: censusTable };
 
-// Served to who may see evidence, like recordings: for others the picture has its text only.
+// Flame graphs, like recordings, are served only to users with access to evidence: other users see the alternative
+// text.
 function flame({ flame: url }) {
   return url ? h('details', null, h('summary', null, 'Flame graph'),
     h('a', { href: url, title: 'Open in new tab', target: '_blank', rel: 'noopener' }, h('img', { class: 'flame', src: url, loading: 'lazy', alt: 'flame graph of all stacks' }))) : null;
@@ -143,13 +144,13 @@ function evidenceOf(incident, evidence, whole) {
   const table = whole ? tables[evidence.name]?.(incident) : null;
   if (!table) return evidenceLine(incident, evidence);
   const found = incident[evidence.name];
-  const length = found.apart_s ? `, and what grew in ${span(found.apart_s)}` : found.start_ns === undefined || found.start_ns === null || found.end_ns === null ? '' : `, in ${found.end_ns - found.start_ns < 1e9 ? duration(found.end_ns - found.start_ns) : span((found.end_ns - found.start_ns) / 1e9)}`;
+  const length = found.apart_s ? `, growth in ${span(found.apart_s)}` : found.start_ns === undefined || found.start_ns === null || found.end_ns === null ? '' : `, in ${found.end_ns - found.start_ns < 1e9 ? duration(found.end_ns - found.start_ns) : span((found.end_ns - found.start_ns) / 1e9)}`;
   const at = found.at ? [' ', h('span', { class: 'faint' }, ago(found.at))] : '';
   return h('div', { class: 'evidence' }, h('b', null, `${evidenceNames[evidence.name]}${length}${found.method === 'tick' ? ', biased' : ''}`), at, h('div', { class: 'scroll' }, table),
     found.alone_because ? h('p', { class: 'faint' }, `Not compared: ${found.alone_because}`) : null, flame(found));
 }
 
-// What explains it, the largest share first.
+// Returns the line of a cause.
 function causeLine(cause, pid) {
   const share = partly(cause);
   return h('p', { class: 'cause' }, h('b', null, `Cause: ${cause.title}${share}. `), prose(cause.summary, pid));
@@ -160,7 +161,7 @@ function accountOf({ account }) {
   return h('div', { class: 'evidence' }, h('b', null, `Stopped for ${duration(account.total)}${account.over_ns ? ` of the last ${span(account.over_ns / 1e9)}` : ''}`), accountBar(account));
 }
 
-// Figures of its service around it, elsewhere: `web.grafana_url`, null where that is not set.
+// Pattern of `web.grafana_url` for dashboards of services; null if not set.
 let dashboards = null;
 export function showDashboards(pattern) {
   dashboards = pattern ?? null;
@@ -174,62 +175,62 @@ function dashboard(incident) {
   const from = Date.parse(incident.since) - AROUND_MS;
   const to = incident.until === null ? 'now' : Date.parse(incident.until) + AROUND_MS;
   const url = dashboardUrl(dashboards, { service, namespace: incident.resource?.['k8s.namespace.name'], pod: incident.resource?.['k8s.pod.name'], from, to });
-  return h('p', null, h('a', { href: url, target: '_blank', rel: 'noopener' }, 'Dashboard of the service'), h('span', { class: 'faint' }, ' from 15 min before the incident'));
+  return h('p', null, h('a', { href: url, target: '_blank', rel: 'noopener' }, 'Open the service dashboard'), h('span', { class: 'faint' }, ' from 15 min before the incident'));
 }
 
-// Everything of an incident. `whole`: with the tables of its evidence, as on the page of its process.
+// Returns the content of an incident. `whole` adds the tables of its evidence, as on the page of its process.
 function body(incident, { named, whole }) {
   const named_by = incident.callers?.callers.length || incident.allocations?.sites.length;
-  // A process that exited answers nothing, and one of a recording may be of another machine.
+  // An exited process does not respond, and a recorded process may belong to another machine.
   const pid = incident.process_ended || isRecorded() ? null : incident.pid;
   return [
     named ? h('p', { class: 'where' }, where(incident), incident.process_ended ? h('span', { class: 'tag' }, 'process exited') : null) : null,
     h('p', { class: 'summary' }, prose(incident.summary, pid)),
     incident.causes.map((cause) => causeLine(cause, pid)),
-    // The page of the process has it among its answers.
+    // The page of the process already shows the account.
     whole ? null : accountOf(incident),
     incident.remedy ? h('p', { class: 'remedy' }, h('b', null, 'What to do: '), prose(incident.remedy, pid)) : null,
     incident.evidence.map((evidence) => evidenceOf(incident, evidence, whole)),
     dashboard(incident),
-    incident.command ? command(incident.command, 'For a closer look, a minute of it: ') : null,
-    !whole && incident.pid && named_by ? h('p', null, h('a', { href: `/processes/${incident.pid}` }, 'The code it names, and charts'), ' on the page of the process') : null,
+    incident.command ? command(incident.command, 'Record and analyze one minute: ') : null,
+    !whole && incident.pid && named_by ? h('p', null, h('a', { href: `/processes/${incident.pid}` }, 'Show code and charts'), ' on the process page') : null,
     h('details', null,
       h('summary', null, `Details (${incident.members.length === 1 ? '1 rule' : `${incident.members.length} rules`})`),
       incident.description ? h('p', null, prose(incident.description)) : null,
       h('ul', { class: 'members' }, incident.members.map((member) => h('li', null,
         severity(member.severity, false), ' ', h('b', null, member.title), ' ', h('code', null, member.rule), ' ',
-        h('span', { class: 'faint' }, `${member.count === 1 ? 'once' : `${count(member.count)} times`}${member.until ? ', over' : ''}`)))),
-      incident.gc_number !== null && incident.pid ? h('p', null, 'First: ', h('a', { href: `/processes/${incident.pid}/collections/${incident.gc_number}` }, `collection ${incident.gc_number}`)) : null),
+        h('span', { class: 'faint' }, `${member.count === 1 ? 'once' : `${count(member.count)} times`}${member.until ? ', ended' : ''}`)))),
+      incident.gc_number !== null && incident.pid ? h('p', null, 'First occurrence: ', h('a', { href: `/processes/${incident.pid}/collections/${incident.gc_number}` }, `collection ${incident.gc_number}`)) : null),
   ];
 }
 
 function when(incident) {
   if (incident.until === null) return ['since ', sinceWhen(incident.since)];
-  if (incident.process_ended) return h('span', { title: absolute(Date.parse(incident.since)) }, `from ${timeOfDay(Date.parse(incident.since))} until it exited at ${timeOfDay(Date.parse(incident.process_ended))}`);
+  if (incident.process_ended) return h('span', { title: absolute(Date.parse(incident.since)) }, `from ${timeOfDay(Date.parse(incident.since))} until the process exited at ${timeOfDay(Date.parse(incident.process_ended))}`);
   const lasted = (Date.parse(incident.until) - Date.parse(incident.since)) / 1000;
   return h('span', { title: `${absolute(Date.parse(incident.since))} to ${absolute(Date.parse(incident.until))}` }, `resolved, lasted ${span(lasted)}`);
 }
 
 const classOf = (incident) => `incident ${incident.severity}${incident.until === null ? '' : ' ended'}`;
 
-// A card: what the page of a process has.
+// Returns an incident as a card, for the page of a process.
 export function incidentCard(incident, { named = true } = {}) {
   return h('article', { class: classOf(incident), key: incident.id, id: `incident-${incident.id}` },
     h('header', null, severity(incident.severity), h('h3', null, incident.title), h('span', { class: 'when' }, when(incident))),
     body(incident, { named, whole: true }));
 }
 
-// How much of the harm a cause explains, where that is not all of it.
-const partly = ({ share }) => (share === null || share >= 0.995 ? '' : `, ${Math.round(share * 100)} % of it`);
+// Returns the share of the harm that a cause explains, unless it explains all harm.
+const partly = ({ share }) => (share === null || share >= 0.995 ? '' : ` (explains ${Math.round(share * 100)} %)`);
 
-// What explains it, in a few words: its main cause, or where the finalizer thread is stuck.
+// Returns the main cause in a few words, or the position of a stuck finalizer thread.
 function because({ causes, stacks }) {
   const stuck = stacks?.stacks.find((stack) => stack.finalizer && stack.threads === 1)?.site;
   const text = causes.length ? `${causes[0].title}${partly(causes[0])}` : stuck ? `finalizer thread in ${stuck}` : null;
   return text ? h('span', { class: 'because' }, `: ${text}`) : null;
 }
 
-// A line: severity, title, service, since when, and what is beside it; the rest opens below.
+// Returns an incident as a line: severity, title, service, start and `beside`; the details open below.
 export function incidentLine(incident, beside = null, open = false, opened = null) {
   return h('details', { class: `${classOf(incident)} line`, key: incident.id, id: `incident-${incident.id}`, open, ontoggle: opened ? (event) => opened(incident.id, event.currentTarget.open) : null },
     h('summary', null,

@@ -1,4 +1,4 @@
-// One view as it changes: server-sent events, which come back by themselves.
+// Updates of one view: server-sent events with automatic reconnection.
 
 import { clock, timeOfDay } from './format.js';
 
@@ -16,7 +16,7 @@ function say(state, text) {
 
 const last = () => `, last update ${timeOfDay(lastEvent)}`;
 
-// Follows a view: `handlers` by the name of the event.
+// Follows a view; `handlers` are handlers by event name.
 export function follow(query, handlers) {
   stop();
   shown = query;
@@ -31,7 +31,7 @@ export function follow(query, handlers) {
       lastEvent = Date.now();
       say('on', 'live');
       const record = JSON.parse(event.data);
-      // That of a process that exited stands still.
+      // The clock of an exited process is stopped.
       if (record.process) stands = record.process.state === 'ended';
       if (record.at_ms && !stands) clock(record.at_ms);
       handler(record);
@@ -40,7 +40,8 @@ export function follow(query, handlers) {
   opened.onerror = () => {
     if (opened !== source) return;
     say('off', `disconnected${last()}`);
-    // Refused (all places of viewers taken, or gcwatch restarts): the browser gives up, so this asks again.
+    // The request was refused (all viewer places are taken, or gcwatch restarts): the browser does not retry, so the
+    // page retries.
     if (opened.readyState === EventSource.CLOSED) setTimeout(() => opened === source && follow(query, handlers), 5000);
   };
 }
@@ -55,13 +56,13 @@ setInterval(() => {
   if (shown && Date.now() - lastEvent > 20000) say('off', `disconnected${last()}`);
 }, 2000);
 
-// A record once; `null` and the refusal where there is none.
+// Returns a record once; `null` and the refusal if it is not available.
 export async function once(path) {
   try {
     const answer = await fetch(path, { headers: { accept: 'application/json' } });
     const body = await answer.json();
     return answer.ok ? [body, null] : [null, body];
   } catch (error) {
-    return [null, { error: `gcwatch does not respond: ${error.message}`, remedy: 'check whether it runs; the page retries' }];
+    return [null, { error: `gcwatch does not respond: ${error.message}`, remedy: 'check that gcwatch runs; the page retries' }];
   }
 }

@@ -1,4 +1,4 @@
-// All processes: what is wrong first, then a table.
+// View of all processes: incidents first, then a table.
 
 import { h, lazy, show } from './dom.js';
 import { DASH, SEVERITIES, ago, bytes, count, duration, exact, percent, rate, severity, since, zone } from './format.js';
@@ -15,19 +15,19 @@ const all = (minute) => (minute ? minute.gen0 + minute.gen1 + minute.gen2 + minu
 const limitOf = (row) => row.heap_limit ?? row.container_limit;
 const fill = (row) => (row.heap_after !== null && limitOf(row) ? row.heap_after / limitOf(row) : null);
 
-// Columns: how they are sorted, and how important they are on a narrow screen.
+// Columns: sort order, and priority on a narrow screen.
 const COLUMNS = [
   { id: 'state', title: '', label: 'severity', sort: (row) => SEVERITIES.indexOf(row.severity) * 1000 + number(row.minute?.stopped_share), down: true },
   { id: 'name', title: 'Process', sort: (row) => row.name.toLowerCase() },
   { id: 'runtime', title: '.NET', sort: (row) => row.runtime ?? '', wide: 2 },
-  { id: 'stopped', title: 'Stopped', note: 'share of the last minute in which its threads were suspended', sort: (row) => number(row.minute?.stopped_share), down: true },
+  { id: 'stopped', title: 'Stopped', note: 'share of the last minute during which all threads were suspended', sort: (row) => number(row.minute?.stopped_share), down: true },
   { id: 'longest', title: 'Longest', note: 'longest pause in the last minute', sort: (row) => number(row.minute?.longest_ns), down: true, wide: 0 },
-  { id: 'p99', title: 'p99', note: '99 of a hundred pauses of the last minute were no longer', sort: (row) => number(row.minute?.p99_ns), down: true, wide: 2 },
-  { id: 'gcs', title: 'GC/s', parts: ['0', '1', '2', 'bg'], note: 'collections a second: generation 0, 1, 2 and background', sort: (row) => all(row.minute), down: true, wide: 1 },
+  { id: 'p99', title: 'p99', note: '99th percentile of the pauses in the last minute', sort: (row) => number(row.minute?.p99_ns), down: true, wide: 2 },
+  { id: 'gcs', title: 'GC/s', parts: ['0', '1', '2', 'bg'], note: 'collections per second: generation 0, 1, 2 and background', sort: (row) => all(row.minute), down: true, wide: 1 },
   { id: 'allocated', title: 'Allocated/s', sort: (row) => number(perSecond(row)), down: true, wide: 2 },
-  { id: 'heap', title: 'Heap', note: 'after the newest collection, against its limit', sort: (row) => number(row.heap_after), down: true },
-  { id: 'spark', title: '30 min', note: 'heap (line) and time stopped (bars; full height is 20 %)', wide: 0 },
-  { id: 'note', title: 'Reading', note: 'only when there is something to say', sort: (row) => number(row.lag_ns), down: true, wide: 2 },
+  { id: 'heap', title: 'Heap', note: 'after the newest collection, with the limit', sort: (row) => number(row.heap_after), down: true },
+  { id: 'spark', title: '30 min', note: 'heap (line) and stopped time (bars; full height is 20 %)', wide: 0 },
+  { id: 'note', title: 'Status', note: 'state, lag and lost events', sort: (row) => number(row.lag_ns), down: true, wide: 2 },
 ];
 
 const state = { query: '', sort: 'state', down: true, unread: false, only: 'all', open: new Set() };
@@ -90,7 +90,7 @@ function meter(share, title) {
 function notes(row) {
   const parts = [];
   if (row.state !== 'attached') parts.push(row.state.replace('_', ' '));
-  if (row.lag_ns > 2e9) parts.push(`${duration(row.lag_ns)} behind`);
+  if (row.lag_ns > 2e9) parts.push(`lag ${duration(row.lag_ns)}`);
   if (row.lost_events) parts.push(`${count(row.lost_events)} events lost`);
   return parts.join(', ');
 }
@@ -99,13 +99,13 @@ function collections(row) {
   const { minute } = row;
   if (!minute) return DASH;
   const parts = [['g0', minute.gen0], ['g1', minute.gen1], ['g2', minute.gen2], ['bg', minute.background]];
-  return h('span', { class: 'kinds', title: `in the last minute: generation 0 ${minute.gen0}, 1 ${minute.gen1}, 2 ${minute.gen2}, background ${minute.background}, of these ${minute.induced} by GC.Collect` },
+  return h('span', { class: 'kinds', title: `in the last minute: generation 0 ${minute.gen0}, 1 ${minute.gen1}, 2 ${minute.gen2}, background ${minute.background}, including ${minute.induced} by GC.Collect` },
     parts.map(([name, value]) => h('span', { class: value ? name : 'none' }, rate(value, minute.window_ns))));
 }
 
 function heap(row) {
   const limit = limitOf(row);
-  const title = `${exact(row.heap_after)}${limit ? ` of ${exact(limit)} (${row.heap_limit ? 'limit of the heap' : 'limit of the container'})` : ', no limit known'}`;
+  const title = `${exact(row.heap_after)}${limit ? ` of ${exact(limit)} (${row.heap_limit ? 'heap limit' : 'container limit'})` : ', no known limit'}`;
   return [h('span', { class: 'amount', title }, bytes(row.heap_after)), h('span', { class: 'of' }, limit ? ['of ', bytes(limit)] : ''), meter(fill(row), title)];
 }
 
@@ -128,10 +128,10 @@ const CELLS = {
 
 const RIGHT = new Set(['stopped', 'longest', 'p99', 'gcs', 'allocated', 'heap']);
 
-// The last column is there when it says something.
+// The last column is present only if it has content.
 const columnsFor = (rows) => COLUMNS.filter((column) => column.id !== 'note' || state.sort === 'note' || rows.some(notes));
 
-// Processes of one service stand together, below a line that says how many of them are ill.
+// Groups processes of one service below a line with the number of processes with incidents.
 function grouped(rows) {
   const services = new Map();
   const of = (row) => (row.service ? `${row.namespace ?? ''}/${row.service}` : key(row));
@@ -147,7 +147,7 @@ const worst = (rows) => SEVERITIES[Math.max(...rows.map((row) => SEVERITIES.inde
 function groupElement(group, columns) {
   return h('tr', { class: 'group' },
     h('td', { class: 'c-state' }, severity(group.severity, false)),
-    h('td', { colspan: columns.length - 1 }, h('b', null, group.title), ` ${group.ill ? `${group.ill} of ${group.of} processes ill` : `${group.of} processes`}`));
+    h('td', { colspan: columns.length - 1 }, h('b', null, group.title), ` ${group.ill ? `${group.ill} of ${group.of} processes with incidents` : `${group.of} processes`}`));
 }
 
 function rowElement(row, columns, inside) {
@@ -183,10 +183,10 @@ function heading(column) {
 function table(rows, shown, columns) {
   if (!rows.length) {
     return h('div', { class: 'empty', key: 'empty' },
-      h('p', null, record.ready ? 'No .NET process is monitored on this host yet.' : 'gcwatch is looking for .NET processes.'),
-      h('p', null, h('code', null, 'gcwatch ps'), ' lists what it can see, ', h('code', null, 'gcwatch doctor'), ' says why it cannot attach.'));
+      h('p', null, record.ready ? 'No .NET process is monitored on this host yet.' : 'gcwatch is searching for .NET processes.'),
+      h('p', null, h('code', null, 'gcwatch ps'), ' lists the visible processes; ', h('code', null, 'gcwatch doctor'), ' shows why gcwatch cannot attach.'));
   }
-  if (!shown.length) return h('div', { class: 'empty', key: 'none' }, h('p', null, 'No match. ', h('button', { type: 'button', class: 'quiet', onclick: clear }, 'Show all')));
+  if (!shown.length) return h('div', { class: 'empty', key: 'none' }, h('p', null, 'No matching processes.  ', h('button', { type: 'button', class: 'quiet', onclick: clear }, 'Show all')));
   const holder = h('div', { class: 'scroll', key: 'table' }, h('table', { class: 'processes' },
     h('caption', { class: 'hidden' }, 'Monitored processes'),
     h('thead', { key: 'head' }, h('tr', null, columns.map(heading))),
@@ -202,7 +202,7 @@ function clear() {
   render();
 }
 
-const UNREAD = ['Process', 'State', 'Why', 'What to do', 'Since'];
+const UNREAD = ['Process', 'State', 'Reason', 'What to do', 'Since'];
 
 function unreadTable(rows) {
   return h('section', { class: 'unread', key: 'unread' },
@@ -217,20 +217,20 @@ function unreadTable(rows) {
         h('td', null, ago(row.since))))))));
 }
 
-// `dotnet build ×3, dotnet test`: names with how often, the most frequent first.
+// Returns names with counts, most frequent first: `dotnet build ×3, dotnet test`.
 function names(rows) {
   const counts = new Map();
   rows.forEach((row) => counts.set(row.name, (counts.get(row.name) ?? 0) + 1));
   return [...counts].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([name, times]) => (times > 1 ? `${name} ×${times}` : name)).join(', ') + (counts.size > 6 ? ' …' : '');
 }
 
-// The worst that is listed of a process, also where its incident is resolved.
+// Returns the highest listed severity of a process, including resolved incidents.
 function worstOf(row) {
   const all = record.incidents.filter((incident) => incident.pid === row.pid).map((incident) => SEVERITIES.indexOf(incident.severity));
   return row.severity ?? SEVERITIES[Math.max(...all)] ?? null;
 }
 
-// Builds and tools: gone within a minute, and nothing was wrong with them.
+// Returns whether a process is a short build or tool: it exited within one minute and had no incident.
 const isShort = (row) => worstOf(row) === null && (row.minute?.window_ns ?? 0) < 60e9;
 
 function exitedTable(rows) {
@@ -243,11 +243,11 @@ function exitedTable(rows) {
     h('td', { class: 'n' }, bytes(row.heap_after), h('span', { class: 'sub' }, 'last heap')));
   return h('section', { class: 'exited', key: 'exited' }, h('h2', null, 'Exited'),
     long.length ? h('div', { class: 'scroll' }, h('table', null, h('tbody', null, long.map(element)))) : null,
-    short.length ? h('details', { key: 'short' }, h('summary', null, `${count(short.length)} within a minute of their start: ${names(short)}`),
+    short.length ? h('details', { key: 'short' }, h('summary', null, `${count(short.length)} exited within one minute after the start: ${names(short)}`),
       h('div', { class: 'scroll' }, h('table', null, h('tbody', null, short.map(element))))) : null);
 }
 
-// What is not monitored: on purpose, or not.
+// Returns the counts of processes that are not monitored or excluded.
 function unmonitored(rows) {
   const excluded = rows.filter((row) => row.state === 'excluded').length;
   const others = rows.length - excluded;
@@ -260,8 +260,8 @@ function headline(open, watched, unread) {
   return h('div', { class: 'headline', key: 'headline' },
     h('h1', null, open.length
       ? [severity(worst, false), ` ${open.length} ${open.length === 1 ? 'incident' : 'incidents'} on ${sick} ${sick === 1 ? 'service' : 'services'}`]
-      : [h('span', { class: 'well', 'aria-hidden': 'true' }, '✓'), watched ? ' No open incidents' : ' Nothing is monitored yet']),
-    h('p', { class: 'faint' }, `${count(watched)} .NET ${watched === 1 ? 'process' : 'processes'} monitored${record.host ? ` on ${record.host}` : ''}${unmonitored(unread)} · times are ${zone()}`));
+      : [h('span', { class: 'well', 'aria-hidden': 'true' }, '✓'), watched ? ' No open incidents' : ' No processes monitored yet']),
+    h('p', { class: 'faint' }, `${count(watched)} .NET ${watched === 1 ? 'process' : 'processes'} monitored${record.host ? ` on ${record.host}` : ''}${unmonitored(unread)} · times in ${zone()}`));
 }
 
 function render() {
@@ -270,7 +270,7 @@ function render() {
   const rows = record.processes.filter((row) => READ.has(row.state));
   const unread = record.processes.filter((row) => !READ.has(row.state));
   const unended = record.incidents.filter((incident) => incident.until === null && incidentFits(incident));
-  // What is for information must not stand before what is wrong.
+  // Incidents for information must not precede other incidents.
   const [open, info] = [unended.filter((incident) => incident.severity !== 'info'), unended.filter((incident) => incident.severity === 'info')];
   const ended = record.incidents.filter((incident) => incident.until !== null && incidentFits(incident));
   const exited = (record.exited ?? []).filter(fits);
@@ -281,7 +281,7 @@ function render() {
     headline(record.incidents.filter((incident) => incident.until === null && incident.severity !== 'info'), rows.length, unread),
     open.length ? h('section', { class: 'incidents', key: 'incidents', 'aria-label': 'Open incidents' },
       open.slice(0, MOST_INCIDENTS).map(line),
-      open.length > MOST_INCIDENTS ? h('p', null, `and ${open.length - MOST_INCIDENTS} more: `, h('a', { href: '/api/v1/incidents' }, 'all as JSON')) : null) : null,
+      open.length > MOST_INCIDENTS ? h('p', null, `and ${open.length - MOST_INCIDENTS} more: `, h('a', { href: '/api/v1/incidents' }, 'Show all as JSON')) : null) : null,
     info.length ? h('details', { class: 'ended-list', key: 'info' },
       h('summary', null, `${info.length} info ${info.length === 1 ? 'incident' : 'incidents'}`),
       h('div', { class: 'incidents' }, info.slice(0, MOST_INCIDENTS).map(line))) : null,
@@ -294,7 +294,7 @@ function render() {
         oninput: (event) => { state.query = event.currentTarget.value; writeUrl(); render(); },
       }),
       h('label', { class: 'switch' }, h('input', { type: 'checkbox', id: 'only', checked: state.only === 'incidents', onchange: (event) => { state.only = event.currentTarget.checked ? 'incidents' : 'all'; writeUrl(); render(); } }), `only with incidents (${sick})`),
-      unread.length ? h('label', { class: 'switch' }, h('input', { type: 'checkbox', id: 'unread', checked: state.unread, onchange: (event) => { state.unread = event.currentTarget.checked; writeUrl(); render(); } }), `show ${count(unread.length)} not monitored`) : null,
+      unread.length ? h('label', { class: 'switch' }, h('input', { type: 'checkbox', id: 'unread', checked: state.unread, onchange: (event) => { state.unread = event.currentTarget.checked; writeUrl(); render(); } }), `show ${count(unread.length)} unmonitored`) : null,
       h('span', { class: 'faint' }, shown.length === rows.length ? '' : `${count(shown.length)} of ${count(rows.length)}`)),
     table(rows, shown, columns),
     exited.length ? exitedTable(exited) : null,
@@ -306,7 +306,7 @@ function render() {
   if (search && search.value !== state.query && document.activeElement !== search) search.value = state.query;
 }
 
-// The half hour of the process of an incident, beside its line.
+// Returns the line of an incident with the half-hour chart of its process.
 function line(incident) {
   const row = incident.pid ? record.processes.find((one) => one.pid === incident.pid) : null;
   const opened = (id, isOpen) => {
@@ -345,7 +345,7 @@ export function open() {
   return { render };
 }
 
-// j and k move between rows.
+// Moves between rows (j and k).
 export function move(step) {
   const links = [...document.querySelectorAll('table.processes tbody a.name')];
   if (!links.length) return;

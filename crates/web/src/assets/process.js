@@ -1,4 +1,4 @@
-// One process: do pauses slow it down, does its memory run away, when, why, and where.
+// View of one process: pauses, memory, causes and settings.
 
 import { h, legend, show, swatch } from './dom.js';
 import { DASH, ago, bytes, count, duration, exact, kind, kindClass, percent, prose, rate, reason, severity, since, span, timeOfDay, zone } from './format.js';
@@ -11,9 +11,9 @@ import { requestsPanel } from './requests.js';
 let record = null;
 let gone = null;
 let go = null;
-// The chart of pauses shows only the time of its marks.
+// Whether the chart of pauses shows only the time with marks.
 let near = false;
-// What the charts show, as the address has it: the last minutes, or from and to (Unix milliseconds); null: all.
+// Range of the charts from the address: last minutes, or from and to (Unix milliseconds); null if the charts show all.
 let minutes = null;
 let zoomed = null;
 
@@ -39,27 +39,27 @@ function choose(next) {
   if (record) askLong(record.process.pid);
 }
 
-// Starts, versions and incidents as marks of the charts.
+// Returns process starts, versions and incidents as marks of the charts.
 function marksOf({ resource, incidents }) {
   const started = Date.parse(resource['process.creation.time'] ?? '');
   const version = resource['service.version'];
   const all = Number.isNaN(started) ? [] : [{ ms: started, name: 'start', title: version ? `started, version ${version}` : 'started' }];
   for (const incident of incidents.filter((one) => one.severity !== 'info')) {
-    all.push({ ms: Date.parse(incident.since), name: incident.severity, title: `${incident.title}: begins` });
+    all.push({ ms: Date.parse(incident.since), name: incident.severity, title: `${incident.title}: start` });
     if (incident.until !== null) all.push({ ms: Date.parse(incident.until), name: 'ended', title: `${incident.title}: resolved` });
   }
   return all;
 }
 
 const RANGES = [[null, '30 min'], [15, '15 min'], [5, '5 min'], [2, '2 min']];
-// Those beyond the half hour, from the disk: each where more is kept than the one before it shows.
+// Ranges beyond the half hour, from the disk; each with the minutes of kept history that it requires.
 const LONG = [[1440, '24 h', 360], [360, '6 h', 120], [120, '2 h', 30]];
 
-// What is kept on disk of the range that is chosen, asked for once a minute.
+// History of the selected range from the disk, requested once per minute.
 let long = null;
 let longAsked = [0, null];
 
-// An earlier gcwatch kept what this one has not in memory.
+// Returns whether an earlier gcwatch instance recorded history that is not in the memory of this instance.
 const isContinued = () => record.kept_from_ms !== null && record.history.attached_ms !== null && record.kept_from_ms < record.history.attached_ms - 15000;
 
 const longHours = () => (minutes > 30 ? Math.min(24, Math.ceil(minutes / 60)) : isContinued() ? 1 : null);
@@ -74,7 +74,7 @@ async function askLong(pid) {
   render();
 }
 
-// Columns of the same step: those of the memory, and before them what is on disk.
+// Joins columns with the same step: history from the disk, then history from memory.
 function joined(older, newer) {
   const from = newer.start_ms[0] ?? Infinity;
   const places = older.start_ms.map((start, place) => [start, place]).filter(([start]) => start < from).map(([, place]) => place);
@@ -85,7 +85,7 @@ function joined(older, newer) {
   return { ...join(older, newer), attached_ms: older.attached_ms };
 }
 
-// The history that the charts show.
+// Returns the history that the charts show.
 function shownHistory() {
   if (!long || long.hours !== longHours()) return record.history;
   return minutes > 30 ? long.history : joined(long.history, record.history);
@@ -97,16 +97,16 @@ function ranges(marks) {
   const all = [...LONG.filter(([, , than]) => minutesKept > than), ...RANGES];
   return h('p', { class: 'ranges', key: 'ranges' }, h('span', { class: 'faint' }, 'Show '),
     all.map(([value, label]) => h('button', { type: 'button', class: 'quiet', 'aria-pressed': String(!zoomed && minutes === value), onclick: () => choose({ minutes: value }) }, label)),
-    zoomed ? h('button', { type: 'button', class: 'quiet', 'aria-pressed': 'true', title: 'Back to what was shown before', onclick: () => choose({ zoomed: null }) }, `${timeOfDay(zoomed[0])} to ${timeOfDay(zoomed[1])} ✕`) : h('span', { class: 'faint' }, ' or drag over a chart'),
+    zoomed ? h('button', { type: 'button', class: 'quiet', 'aria-pressed': 'true', title: 'Restore the previous range', onclick: () => choose({ zoomed: null }) }, `${timeOfDay(zoomed[0])} to ${timeOfDay(zoomed[1])} ✕`) : h('span', { class: 'faint' }, ' or select a range in a chart'),
     h('span', { class: 'faint' }, ` · ${zone()}`),
     h('span', { class: 'legend' }, MARKED.filter(([names]) => marks.some((mark) => names.includes(mark.name))).map(([names, label]) => h('span', null, pin(marks.find((mark) => names.includes(mark.name)).name), label))));
 }
 
-// What the marks over the charts are.
-const MARKED = [[['start'], 'process started'], [['critical', 'error', 'warning'], 'incident begins'], [['ended'], 'incident resolved']];
+// Meaning of the marks over the charts.
+const MARKED = [[['start'], 'process start'], [['critical', 'error', 'warning'], 'incident start'], [['ended'], 'incident end']];
 const pin = (name) => h('svg', { width: 10, height: 8, viewBox: '0 0 10 8', class: `event ${name}`, 'aria-hidden': 'true' }, h('path', { d: 'M1 0h8L5 7z' }));
 
-// One pointer for all charts: the cross-hair, and a part of the time that is drawn over.
+// Pointer handlers of all charts: the cross-hair, and the selection of a time range.
 let begun = null;
 const pointing = {
   onpointerdown: (event) => {
@@ -130,7 +130,7 @@ const pointing = {
   onpointerleave: (event) => cross(event.currentTarget, null),
 };
 
-// Requests that were stopped, or why they are not shown; asked for as long as they are observed.
+// Stopped requests, or the reason why they are not available; requested while requests are observed.
 let stopped = null;
 let refused = null;
 let asked = 0;
@@ -144,36 +144,36 @@ async function askRequests(pid) {
   render();
 }
 
-// Counts are for everybody; which requests they were is for who may see evidence.
+// All viewers see the counts; only users with access to evidence see the requests.
 function requests(process, link) {
   if (!record.requests) return null;
-  if (stopped) return requestsPanel(stopped, link, 'Of the last half hour.');
+  if (stopped) return requestsPanel(stopped, link, 'In the last half hour.');
   const { known, hit } = record.requests;
-  return h('section', { class: 'panel', key: 'requests' }, h('h2', null, 'Requests that pauses delayed'),
+  return h('section', { class: 'panel', key: 'requests' }, h('h2', null, 'Requests delayed by pauses'),
     h('p', null, `${count(hit)} of ${count(known)} in the last minute${known ? ` (${percent(hit / known)})` : ''}.`),
-    refused ? h('p', { class: 'faint' }, `Which ones is not shown: ${refused.error}`) : null);
+    refused ? h('p', { class: 'faint' }, `Request details are not available: ${refused.error}`) : null);
 }
 
 export function fact(label, value, note) {
   return h('div', { class: 'fact' }, h('span', { class: 'label' }, label), h('span', { class: 'value' }, value), note ? h('span', { class: 'sub' }, note) : null);
 }
 
-// The two questions of whoever is paged: do pauses slow it down, and does its memory run away. Each with a colour, one
-// word, and a sentence with figures.
+// The two questions after an alert: whether pauses slow down the process, and whether its memory is a problem. Each
+// answer has a colour, one word, and a sentence with figures.
 function latency(process, open) {
   const { minute } = process;
   const incident = open.find((one) => one.symptom.startsWith('time.'));
   const of = (incident && LEVELS[incident.severity]) || null;
-  if (!minute || !minute.window_ns) return [of ?? '', incident ? 'Yes' : 'Unknown', incident?.summary ?? 'no figures of its last minute'];
+  if (!minute || !minute.window_ns) return [of ?? '', incident ? 'Yes' : 'Unknown', incident?.summary ?? 'no data for the last minute'];
   const share = minute.stopped_share ?? 0;
   const collections = minute.gen0 + minute.gen1 + minute.gen2 + minute.background;
-  const last = process.state === 'ended' ? 'its last minute' : 'the last minute';
+  const last = process.state === 'ended' ? 'the last minute of the process' : 'the last minute';
   const figures = !collections && !minute.stopped_ns ? `no GC in ${last}` : `GC pauses took ${percent(share)} of ${last}, the longest ${duration(minute.longest_ns)}`;
   if (share >= 0.2) return ['bad', 'Yes', figures];
   if (share >= 0.05) return [of ?? 'mid', of === 'bad' ? 'Yes' : 'Partly', figures];
-  if (minute.longest_ns > 5e8) return [of ?? 'mid', 'Partly', `${figures}; a request that met it waited that long`];
-  // The condition is over: the incident waits for it to stay so.
-  if (incident) return [of, 'Not now', `${figures}; the incident closes when it stays so`];
+  if (minute.longest_ns > 5e8) return [of ?? 'mid', 'Partly', `${figures}; concurrent requests waited for the whole pause`];
+  // The condition is cleared: the incident closes if the condition stays cleared.
+  if (incident) return [of, 'Not now', `${figures}; the incident closes if the condition stays cleared`];
   return ['calm', 'No', figures];
 }
 
@@ -182,17 +182,17 @@ const LEVELS = { critical: 'bad', error: 'bad', warning: 'mid', info: 'calm' };
 function memory_answer(memory, history, open) {
   const { trends } = memory;
   const level = Math.max(trends.container.level ?? 0, trends.heap.level ?? 0);
-  // An incident of stopped time can have memory as its cause.
+  // Memory can be the cause of an incident of stopped time.
   const ofMemory = (rule) => /^(memory|finalizers)\./.test(rule);
   const incident = open.find((one) => ofMemory(one.symptom)) ?? open.find((one) => one.members.some((member) => member.role === 'symptom' && ofMemory(member.rule)) || one.causes.some((cause) => cause.rule === 'memory.no-space'));
   const limit = memory.heap_limit ?? memory.container_limit;
-  const used = memory.heap_after === null ? null : `heap ${bytes(memory.heap_after)}${limit ? ` of ${bytes(limit)}` : ', no limit known'}`;
+  const used = memory.heap_after === null ? null : `heap ${bytes(memory.heap_after)}${limit ? ` of ${bytes(limit)}` : ', no known limit'}`;
   const pace = trends.process.growth_per_minute ?? trends.heap.growth_per_minute;
   const lean = pace === null ? trend(history)?.slope ?? null : pace;
   const grows = lean !== null && lean >= 1048576 ? `${pace === null ? 'live heap' : 'memory'} grows by ${bytes(lean)}/min` : null;
   const figures = [used, grows].filter(Boolean).join(', ');
   if (incident) return [LEVELS[incident.severity], 'Yes', incident.summary];
-  if (!figures) return ['', 'Unknown', 'no figures yet'];
+  if (!figures) return ['', 'Unknown', 'no data yet'];
   if (grows) return ['mid', 'Growing', `${figures}; no incident`];
   if (level > 0.9) return ['mid', 'Nearly full', figures];
   return ['calm', 'No', figures];
@@ -208,7 +208,7 @@ export function answer(question, [level, word, sentence], below = null) {
 
 export function answers(all) {
   const level = Object.keys(RANK).reduce((worst, one) => (all.some(([of]) => of === one) && RANK[one] > RANK[worst] ? one : worst), '');
-  return h('section', { class: `verdict ${level}`, key: 'verdict', 'aria-label': 'Answers' }, all.map(([, element]) => element));
+  return h('section', { class: `verdict ${level}`, key: 'verdict', 'aria-label': 'Summary' }, all.map(([, element]) => element));
 }
 
 function verdict(record, open) {
@@ -216,12 +216,12 @@ function verdict(record, open) {
   const [slow, full] = [latency(process, open), memory_answer(memory, history, open)];
   const account = record.account_recent?.total ? record.account_recent : record.account;
   return answers([
-    [slow[0], answer('Do GC pauses slow it down?', slow, accountBar(account))],
+    [slow[0], answer('Do GC pauses slow down the process?', slow, accountBar(account))],
     [full[0], answer('Is memory a problem?', full, memoryBar(memory))],
   ]);
 }
 
-// Where the memory is, in one bar.
+// Returns the memory breakdown as one bar.
 function memoryBar({ ledger }) {
   if (!ledger?.usage) return null;
   const parts = LINES.filter(([key]) => ledger[key]).map(([key, color, label]) => ({ title: label.replace(/^The /, '').toLowerCase(), value: ledger[key], name: `ledger-${color}` }));
@@ -246,18 +246,18 @@ function facts(process, memory) {
     fact('Longest pause', duration(minute?.longest_ns), minute ? `p99 ${duration(minute.p99_ns)}, median ${duration(minute.p50_ns)}` : null),
     fact('Collections', minute ? `${rate(minute.gen0 + minute.gen1 + minute.gen2 + minute.background, minute.window_ns)} /s` : DASH, minute ? `gen 2: ${minute.gen2}, background: ${minute.background}, induced: ${minute.induced}` : null),
     fact('Allocation', perSecond === null ? DASH : `${minute.allocated_lower_bound ? '≥ ' : ''}${bytes(perSecond)}/s`, 'in the last minute'),
-    fact('Heap', h('span', { title: exact(memory.heap_after) }, bytes(memory.heap_after)), [limit ? `${percent(memory.heap_after === null ? null : memory.heap_after / limit)} of ${bytes(limit)}` : 'no limit known', memory.heap_limit_note && memory.heap_limit === null ? h('span', { class: 'block' }, memory.heap_limit_note) : null]),
+    fact('Heap', h('span', { title: exact(memory.heap_after) }, bytes(memory.heap_after)), [limit ? `${percent(memory.heap_after === null ? null : memory.heap_after / limit)} of ${bytes(limit)}` : 'no known limit', memory.heap_limit_note && memory.heap_limit === null ? h('span', { class: 'block' }, memory.heap_limit_note) : null]),
     fact('Last collection', process.last_collection_ms ? ago(process.last_collection_ms) : DASH, `${count(process.collections)} since gcwatch attached`));
 }
 
-const MARKS = [['g0', 'generation 0'], ['g1', 'generation 1'], ['g2', 'generation 2'], ['bg', 'background'], ['gx', 'not seen']];
+const MARKS = [['g0', 'generation 0'], ['g1', 'generation 1'], ['g2', 'generation 2'], ['bg', 'background'], ['gx', 'unknown']];
 
 export function marksLegend(pauses) {
   const drawn = new Set(pauses.generation.map((generation, place) => kindClass(generation, pauses.type[place])));
   return legend(MARKS.filter(([name]) => drawn.has(name)).map(([name, label]) => [mark(name), label]));
 }
 
-// What is in the chart of the heap.
+// Returns the legend of the heap chart.
 export function heapLegend({ heap, committed }, limit = null) {
   const generations = GENERATIONS.filter(([name]) => heap[name].some((bytes) => bytes > 0)).map(([name, label]) => [swatch(name), label]);
   return legend([...generations, ...(committed.some((bytes) => bytes !== null) ? [[swatch('committed'), 'committed']] : []), ...(limit ? [[swatch('limit'), 'limit']] : [])]);
@@ -269,24 +269,24 @@ export function chart(title, note, key, below, beside = null) {
 
 export function causes(list, since = 'Since gcwatch attached') {
   const all = list.reduce((sum, cause) => sum + cause.pause_ns, 0);
-  return h('section', { class: 'panel', key: 'causes' }, h('h2', null, 'Why it collects'), h('p', { class: 'faint' }, `${since}; what stopped it longest first.`),
+  return h('section', { class: 'panel', key: 'causes' }, h('h2', null, 'Causes of collections'), h('p', { class: 'faint' }, `${since}; longest total pause first.`),
     list.length ? h('div', { class: 'scroll' }, h('table', null,
       h('thead', null, h('tr', null, ['Reason', 'Collection'].map((title) => h('th', { scope: 'col' }, title)), ['Count', 'Stopped', 'Share', 'Longest'].map((title) => h('th', { class: title === 'Share' ? 'n wide0' : 'n', scope: 'col' }, title)))),
       h('tbody', null, list.map((cause) => h('tr', null,
-        h('td', null, cause.rest ? 'all others' : h('b', null, cause.reason ?? 'not seen'), h('span', { class: 'sub' }, cause.rest || !cause.reason || reason(cause.reason, cause.requested_by_tool) === cause.reason ? '' : reason(cause.reason, cause.requested_by_tool))),
+        h('td', null, cause.rest ? 'other reasons' : h('b', null, cause.reason ?? 'unknown'), h('span', { class: 'sub' }, cause.rest || !cause.reason || reason(cause.reason, cause.requested_by_tool) === cause.reason ? '' : reason(cause.reason, cause.requested_by_tool))),
         h('td', null, cause.rest ? DASH : kind(cause.generation, cause.type)),
         h('td', { class: 'n' }, count(cause.count)),
-        h('td', { class: 'n', title: cause.unknown_pauses ? `of ${cause.unknown_pauses} the pause is not known` : null }, cause.longest_ns === null ? DASH : `${cause.unknown_pauses ? '≥ ' : ''}${duration(cause.pause_ns)}`),
+        h('td', { class: 'n', title: cause.unknown_pauses ? `${cause.unknown_pauses} pauses are unknown` : null }, cause.longest_ns === null ? DASH : `${cause.unknown_pauses ? '≥ ' : ''}${duration(cause.pause_ns)}`),
         h('td', { class: 'n wide0' }, all && cause.longest_ns !== null ? percent(cause.pause_ns / all) : DASH),
-        h('td', { class: 'n' }, duration(cause.longest_ns))))))) : h('p', null, 'No collection was seen yet.'));
+        h('td', { class: 'n' }, duration(cause.longest_ns))))))) : h('p', null, 'No collections yet'));
 }
 
-// What it was stopped for: parts that add up, the largest first.
+// Returns the table of stopped time by cause, largest part first.
 export function account(of, since) {
   const parts = [...of.parts, ...(of.unexplained ? [{ title: 'unexplained', value: of.unexplained, share: of.unexplained / of.total, kind: 'measured' }] : [])];
   const top = Math.max(1, ...parts.map((part) => part.value));
   const [large, small] = [parts.filter((part) => part.share >= 0.01), parts.filter((part) => part.share < 0.01)];
-  // Where the process does not tell roots from survivors, the part is a range.
+  // If the process does not report roots and survivors separately, the part is a range.
   const known = (part) => (part.high - part.low >= 0.02 * of.total ? `${Math.round((100 * part.low) / of.total)} to ${Math.round((100 * part.high) / of.total)} %` : part.kind === 'estimated' ? 'estimated' : null);
   const row = (part) => h('tr', null,
     h('th', { scope: 'row' }, part.title, known(part) ? h('span', { class: 'sub' }, known(part)) : null),
@@ -295,16 +295,16 @@ export function account(of, since) {
     h('td', { class: 'track' }, h('span', { class: 'level', style: { width: `${((part.value / top) * 100).toFixed(1)}%` } })));
   const table = (some) => h('table', { class: 'ledger' }, h('tbody', null, some.map(row)));
   const askers = of.asked_by.filter((part) => part.share >= 0.005).map((part) => `${part.title} ${percent(part.share)}`).join(', ');
-  return h('section', { class: 'panel', key: 'account' }, h('h2', null, 'What it was stopped for'), h('p', { class: 'faint' }, `${since}; ${of.lower_bound ? 'at least ' : ''}${duration(of.total)} in all.`),
-    parts.length ? table(small.length > 2 ? large : parts) : h('p', null, 'It was not stopped.'),
-    small.length > 2 ? h('details', null, h('summary', null, `${small.length} others of less than 1 %, ${percent(small.reduce((sum, part) => sum + part.share, 0))} in all`), table(small)) : null,
-    askers ? h('p', { class: 'faint' }, `Asked for by ${askers}.`) : null);
+  return h('section', { class: 'panel', key: 'account' }, h('h2', null, 'Stopped time by cause'), h('p', { class: 'faint' }, `${since}; total ${of.lower_bound ? 'at least ' : ''}${duration(of.total)}.`),
+    parts.length ? table(small.length > 2 ? large : parts) : h('p', null, 'The process was not stopped.'),
+    small.length > 2 ? h('details', null, h('summary', null, `${small.length} other causes below 1 % each, ${percent(small.reduce((sum, part) => sum + part.share, 0))} in total`), table(small)) : null,
+    askers ? h('p', { class: 'faint' }, `Requested by ${askers}.`) : null);
 }
 
 export function lines(title, note, list, key, link) {
   return h('section', { class: 'panel late', key }, h('h2', null, title), h('p', { class: 'faint' }, note),
     list.length ? h('div', { class: 'scroll' }, h('table', null,
-      h('thead', null, h('tr', null, h('th', { class: 'n', scope: 'col' }, 'No.'), h('th', { scope: 'col' }, 'When'), h('th', { class: 'n', scope: 'col' }, 'Pause'), ['Collection', 'Reason'].map((name) => h('th', { scope: 'col' }, name)), ['Heap before', 'after'].map((name) => h('th', { class: 'n', scope: 'col' }, name)))),
+      h('thead', null, h('tr', null, h('th', { class: 'n', scope: 'col' }, 'No.'), h('th', { scope: 'col' }, 'Time'), h('th', { class: 'n', scope: 'col' }, 'Pause'), ['Collection', 'Reason'].map((name) => h('th', { scope: 'col' }, name)), ['Heap before', 'after'].map((name) => h('th', { class: 'n', scope: 'col' }, name)))),
       h('tbody', null, list.map((line) => h('tr', null,
         h('td', { class: 'n' }, h('a', { href: link(line.number) }, line.number)),
         h('td', { class: 'when' }, ago(line.start)),
@@ -312,41 +312,41 @@ export function lines(title, note, list, key, link) {
         h('td', null, kind(line.generation, line.type), line.lossy ? h('span', { class: 'tag' }, 'events lost') : null),
         h('td', null, line.reason ?? DASH),
         h('td', { class: 'n' }, bytes(line.heap_before)),
-        h('td', { class: 'n' }, bytes(line.heap_after))))))) : h('p', null, 'None yet.'));
+        h('td', { class: 'n' }, bytes(line.heap_after))))))) : h('p', null, 'No collections yet'));
 }
 
-// Two columns of panels. Where there is room for one only, what is marked `late` comes after all others.
+// Returns two columns of panels. With space for one column only, panels marked `late` come last.
 export function sides(left, right) {
   return h('div', { class: 'sides', key: 'sides' }, h('div', { class: 'side' }, left), h('div', { class: 'side' }, right));
 }
 
-// The lines of the ledger: what they are, and where the colour of each is.
+// Lines of the ledger: key, colour, label, note and verdict.
 const LINES = [
   ['live', 'live', 'Live objects', 'as of the newest full collection', 'live-heap'],
-  ['not_looked_at', 'unseen', 'Old objects, not looked at', 'since the newest full collection: they may be dead', 'not-looked-at'],
+  ['not_looked_at', 'unseen', 'Old objects, not looked at', 'since the newest full collection; possibly dead', 'not-looked-at'],
   ['free', 'free', 'Free between them', 'fragmentation: the heap can use it again', 'fragmentation'],
   ['committed_unused', 'unused', 'Committed, unused', 'kept by the GC for the next allocations', 'committed-unused'],
   ['bookkeeping', 'tables', 'GC tables', '', null],
   ['native', 'native', 'Native', 'the rest of the process: native allocations, stacks, compiled code', 'native'],
   ['other_processes', 'others', 'Other processes', 'in the same container', 'other-processes'],
   ['files_in_memory', 'memory-files', 'Files in memory', 'tmpfs and shared memory', 'files-in-memory'],
-  ['page_cache', 'files', 'Page cache', 'pages of files on disk: the kernel reclaims them', 'page-cache'],
+  ['page_cache', 'files', 'Page cache', 'pages of files on disk; reclaimable by the kernel', 'page-cache'],
   ['kernel', 'kernel', 'Kernel', 'for this container: network buffers, page tables', 'kernel'],
-  ['kernel_reclaimable', 'caches', 'Kernel caches', 'directory entries and inodes: the kernel reclaims them', null],
-  ['unknown', 'unknown', 'Unknown', 'does not add up', null],
+  ['kernel_reclaimable', 'caches', 'Kernel caches', 'directory entries and inodes; reclaimable by the kernel', null],
+  ['unknown', 'unknown', 'Unknown', 'difference between usage and lines', null],
 ];
 
 const VERDICTS = {
   'live-heap': 'Mostly live managed objects.',
-  'not-looked-at': 'Mostly old managed objects that no full collection has looked at: unknown how much of it lives.',
+  'not-looked-at': 'Mostly old managed objects that no full collection has visited: the live part is unknown.',
   fragmentation: 'Mostly free space between live objects: managed, kept but unused.',
   'committed-unused': 'Mostly committed and unused: managed, kept for later.',
   native: 'Mostly native memory, outside the GC heap.',
-  'other-processes': 'Mostly other processes of the container.',
+  'other-processes': 'Mostly other processes in the container.',
   'files-in-memory': 'Mostly files in memory (tmpfs).',
-  'page-cache': 'Mostly pages of files that are in use.',
+  'page-cache': 'Mostly pages of files in use.',
   kernel: 'Mostly kernel memory for the container.',
-  'not-known': 'Unknown: too much of it does not add up.',
+  'not-known': 'Unknown: the lines explain too little of the usage.',
 };
 
 function growth(name, perMinute) {
@@ -354,14 +354,14 @@ function growth(name, perMinute) {
   return `${name} ${perMinute > 0 ? 'grows' : 'shrinks'} by ${bytes(Math.abs(perMinute))}/min`;
 }
 
-// What a line grows by, signed; less than 64 KiB a minute is nothing.
+// Returns the growth of a line with its sign; less than 64 KiB per minute is omitted.
 function aMinute(perMinute) {
   if (perMinute === null || Math.abs(perMinute) < 65536) return null;
   return `${perMinute > 0 ? '+' : '−'}${bytes(Math.abs(perMinute))}/min`;
 }
 
 function noteOf(ledger, key, note) {
-  if (key === 'other_processes' && ledger.largest_other) return `${note}; the largest is ${ledger.largest_other}`;
+  if (key === 'other_processes' && ledger.largest_other) return `${note}; largest: ${ledger.largest_other}`;
   if (key.startsWith('kernel') && ledger.kernel_is_estimated) return `${note} (estimate)`;
   return note;
 }
@@ -369,7 +369,7 @@ function noteOf(ledger, key, note) {
 function ledgerPanel(ledger, memory) {
   const whole = Math.max(1, ledger.limit ?? 0, ledger.usage ?? 0);
   const known = LINES.filter(([key]) => ledger[key] !== null);
-  const name = (verdict) => LINES.find((line) => line[4] === verdict)?.[2] ?? 'It';
+  const name = (verdict) => LINES.find((line) => line[4] === verdict)?.[2] ?? 'Memory';
   const grows = [growth(name(ledger.verdict), ledger.growth_per_minute), ledger.fastest !== ledger.verdict ? growth(name(ledger.fastest), ledger.fastest_per_minute) : null].filter(Boolean);
   const share = (value) => percent(value / whole, value / whole < 0.1 ? 1 : 0);
   const row = ([key, color, label, note, verdict]) => h('tr', { class: verdict === ledger.verdict ? 'sum' : null },
@@ -378,17 +378,17 @@ function ledgerPanel(ledger, memory) {
     h('td', { class: 'n' }, ledger[key] === null ? DASH : share(ledger[key])),
     h('td', { class: 'n' }, aMinute(ledger.growth[key])));
   const title = known.map(([key, , label]) => `${label} ${bytes(ledger[key])}`).join(', ');
-  return h('section', { class: 'panel', key: 'memory' }, h('h2', null, 'Where its memory is'),
+  return h('section', { class: 'panel', key: 'memory' }, h('h2', null, 'Memory breakdown'),
     h('p', null, h('b', null, VERDICTS[ledger.verdict]), grows.length ? ` ${grows.join('; ')}.` : ''),
     h('div', { class: 'stack', role: 'img', 'aria-label': title }, known.map(([key, color, label]) => ledger[key] ? h('span', { class: `ledger-${color}`, title: `${label}: ${bytes(ledger[key])}`, style: { width: `${((ledger[key] / whole) * 100).toFixed(2)}%` } }) : null)),
-    h('p', { class: 'legend' }, ledger.limit === null ? h('span', null, `${bytes(ledger.usage)} in use, no limit`) : [h('span', null, `${bytes(ledger.usage)} in use`), h('span', null, `${bytes(ledger.headroom)} left`), h('span', null, `limit of the container ${bytes(ledger.limit)}`)]),
+    h('p', { class: 'legend' }, ledger.limit === null ? h('span', null, `${bytes(ledger.usage)} in use, no limit`) : [h('span', null, `${bytes(ledger.usage)} in use`), h('span', null, `${bytes(ledger.headroom)} left`), h('span', null, `container limit ${bytes(ledger.limit)}`)]),
     h('table', { class: 'ledger' }, h('tbody', null, LINES.map(row))),
     trendTable(memory.trends),
-    h('p', { class: 'faint' }, ledger.counted ? 'Resident memory, its pages counted ' : 'Resident memory, of the heap as far as the process\'s own is: an estimate of ', ledger.at_ms ? ago(ledger.at_ms) : DASH, '.'),
-    h('details', null, h('summary', null, 'All figures'), figures(memory)));
+    h('p', { class: 'faint' }, ledger.counted ? 'Resident memory, pages counted ' : 'Resident memory; the heap part is estimated from private memory, ', ledger.at_ms ? ago(ledger.at_ms) : DASH, '.'),
+    h('details', null, h('summary', null, 'All values'), figures(memory)));
 }
 
-// Level, trend and age: the facts that verdicts on memory rest on.
+// Level, trend and age: the data behind verdicts on memory.
 function trendTable(trends) {
   const rows = [
     ['Container', trends.container, 'without memory that the kernel can reclaim'],
@@ -396,10 +396,10 @@ function trendTable(trends) {
     ['Heap', trends.heap, 'live after the newest full collection'],
   ].filter(([, one]) => one.bytes !== null);
   if (!rows.length) return null;
-  const unvisited = trends.unvisited ? `${bytes(trends.unvisited)} of the heap have not been visited by a full collection for ${duration((trends.full_collection_s ?? 0) * 1e9)}${trends.full_kept_away ? ': the latency mode keeps full collections away' : ''}.` : null;
+  const unvisited = trends.unvisited ? `No full collection has visited ${bytes(trends.unvisited)} of the heap for ${duration((trends.full_collection_s ?? 0) * 1e9)}${trends.full_kept_away ? ': the latency mode suppresses full collections' : ''}.` : null;
   return [
     h('table', { class: 'ledger' },
-      h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Level and trend'), ['Memory', 'Of its limit', 'Growth', 'Growing for'].map((title) => h('th', { class: 'n', scope: 'col' }, title)))),
+      h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Level and trend'), ['Memory', 'Share of limit', 'Growth', 'Growth time'].map((title) => h('th', { class: 'n', scope: 'col' }, title)))),
       h('tbody', null, rows.map(([name, one, note]) => h('tr', null,
         h('th', { scope: 'row' }, name, h('span', { class: 'sub' }, note)),
         h('td', { class: 'n', title: exact(one.bytes) }, bytes(one.bytes)),
@@ -412,25 +412,25 @@ function trendTable(trends) {
 
 function memoryPanel(memory) {
   if (memory.ledger) return ledgerPanel(memory.ledger, memory);
-  return h('section', { class: 'panel', key: 'memory' }, h('h2', null, 'Where its memory is'), h('p', { class: 'faint' }, 'As seen from outside the process; a dash is unknown.'),
+  return h('section', { class: 'panel', key: 'memory' }, h('h2', null, 'Memory breakdown'), h('p', { class: 'faint' }, 'Measured from outside the process; a dash means unknown.'),
     figures(memory));
 }
 
 function figures(memory) {
   const rows = [
     ['Live objects', memory.heap_live, 'after the newest collection'],
-    ['Free between them', memory.heap_free, 'fragmentation: the heap can use it again'],
-    ['Heap', memory.heap_after, 'both together'],
+    ['Free space', memory.heap_free, 'fragmentation: reusable by the heap'],
+    ['Heap', memory.heap_after, 'live objects and free space'],
     ['Committed by the heap', memory.heap_committed, '.NET 8 and later'],
-    ['Limit of the heap', memory.heap_limit, memory.heap_limit_note ?? 'hard limit, or what its container leaves for it'],
-    ['Own memory of the process', memory.private, 'heap, native allocations, stacks, compiled code'],
-    ['Resident', memory.resident, 'with pages of files'],
-    ['Container uses', memory.container_working_set, 'without pages that can be freed at once'],
-    ['Container, with file cache', memory.container_usage, ''],
-    ['Limit of the container', memory.container_limit, 'beyond it the kernel kills'],
+    ['Limit of the heap', memory.heap_limit, memory.heap_limit_note ?? 'hard limit, or the share of the container limit for the heap'],
+    ['Private memory', memory.private, 'heap, native allocations, stacks, compiled code'],
+    ['Resident', memory.resident, 'including pages of files'],
+    ['Container usage', memory.container_working_set, 'without immediately reclaimable pages'],
+    ['Container usage with page cache', memory.container_usage, ''],
+    ['Limit of the container', memory.container_limit, 'at the limit the kernel kills processes'],
   ];
   const outside = memory.private !== null && memory.heap_committed !== null && memory.private > memory.heap_committed ? memory.private - memory.heap_committed : null;
-  if (outside !== null) rows.splice(7, 0, ['Of that outside of the heap', outside, 'own memory without what the heap has committed']);
+  if (outside !== null) rows.splice(7, 0, ['Private memory outside the heap', outside, 'private memory minus committed heap']);
   const top = Math.max(1, ...rows.map(([, value]) => value ?? 0));
   return h('table', { class: 'ledger' }, h('tbody', null, rows.map(([label, value, note]) => h('tr', null,
     h('th', { scope: 'row' }, label, h('span', { class: 'sub' }, note)),
@@ -447,17 +447,17 @@ function settings(list, process) {
   return h('section', { class: 'panel late', key: 'settings' }, h('h2', null, 'GC settings'),
     list.length ? h('table', null, h('tbody', null, list.map((setting) => h('tr', null,
       h('th', { scope: 'row' }, setting.name.replace('gcwatch.gc.settings.', '').replaceAll('_', ' '), h('span', { class: 'sub' }, setting.description)),
-      h('td', { class: 'n' }, value(setting)))))) : h('p', { class: 'faint' }, `Unknown${process.runtime && Number.parseInt(process.runtime, 10) < 9 ? ': .NET reports them from version 9 on' : ''}.`));
+      h('td', { class: 'n' }, value(setting)))))) : h('p', { class: 'faint' }, `Unknown${process.runtime && Number.parseInt(process.runtime, 10) < 9 ? ': .NET 9 and later report them' : ''}.`));
 }
 
 export function unseenList(unseen) {
-  return unseen.length ? h('ul', { class: 'unseen' }, unseen.map(({ what, why }) => h('li', null, h('b', null, what), h('span', { class: 'sub' }, prose(why))))) : h('p', null, 'Nothing is missing: every event was read.');
+  return unseen.length ? h('ul', { class: 'unseen' }, unseen.map(({ what, why }) => h('li', null, h('b', null, what), h('span', { class: 'sub' }, prose(why))))) : h('p', null, 'No data is missing: all events were read.');
 }
 
 function reading(stream, unseen, process) {
   return h('section', { class: 'panel late', key: 'unseen' }, h('h2', null, 'Not available'),
     unseenList(unseen),
-    h('p', { class: 'faint' }, `${count(stream.events)} events (${bytes(stream.bytes)}) in ${count(stream.sessions)} ${stream.sessions === 1 ? 'session' : 'sessions'}, ${process.lag_ns === null ? 'lag unknown' : `${duration(process.lag_ns)} behind`}${stream.healings ? `, repaired ${stream.healings === 1 ? 'once' : `${stream.healings} times`} after trace sessions` : ''}`));
+    h('p', { class: 'faint' }, `${count(stream.events)} events (${bytes(stream.bytes)}) in ${count(stream.sessions)} ${stream.sessions === 1 ? 'session' : 'sessions'}, ${process.lag_ns === null ? 'lag unknown' : `lag ${duration(process.lag_ns)}`}${stream.healings ? `, repaired ${stream.healings === 1 ? 'once' : `${stream.healings} times`} after trace sessions` : ''}`));
 }
 
 function resource(attributes) {
@@ -477,9 +477,9 @@ function render() {
     const known = gone.incidents.map((incident) => incident.service ?? incident.process).find((name) => name);
     show(main, [
       h('div', { class: 'headline', key: 'gone' }, h('p', { class: 'crumbs' }, h('a', { href: '/' }, 'Overview'), ' / ', `pid ${gone.pid}`),
-        h('h1', null, known ? `${known} has exited` : `No process of pid ${gone.pid} is known`),
-        h('p', { class: 'faint' }, known ? `It had the pid ${gone.pid}.` : 'It exited more than an hour ago, or was never a .NET process.')),
-      gone.incidents.length ? h('section', { key: 'incidents' }, h('h2', null, 'Its incidents'), h('div', { class: 'incidents' }, gone.incidents.map((incident) => incidentCard(incident)))) : null,
+        h('h1', null, known ? `${known} has exited` : `No process with pid ${gone.pid} is known`),
+        h('p', { class: 'faint' }, known ? `The pid was ${gone.pid}.` : 'The process exited more than an hour ago, or is not a .NET process.')),
+      gone.incidents.length ? h('section', { key: 'incidents' }, h('h2', null, 'Incidents of the process'), h('div', { class: 'incidents' }, gone.incidents.map((incident) => incidentCard(incident)))) : null,
       h('p', { key: 'back' }, h('a', { href: '/' }, 'All processes')),
     ]);
     return;
@@ -488,7 +488,7 @@ function render() {
   const { process, memory, history, pauses } = record;
   document.title = `${process.name} · gcwatch`;
   const incidents = gone?.incidents ?? record.incidents;
-  // Of a process that exited all are shown: nothing after them was better.
+  // All incidents of an exited process are shown: nothing followed them.
   const isOver = Boolean(gone) || process.state === 'ended';
   const [open, ended] = isOver ? [incidents, []] : [incidents.filter((incident) => incident.until === null), incidents.filter((incident) => incident.until !== null)];
   const isRead = process.minute !== null;
@@ -505,16 +505,16 @@ function render() {
     isRead ? facts(process, memory) : null,
     isRead ? ranges(marksOf(record)) : null,
     isRead ? h('div', { class: 'charts', key: 'charts', ...pointing },
-      chart('Pauses', `${pauses.number.length >= 512 ? `The ${count(pauses.number.length)} newest, one mark each; before them the longest of each ${step}.` : `${count(pauses.number.length)} collections, one mark each; logarithmic.`}`, 'pauses',
-        marksLegend(pauses), isCrowded(record) ? h('button', { class: 'quiet', type: 'button', id: 'near', 'aria-pressed': String(near), onclick: () => choose({ near: !near }) }, near ? 'the whole time' : 'only the marks') : null),
-      chart('Heap after collections', (minutes > 30 ? null : trendNote(history)) || `The newest of each ${step}, by generation.`, 'heap',
+      chart('Pauses', `${pauses.number.length >= 512 ? `The ${count(pauses.number.length)} newest collections, one mark each; before them, the longest of each ${step}.` : `${count(pauses.number.length)} collections, one mark each; logarithmic.`}`, 'pauses',
+        marksLegend(pauses), isCrowded(record) ? h('button', { class: 'quiet', type: 'button', id: 'near', 'aria-pressed': String(near), onclick: () => choose({ near: !near }) }, near ? 'Show the whole time' : 'Show only the marks') : null),
+      chart('Heap after collections', (minutes > 30 ? null : trendNote(history)) || `Last value of each ${step}, by generation.`, 'heap',
         heapLegend(history, memory.heap_limit)),
-      chart('Time stopped', `Share of each ${step} in which all its threads were suspended.`, 'stopped'),
+      chart('Stopped time', `Share of each ${step} during which all threads were suspended.`, 'stopped'),
       chart('Allocation', 'Bytes per second.', 'allocation')) : null,
     isRead ? sides([
       causes(record.causes), account(record.account, 'Since gcwatch attached'), requests(process, (number) => (kept.has(number) ? link(number) : null)),
-      lines('Longest collections', 'Of the last half hour, kept in full.', record.longest, 'longest', link),
-      lines('Newest collections', 'Kept in full.', record.newest, 'newest', link),
+      lines('Longest collections', 'From the last half hour, with full data.', record.longest, 'longest', link),
+      lines('Newest collections', 'With full data.', record.newest, 'newest', link),
     ], [memoryPanel(memory), settings(record.settings, process), reading(record.stream, record.unseen, process)])
       : h('div', { class: 'columns', key: 'unread' }, reading(record.stream, record.unseen, process)),
     resource(record.resource),
@@ -522,13 +522,13 @@ function render() {
   draw();
 }
 
-// What is shown is as it was at its end.
+// The page shows the state at the end of the process.
 function exited(process) {
   const at = process.since ? Date.parse(process.since) : record.at_ms;
-  return h('p', { class: 'note bad', key: 'gone' }, h('b', null, 'It has exited'), process.detail ? `: ${process.detail}` : '', `. The page shows its last half hour, until ${timeOfDay(at)}`, process.since ? [' (', ago(process.since), ')'] : '', '.');
+  return h('p', { class: 'note bad', key: 'gone' }, h('b', null, 'The process has exited'), process.detail ? `: ${process.detail}` : '', `. The page shows the last half hour of the process, until ${timeOfDay(at)}`, process.since ? [' (', ago(process.since), ')'] : '', '.');
 }
 
-// What is worth knowing and no harm.
+// Returns the notes: facts without harm.
 function notes({ notes, process, incidents }) {
   const known = new Set(incidents.filter((one) => one.until === null).flatMap((one) => one.causes.map((cause) => cause.rule)));
   const all = notes.filter((note) => !known.has(note.rule));

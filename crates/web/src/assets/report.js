@@ -1,4 +1,4 @@
-// Recordings in one file: what the page of a process shows, as far as a recording knows it.
+// Report of recordings in one file: the content of the page of a process that recordings contain.
 
 import { h, legend, show, swatch } from './dom.js';
 import { DASH, absolute, bytes, count, duration, exact, kind, percent, rate, recorded, severity } from './format.js';
@@ -10,15 +10,15 @@ import { requestsPanel } from './requests.js';
 import { because, drawTimeline, figures, panels } from './collection.js';
 
 const page = JSON.parse(document.getElementById('record').textContent);
-// Every process of every recording; a recording without one has a place, too.
+// All processes of all recordings; a recording without processes has one place.
 const places = page.recordings.flatMap((recording) => (recording.processes.length ? recording.processes.map((process) => ({ recording, process })) : [{ recording, process: null }]));
-// Which of them is shown.
+// Index of the selected place.
 let place = 0;
 let { recording: report, process } = places[0];
-// The collection that is shown in full.
+// Number of the collection that is shown in full.
 let number = null;
 
-// Processes have collections of the same numbers: an address names both.
+// Processes can have collections with the same numbers, so an address contains the process and the collection.
 const address = (other) => `#process-${other + 1}`;
 const link = (other) => `${address(place)}-collection-${other}`;
 
@@ -27,7 +27,7 @@ function choose(other) {
   ({ recording: report, process } = places[place]);
 }
 
-// What else is in it, side by side.
+// Returns the table of all recordings and processes.
 function contents() {
   if (places.length < 2) return null;
   const several = page.recordings.length > 1;
@@ -41,7 +41,7 @@ function contents() {
       h('td', null, incidents === null ? DASH : incidents.length ? [severity(incidents[0].severity, false), ` ${incidents[0].title}`, incidents.length > 1 ? h('span', { class: 'faint' }, ` and ${incidents.length - 1} more`) : null] : 'none'),
     ];
   };
-  return h('section', { class: 'panel', key: 'contents' }, h('h2', null, several ? `${count(page.recordings.length)} recordings` : 'Its processes'),
+  return h('section', { class: 'panel', key: 'contents' }, h('h2', null, several ? `${count(page.recordings.length)} recordings` : 'Processes'),
     h('div', { class: 'scroll' }, h('table', { class: 'contents' },
       h('thead', null, h('tr', null, h('th', { scope: 'col' }, several ? 'Recording' : 'Process'), ['Stopped', 'Longest', 'Collections', 'Allocated/s', 'Largest heap'].map((title) => h('th', { class: 'n', scope: 'col' }, title)), h('th', { scope: 'col' }, 'Incidents'))),
       h('tbody', null, places.map((one, other) => {
@@ -59,10 +59,10 @@ function head() {
     h('p', { class: 'faint' }, [process?.name, report.runtime ? `.NET ${report.runtime}` : null, process?.collector, report.started ? absolute(Date.parse(report.started)) : null, `${duration(report.observed_ns)} observed`].filter(Boolean).join(' · ')));
 }
 
-// The first question: do pauses slow it down.
+// Returns the answer to the first question: whether pauses slow down the process.
 function verdict({ summary }) {
   const share = summary.stopped_share;
-  if (share === null || !summary.count) return ['', 'Unknown', 'no collection was recorded'];
+  if (share === null || !summary.count) return ['', 'Unknown', 'no recorded collections'];
   const least = summary.lower_bounds ? 'at least ' : '';
   const figures = `GC pauses took ${least}${percent(share)} of the time, the longest ${duration(summary.max_ns)}`;
   if (share >= 0.2) return ['bad', 'Yes', figures];
@@ -70,15 +70,15 @@ function verdict({ summary }) {
   return ['calm', 'No', figures];
 }
 
-// What rules found, and what they could not judge: a short recording is no all-clear.
+// Returns the findings of the rules, and the rules that could not be judged: a short recording is not proof of health.
 function found({ incidents, judged }) {
   if (incidents === null) return h('p', { class: 'faint', key: 'norules' }, 'Rules were not evaluated.');
   const missing = judged ? judged.too_short.length + judged.unknown.length : 0;
-  const why = judged ? [[judged.too_short.length, 'need a longer recording'], [judged.unknown.length, 'need values, settings or limits that it does not have']].filter(([number]) => number).map(([number, text]) => `${number} ${text}`).join(', ') : '';
+  const why = judged ? [[judged.too_short.length, 'need a longer recording'], [judged.unknown.length, 'need values, settings or limits that the recording does not contain']].filter(([number]) => number).map(([number, text]) => `${number} ${text}`).join(', ') : '';
   return [
     incidents.length ? h('section', { class: 'incidents full', key: 'incidents' }, incidents.map((incident) => incidentCard({ ...incident, command: null }, { named: false })))
-      : h('p', { key: 'well' }, missing ? `No incident, as far as this recording shows: ${judged.judged} of ${judged.rules} rules could be judged.` : 'No incident.'),
-    judged?.so_far.length ? h('section', { class: 'panel', key: 'sofar' }, h('h2', null, 'So far, in a recording too short to judge it'),
+      : h('p', { key: 'well' }, missing ? `No incident in this recording: ${judged.judged} of ${judged.rules} rules could be judged.` : 'No incident.'),
+    judged?.so_far.length ? h('section', { class: 'panel', key: 'sofar' }, h('h2', null, 'Preliminary findings of a recording that is too short'),
       h('ul', { class: 'members' }, judged.so_far.map((rule) => h('li', null, severity(rule.severity), ' ', rule.summary, ' ', h('code', null, rule.rule))))) : null,
     missing ? h('p', { class: 'faint', key: 'judged' }, `Not judged: ${missing} of ${judged.rules} rules; ${why}.`) : null,
   ];
@@ -89,18 +89,18 @@ function facts({ summary, mean_ns: mean, largest_heap: largest, induced }) {
   return h('div', { class: 'facts', key: 'facts' },
     fact('Stopped', percent(summary.stopped_share), `${summary.lower_bounds ? 'at least ' : ''}${duration(summary.stopped_ns)} of ${duration(report.observed_ns)}`),
     fact('Longest pause', duration(summary.max_ns), `mean ${duration(mean)}, median ${duration(summary.p50_ns)}, p99 ${duration(summary.p99_ns)}`),
-    fact('Collections', count(summary.count), `${rate(summary.count, report.observed_ns)} a second; ${induced ? `${count(induced)} induced by code` : 'none induced by code'}`),
-    fact('Allocation', summary.allocated === null || !seconds ? DASH : `${bytes(summary.allocated / seconds)}/s`, summary.allocated === null ? 'not known' : `${summary.allocated_lower_bound ? 'at least ' : ''}${bytes(summary.allocated)} in all`),
+    fact('Collections', count(summary.count), `${rate(summary.count, report.observed_ns)} per second; ${induced ? `${count(induced)} induced by code` : 'none induced by code'}`),
+    fact('Allocation', summary.allocated === null || !seconds ? DASH : `${bytes(summary.allocated / seconds)}/s`, summary.allocated === null ? 'unknown' : `${summary.allocated_lower_bound ? 'at least ' : ''}${bytes(summary.allocated)} in total`),
     fact('Largest heap', h('span', { title: exact(largest) }, bytes(largest)), 'before or after a collection'),
     fact('Promoted', bytes(summary.promoted), 'survived a collection'));
 }
 
 function kinds({ summary }) {
-  return h('section', { class: 'panel', key: 'kinds' }, h('h2', null, 'By generation and kind'),
+  return h('section', { class: 'panel', key: 'kinds' }, h('h2', null, 'Collections by generation and kind'),
     h('div', { class: 'scroll' }, h('table', null,
       h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Collection'), ['Count', 'Stopped', 'Median', 'p99', 'Longest'].map((title) => h('th', { class: 'n', scope: 'col' }, title)))),
       h('tbody', null, summary.groups.map((group) => h('tr', null,
-        h('td', null, kind(group.generation, group.type), group.type ? null : h('span', { class: 'sub' }, 'its kind was not seen')),
+        h('td', null, kind(group.generation, group.type), group.type ? null : h('span', { class: 'sub' }, 'kind unknown')),
         h('td', { class: 'n' }, count(group.count)),
         [group.max_ns === null ? null : group.pause_ns, group.p50_ns, group.p99_ns, group.max_ns].map((ns) => h('td', { class: 'n' }, duration(ns)))))))));
 }
@@ -112,7 +112,7 @@ function memory({ summary }) {
   if (!ledger) return null;
   const known = LINES.filter(([name]) => ledger[name] !== null);
   const all = Math.max(1, known.reduce((sum, [name]) => sum + ledger[name], 0));
-  return h('section', { class: 'panel', key: 'memory' }, h('h2', null, 'The heap after the last collection'),
+  return h('section', { class: 'panel', key: 'memory' }, h('h2', null, 'Heap after the last collection'),
     h('div', { class: 'stack', role: 'img', 'aria-label': known.map(([name, label]) => `${label} ${bytes(ledger[name])}`).join(', ') }, known.map(([name, label, color]) => h('span', { class: `ledger-${color}`, title: `${label}: ${bytes(ledger[name])}`, style: { width: `${((ledger[name] / all) * 100).toFixed(2)}%` } }))),
     h('table', { class: 'ledger' }, h('tbody', null, known.map(([name, label, color]) => h('tr', null, h('th', { scope: 'row' }, swatch(`ledger-${color}`), ' ', label), h('td', { class: 'n', title: exact(ledger[name]) }, bytes(ledger[name])))))));
 }
@@ -121,13 +121,13 @@ function close() {
   location.hash = address(place);
 }
 
-// One collection in full, below the charts.
+// Returns one collection in full, below the charts.
 function chosen() {
   if (number === null) return null;
   const gc = process.full.find((one) => one.number === number);
   const line = process.longest.find((one) => one.number === number) ?? gc;
   const button = h('button', { class: 'quiet', type: 'button', onclick: close }, 'Close');
-  if (!gc) return h('section', { class: 'panel', key: 'chosen', id: 'chosen' }, h('h2', null, `Collection ${number}`, ' ', button), h('p', null, 'This report has the longest collections in full, and those of incidents. The recording has this one, too: '), h('p', null, h('code', null, `gcwatch analyze ${report.file} --gc ${number}`)));
+  if (!gc) return h('section', { class: 'panel', key: 'chosen', id: 'chosen' }, h('h2', null, `Collection ${number}`, ' ', button), h('p', null, 'This report contains full data only for the longest collections and the collections of incidents. Command for the full data of this collection:  '), h('p', null, h('code', null, `gcwatch analyze ${report.file} --gc ${number}`)));
   return h('section', { key: 'chosen', id: 'chosen' },
     h('h2', null, `Collection ${number}: ${kind(line.generation, line.type)}`, ' ', button),
     h('p', { class: 'faint' }, (line.start ?? line.start_time) ? absolute(Date.parse(line.start ?? line.start_time)) : DASH, because(line)),
@@ -136,13 +136,13 @@ function chosen() {
 
 function marks({ pauses, summary }) {
   const drawn = pauses.number.length;
-  return drawn < summary.count ? `Of ${count(summary.count)} collections ${count(drawn)}, of each part of the time the longest.` : `${count(drawn)} collections, one mark each.`;
+  return drawn < summary.count ? `${count(drawn)} of ${count(summary.count)} collections: the longest of each time interval.` : `${count(drawn)} collections, one mark each.`;
 }
 
 function heapNote({ heap }) {
   const drawn = heap.at_ms.length;
   if (!drawn) return null;
-  return drawn < heap.of ? `After ${count(drawn)} of ${count(heap.of)} collections: of each part of the time the largest.` : 'After each collection.';
+  return drawn < heap.of ? `After ${count(drawn)} of ${count(heap.of)} collections: the largest heap of each time interval.` : 'After each collection.';
 }
 
 function render() {
@@ -154,26 +154,26 @@ function render() {
   show(main, [
     contents(),
     head(),
-    answers([[latency[0], answer('Do GC pauses slow it down?', latency, accountBar(process.summary.account))]]),
+    answers([[latency[0], answer('Do GC pauses slow down the process?', latency, accountBar(process.summary.account))]]),
     found(process),
     facts(process),
     h('div', { class: 'charts', key: 'charts' },
       chart('Pauses', `${marks(process)} Logarithmic.`, 'pauses', marksLegend(pauses)),
       chart('Heap after collections', [heapNote(process), trendNote(history)].filter(Boolean).join(' '), 'heap', heapLegend(process.heap)),
-      chart('Time stopped', `Share of each ${duration(history.bucket_ms * 1e6)} in which all its threads were suspended.`, 'stopped'),
-      chart('Allocation', 'Bytes per second, of each collection spread over the time before it.', 'allocation')),
+      chart('Stopped time', `Share of each ${duration(history.bucket_ms * 1e6)} during which all threads were suspended.`, 'stopped'),
+      chart('Allocation', 'Bytes per second; the bytes of each collection are spread over the time before the collection.', 'allocation')),
     chosen(),
     report.requests ? requestsPanel(report.requests, link) : null,
     sides([causes(process.causes, 'In this recording'), account(process.summary.account, 'In this recording'), lines('Longest collections', 'In this recording.', process.longest.slice(0, 20), 'longest', link)], [
       kinds(process), memory(process),
       h('section', { class: 'panel', key: 'unseen' }, h('h2', null, 'Not available'), unseenList(report.unseen))]),
-    h('p', { class: 'faint', key: 'made' }, `Made by gcwatch ${page.version}.`),
+    h('p', { class: 'faint', key: 'made' }, `Created by gcwatch ${page.version}.`),
   ]);
   draw();
 }
 
 function draw() {
-  // The charts take what the page of a process has.
+  // The charts use a record like the page of a process.
   const end = (report.started ? Date.parse(report.started) : 0) + report.observed_ns / 1e6;
   const record = { at_ms: end, history: process.history, heap: process.heap, pauses: process.pauses, process: { heap_limit: null } };
   const open = (other) => { location.hash = link(other); };

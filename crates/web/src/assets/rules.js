@@ -1,4 +1,4 @@
-// All rules: what fires, on what, with which thresholds, and from where.
+// View of all rules: firing processes, thresholds and sources.
 
 import { h, lazy, show } from './dom.js';
 import { count, prose, severity, since } from './format.js';
@@ -16,7 +16,7 @@ function writeUrl() {
   history.replaceState(history.state, '', text ? `/rules?${text}` : '/rules');
 }
 
-// A threshold as people write it: whole mebibytes as such, and no empty decimals.
+// Returns a threshold in readable form: whole mebibytes as MiB, without empty decimals.
 function figure(text) {
   const value = Number(text);
   if (text === '' || Number.isNaN(value)) return text;
@@ -30,14 +30,14 @@ function ruleElement(rule) {
   const firing = rule.states.firing ?? 0;
   return h('article', { class: `rule${firing ? ` firing ${rule.severity}` : ''}${rule.enabled ? '' : ' off'}` },
     h('details', null, h('summary', null, severity(rule.severity, false), h('h3', null, rule.title), h('code', null, rule.id),
-      firing ? h('span', { class: 'tag strong' }, `fires on ${count(firing)}`) : null,
-      rule.enabled ? null : h('span', { class: 'tag' }, 'switched off'),
+      firing ? h('span', { class: 'tag strong' }, `firing on ${count(firing)}`) : null,
+      rule.enabled ? null : h('span', { class: 'tag' }, 'disabled'),
       rule.health === 'ok' ? null : h('span', { class: 'tag' }, `${count(rule.failures)} evaluations failed`),
       h('span', { class: 'states' }, states.length ? states.map(([name, number]) => `${name.replace('_', ' ')} ${count(number)}`).join(', ') : 'not evaluated yet', rule.params.length ? ' · ' : '', rule.params.map(({ name, value }) => `${name} ${figure(value)}`).join(', '))),
       h('p', null, prose(rule.description)),
       h('p', null, h('b', null, 'What to do: '), prose(rule.remedy)),
-      h('p', null, h('b', null, 'Fires when '), h('code', null, rule.when), rule.select ? [' for processes with ', h('code', null, rule.select)] : null),
-      rule.params.length ? h('table', null, h('tbody', null, rule.params.map(({ name, value, others }) => h('tr', null, h('th', { scope: 'row' }, name), h('td', null, h('code', null, figure(value)), others.map(([of, other]) => h('span', { class: 'block' }, h('code', null, figure(other)), ' where ', h('code', null, of)))))))) : null,
+      h('p', null, h('b', null, 'Fires when '), h('code', null, rule.when), rule.select ? [', for processes with ', h('code', null, rule.select)] : null),
+      rule.params.length ? h('table', null, h('tbody', null, rule.params.map(({ name, value, others }) => h('tr', null, h('th', { scope: 'row' }, name), h('td', null, h('code', null, figure(value)), others.map(([of, other]) => h('span', { class: 'block' }, h('code', null, figure(other)), ' if ', h('code', null, of)))))))) : null,
       h('p', { class: 'faint' }, `${rule.severity}, ${rule.status}, on ${rule.on}${rule.group ? `, group ${rule.group}` : ''} · source of the threshold: ${rule.source} · ${rule.location} · evaluated ${count(rule.evaluations)} times`),
       rule.last_failure ? h('p', { class: 'note' }, rule.last_failure) : null),
     rule.firing.length || rule.near.length ? h('ul', null, rule.firing.map(process), rule.near.map(process)) : null);
@@ -51,13 +51,13 @@ function render() {
   const rules = record.rules.filter(fits).map((rule, place) => [rank(rule), place, rule]).sort((a, b) => a[0] - b[0] || a[1] - b[1]).map(([, , rule]) => rule);
   const firing = record.rules.filter((rule) => rule.states.firing).length;
   show(document.getElementById('main'), [
-    h('div', { class: 'headline', key: 'head' }, h('h1', null, firing ? `${firing} of ${record.rules.length} rules fire` : `No rule fires; ${record.rules.length} in force`),
-      h('p', { class: 'faint' }, `Read from ${record.files.length} files`, record.loaded ? [', ', since(record.loaded), ' ago'] : null, '. Click a rule for its condition, its source and what to do.')),
-    record.errors.length ? h('div', { class: 'note bad', key: 'errors' }, h('b', null, 'The rule files are invalid, the previous rules are in force:'), h('ul', null, record.errors.map((text) => h('li', null, text)))) : null,
+    h('div', { class: 'headline', key: 'head' }, h('h1', null, firing ? `${firing} of ${record.rules.length} rules are firing` : `No rule is firing; ${record.rules.length} active`),
+      h('p', { class: 'faint' }, `Read from ${record.files.length} files`, record.loaded ? [', ', since(record.loaded), ' ago'] : null, '. Click a rule to show its condition, source and remedy.')),
+    record.errors.length ? h('div', { class: 'note bad', key: 'errors' }, h('b', null, 'The rule files are invalid; the previous rules stay active:'), h('ul', null, record.errors.map((text) => h('li', null, text)))) : null,
     record.warnings.length ? h('details', { class: 'note', key: 'warnings' }, h('summary', null, `${record.warnings.length} warnings`), h('ul', null, record.warnings.map((text) => h('li', null, text)))) : null,
     h('div', { class: 'tools', key: 'tools' },
       h('input', { id: 'search', type: 'search', placeholder: 'Search rule, group, process …', 'aria-label': 'Search', value: query, oninput: (event) => { query = event.currentTarget.value; writeUrl(); render(); } }),
-      h('label', { class: 'switch' }, h('input', { type: 'checkbox', checked: firingOnly, onchange: (event) => { firingOnly = event.currentTarget.checked; writeUrl(); render(); } }), 'only firing')),
+      h('label', { class: 'switch' }, h('input', { type: 'checkbox', checked: firingOnly, onchange: (event) => { firingOnly = event.currentTarget.checked; writeUrl(); render(); } }), 'firing only')),
     h('div', { class: 'rules', key: 'rules', keep: true, id: 'rules' }),
   ]);
   show(document.getElementById('rules'), rules.map((rule) => lazy(rule.id, JSON.stringify(rule), () => ruleElement(rule))));

@@ -1,18 +1,18 @@
-//! The places of connections: how many there are, and whose turn is over when another one comes.
+//! Places of connections: number of places, and selection of the connection that a new connection replaces.
 //!
-//! Pure: which connection has which place, since when it has been in its present state (waiting for a request, or
-//! writing an answer), and how large the answer is that its reader has not taken.
+//! Pure. The module tracks the place of each connection, the start of its current state (waiting for a request, or
+//! writing a response), and the size of a response that its reader has not received.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A number of places. `T` ends a connection.
+/// Limited number of places. `T` ends a connection.
 #[derive(Debug)]
 pub(super) struct Places<T> {
     most: usize,
-    /// Nobody who has been in a state for less has to go.
+    /// Minimum time in a state before a connection can be replaced.
     grace: Duration,
     taken: BTreeMap<u64, TakenPlace<T>>,
     last_id: u64,
@@ -22,11 +22,11 @@ pub(super) struct Places<T> {
 struct TakenPlace<T> {
     connection: Option<T>,
     since: Instant,
-    /// The answer that is being written; `None`: it waits for a request.
+    /// Size of the response that is written, bytes; `None` while the connection waits for a request.
     answer: Option<usize>,
 }
 
-/// There is no place.
+/// Error if no place is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -40,8 +40,8 @@ impl<T> Places<T> {
         }
     }
 
-    /// A place for a new connection, and the one that had it before, which must be ended: of those that have been in
-    /// their state for longer than the grace, the one that has been longest.
+    /// Returns a place for a new connection, and the connection that is replaced and must be ended: the connection with
+    /// the longest time in its state, at least the grace time.
     pub(super) fn take(&mut self, now: Instant) -> Result<(u64, Option<T>), Full> {
         let ended = if self.taken.len() < self.most {
             None
@@ -59,7 +59,7 @@ impl<T> Places<T> {
         Ok((self.last_id, ended))
     }
 
-    /// How the connection that got a place is ended.
+    /// Sets the handle that ends the connection with this place.
     pub(super) fn set(&mut self, id: u64, connection: T) {
         if let Some(place) = self.taken.get_mut(&id) {
             place.connection = Some(connection);
@@ -72,16 +72,16 @@ impl<T> Places<T> {
         (now.saturating_duration_since(place.since) >= self.grace).then_some(*id)
     }
 
-    /// Its request has come.
+    /// Records that the connection's request has arrived.
     pub(super) fn asked(&mut self, id: u64, now: Instant) {
         if let Some(place) = self.taken.get_mut(&id) {
             place.since = now;
         }
     }
 
-    /// Its answer of so many bytes will be written, where all that are being written may have `most` together. Whether
-    /// it may, and the connections that must be ended: those that have been writing longest. An answer alone may have
-    /// any size.
+    /// Records a response of this size. All responses that are written can have at most `most` bytes together. Returns
+    /// whether the response is admitted, and the connections that must be ended: the connections with the longest
+    /// writes. A single response can have any size.
     pub(super) fn answer(&mut self, id: u64, bytes: usize, most: usize, now: Instant) -> (bool, Vec<T>) {
         let mut ended = Vec::new();
         let admitted = loop {
@@ -101,7 +101,7 @@ impl<T> Places<T> {
         (admitted, ended)
     }
 
-    /// Everything that was to be written is with the system.
+    /// Records that all written bytes are in the system's buffers.
     pub(super) fn flushed(&mut self, id: u64, now: Instant) {
         if let Some(place) = self.taken.get_mut(&id)
             && place.answer.take().is_some()
@@ -110,7 +110,7 @@ impl<T> Places<T> {
         }
     }
 
-    /// The connection is over.
+    /// Removes a connection that has ended.
     pub(super) fn leave(&mut self, id: u64) -> Option<T> {
         self.taken.remove(&id)?.connection
     }
@@ -126,7 +126,7 @@ mod tests {
         began + Duration::from_millis(ms)
     }
 
-    /// Two places that are taken at 0 ms and 100 ms.
+    /// Returns two places that are taken at 0 ms and 100 ms.
     fn two() -> (Instant, Places<&'static str>, u64, u64) {
         let began = Instant::now();
         let mut places = Places::new(2, GRACE);
@@ -138,10 +138,11 @@ mod tests {
         (began, places, one, two)
     }
 
-    /// Scenario: all places are taken; another connection comes within the grace, and after it.
-    /// Guarantee: within it there is none; after it, the one that has been in its state longest goes.
+    /// Scenario: all places are taken; another connection arrives within the grace time and after it.
+    /// Guarantee: within the grace time no place is free. After the grace time, the connection with the longest time in
+    /// its state is replaced.
     #[test]
-    fn whoever_waits_longest_goes() {
+    fn longest_waiting_connection_is_replaced() {
         let (began, mut places, one, two) = two();
         assert_eq!(places.take(at(began, 999)), Err(Full));
         places.asked(one, at(began, 900));
@@ -153,11 +154,11 @@ mod tests {
         assert_eq!(places.take(at(began, 1902)).map(|(_, ended)| ended), Ok(Some("one")));
     }
 
-    /// Scenario: a reader takes its answer slowly, while the connection is flushed again and again; nothing was asked
-    /// on another one that is flushed, too.
-    /// Guarantee: only the end of an answer begins a new state.
+    /// Scenario: a client reads its response slowly while the connection is flushed repeatedly. Another connection
+    /// without a request is flushed too.
+    /// Guarantee: only the end of a response starts a new state.
     #[test]
-    fn only_a_whole_answer_counts() {
+    fn only_complete_response_starts_new_state() {
         let (began, mut places, one, two) = two();
         places.asked(one, at(began, 200));
         assert_eq!(places.answer(one, 10, 100, at(began, 200)), (true, vec![]));
@@ -166,10 +167,11 @@ mod tests {
         assert_eq!(places.take(at(began, 1250)).map(|(_, ended)| ended), Ok(Some("one")));
     }
 
-    /// Scenario: answers that are more together than may be written at once; one that is larger than all.
-    /// Guarantee: slow ones go first; where none is slow, the new one is refused; alone, any is written.
+    /// Scenario: several responses together exceed the limit; one response alone exceeds the limit.
+    /// Guarantee: slow connections are ended first. If no connection is slow, the new response is refused. A single
+    /// response is always written.
     #[test]
-    fn answers_have_a_sum() {
+    fn response_sizes_are_limited_in_total() {
         let (began, mut places, one, two) = two();
         assert_eq!(places.answer(one, 1000, 100, began), (true, vec![]));
         assert_eq!(places.answer(two, 10, 100, at(began, 500)), (false, vec![]));

@@ -1,4 +1,4 @@
-//! One connection that has a place: its requests and their answers, until it has been open, idle or slow for too long.
+//! Serving of one connection with a place: requests and responses, until the connection is too old, idle or slow.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,18 +28,19 @@ use crate::mcp;
 use crate::peer::Ends;
 use crate::wire::wire;
 
-/// How long a connection on a reserved place has for its one request and the answer.
+/// Maximum time of a connection on a reserved place for its only request and the response.
 const RESERVED_FOR: Duration = Duration::from_secs(2);
 
-/// Largest head of a request, and what is read ahead.
+/// Maximum size of a request's head and of data read in advance, bytes.
 const MOST_HEAD_BYTES: usize = 16 << 10;
-/// What all answers that are being written may hold. One alone may be larger: the metrics of a thousand processes.
+/// Maximum size of all responses that are written, bytes. A single response can be larger: the metrics of a thousand
+/// processes.
 const MOST_ANSWER_BYTES: usize = 32 << 20;
 
-/// Deadline for the handshake of TLS.
+/// Deadline for the TLS handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// A connection's place, which it leaves when this is dropped.
+/// Place of a connection, released on drop.
 pub(super) struct ConnectionPlace {
     shared: Shared,
     id: u64,
@@ -51,9 +52,9 @@ impl ConnectionPlace {
         Self { shared, id }
     }
 
-    /// The answer, if what it holds has room beside the others.
+    /// Returns the response if its size is within the limit of all responses.
     ///
-    /// A stream of events has a place among those of viewers, and gives this one back.
+    /// A stream of events has a place among the viewers and releases this place.
     fn admit(&self, answer: Response<Body>) -> Response<Body> {
         if events::is_stream(&answer) {
             places(&self.shared).leave(self.id);
@@ -66,7 +67,7 @@ impl ConnectionPlace {
         if admitted {
             return answer;
         }
-        let text = "too many answers are being read; ask again\n";
+        let text = "too many responses are in progress; retry\n";
         (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
     }
 }
@@ -77,11 +78,11 @@ impl Drop for ConnectionPlace {
     }
 }
 
-/// Serves one connection. Its errors are the client's and are not reported.
+/// Serves one connection. Errors are errors of the client and are not reported.
 ///
-/// Answers other than health, and those that wait for a disk, are made in turns, one after the other, with whatever
-/// else there is to do in between: a connection may send hundreds of requests at once, and the metrics of a thousand
-/// processes take milliseconds.
+/// Responses run one after another, except health responses and responses that wait for a disk, and other tasks run
+/// between them: a connection can send hundreds of requests at the same time, and the metrics of a thousand processes
+/// take milliseconds.
 pub(super) async fn answer(
     (stream, ends): (TcpStream, Ends),
     tls: Option<TlsAcceptor>,
@@ -109,7 +110,7 @@ pub(super) async fn answer(
             request.extensions_mut().insert(link.clone());
             let (router, place, turns) = (router.clone(), Arc::clone(&place), Arc::clone(&turns));
             async move {
-                // Before its turn: a body may come slowly.
+                // The body is read before the turn: a body may arrive slowly.
                 let request = match mcp::whole(request.map(Body::new)).await {
                     Ok(request) => request,
                     Err(refusal) => return Ok(place.admit(*refusal)),
@@ -117,7 +118,7 @@ pub(super) async fn answer(
                 let mut _turn = None;
                 let path = request.uri().path();
                 if !is_health(path) && !evidence::waits_for_disk(path) {
-                    // It is never closed.
+                    // The semaphore is never closed.
                     _turn = turns.acquire().await.ok();
                     yield_now().await;
                 }
@@ -142,14 +143,14 @@ pub(super) async fn answer(
     let _cut_off = timeout(deadlines.last_answer, connection).await;
 }
 
-/// Serves one request of a connection that has a reserved place.
+/// Serves one request of a connection with a reserved place.
 pub(super) async fn answer_once(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, place: ConnectionPlace) {
     let service = TowerToHyperService::new(router.into_service::<Incoming>());
     let serving = async {
         let Ok(stream) = wire(stream, tls).await else {
             return;
         };
-        // Its errors are the client's.
+        // Errors are errors of the client.
         let _over = http1::Builder::new()
             .keep_alive(false)
             .max_buf_size(MOST_HEAD_BYTES)

@@ -1,4 +1,4 @@
-//! A connection's stream that says when everything written is with the system.
+//! Stream of a connection that reports when all written data is in the system's buffers.
 
 use std::io;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::wire::Duplex;
 
-/// A stream, and what is called after each flush.
+/// Stream with a callback after each flush.
 pub(super) struct Flushed<F> {
     stream: Box<dyn Duplex>,
     flushed: F,

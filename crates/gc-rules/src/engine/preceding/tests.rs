@@ -1,4 +1,4 @@
-//! What only the engine knows of a collection.
+//! Tests for the values of a collection that only the engine can compute.
 
 use clr_gc::event::GcType;
 use clr_gc::gc::{Collection, Pause, PauseKind, StopEdges, Suspension};
@@ -27,15 +27,20 @@ fn blocking(number: u32, from: i64, to: i64) -> Collection {
     }
 }
 
-/// Scenario: collections one after the other, one that is lost, one that lost an edge, one inside the stop of another.
-/// Guarantee: the time since the last restart is exact, and unknown wherever something may be missing.
+/// Scenario: collections follow each other; one is lost, one lacks an edge, and one runs inside the stop of another
+/// collection.
+/// Guarantee: the time since the last restart is exact, and unknown wherever events may be missing.
 #[test]
-fn the_time_since_the_last_restart() {
+fn time_since_last_restart_is_exact_or_unknown() {
     let mut preceding = Preceding::default();
     let mut since = |collection: &Collection| facts(&mut preceding, collection).0;
-    assert_eq!(since(&blocking(7, 10, 20)), None, "the first");
+    assert_eq!(
+        since(&blocking(7, 10, 20)),
+        None,
+        "the first collection has no predecessor"
+    );
     assert_eq!(since(&blocking(8, 120, 130)), Some(100));
-    assert_eq!(since(&blocking(10, 300, 310)), None, "9 is lost");
+    assert_eq!(since(&blocking(10, 300, 310)), None, "collection 9 is lost");
     let mut lossy = blocking(11, 400, 410);
     lossy.lossy = true;
     assert_eq!(since(&lossy), None);
@@ -45,14 +50,14 @@ fn the_time_since_the_last_restart() {
     assert_eq!(since(&blocking(13, 600, 610)), None, "the restart before it is unknown");
     let mut inner = blocking(14, 600, 610);
     inner.pauses[0].start = Some(605 * MS);
-    assert_eq!(since(&inner), None, "it stopped nothing");
+    assert_eq!(since(&inner), None, "the collection stopped no threads itself");
     assert_eq!(since(&blocking(15, 700, 710)), Some(90));
 }
 
-/// Scenario: a stop without a collection between two collections.
-/// Guarantee: the program ran since that stop.
+/// Scenario: a stop without a collection occurs between two collections.
+/// Guarantee: the time since the last restart starts at that stop.
 #[test]
-fn stops_without_a_collection_count() {
+fn stop_without_collection_counts_as_restart() {
     let mut preceding = Preceding::default();
     facts(&mut preceding, &blocking(1, 0, 10));
     preceding.suspension(&Suspension {
@@ -70,9 +75,9 @@ fn stops_without_a_collection_count() {
     assert_eq!(facts(&mut preceding, &blocking(2, 100, 110)).0, Some(40));
 }
 
-/// Scenario: a background collection with three foreground ones, observed at its end; another one with none; one whose
-/// start was not seen.
-/// Guarantee: those that ran within it are counted, for background collections only.
+/// Scenario: a background collection with three foreground collections is observed at its end, then one without any,
+/// then one whose start was not seen.
+/// Guarantee: foreground collections are counted for background collections only.
 #[test]
 fn foreground_collections_are_counted() {
     let mut preceding = Preceding::default();

@@ -1,100 +1,100 @@
-//! What a census found for an incident: what lives, what holds it, and what grew between two heap dumps.
+//! Findings of a census for an incident: live objects, the roots that hold them, and growth between two heap dumps.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::plural;
 
-/// Types and roots that an incident has of a census, each.
+/// Maximum number of types and of roots of a census in an incident.
 pub const MOST_LIVING: usize = 8;
-/// Types and roots of a clause.
+/// Maximum number of types and of roots in a clause.
 const MOST_OF_CLAUSE: usize = 2;
 
-/// What lives in a process, and what grew between two heap dumps. Unknown values are null.
+/// Live objects of a process, and their growth between two heap dumps. Unknown values are null.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FoundCensus {
-    /// Why there was no heap dump; null: there was one.
+    /// Reason why there was no heap dump; null if there was one.
     pub none_because: Option<String>,
-    /// Why there is no second one, so that nothing is known of growth; null: there is one, or it is to come.
+    /// Reason why there is no second heap dump, so that growth is unknown; null if there is one, or if it is pending.
     pub alone_because: Option<String>,
-    /// When the newest dump was, RFC 3339; null: there was none.
+    /// Time of the newest dump, RFC 3339; null if there was no dump.
     pub at: Option<String>,
-    /// How long before it the first one was, seconds; null: there is one.
+    /// Seconds between the two dumps; null if there is one dump.
     pub apart_s: Option<u64>,
-    /// How long all threads stood for it, nanoseconds: each stop of each dump.
+    /// Durations for which all threads were suspended, in nanoseconds: each stop of each dump.
     pub stopped_ns: Vec<i64>,
-    /// Objects that live.
+    /// Number of live objects.
     pub objects: Option<u64>,
-    /// Their bytes.
+    /// Bytes of live objects.
     pub bytes: Option<u64>,
-    /// By how much these grew; null: there is one dump.
+    /// Growth of the live bytes; null if there is one dump.
     pub grown_bytes: Option<i64>,
-    /// Why nothing is known of who holds what: the graph had no room.
+    /// Reason why holders are unknown: the graph did not fit.
     pub no_graph_because: Option<String>,
-    /// Of two dumps the types that grew, most first; of one, those that keep most bytes alive. At most
-    /// [`MOST_LIVING`].
+    /// Types that grew between two dumps, the largest growth first; with one dump, the types that keep the most bytes
+    /// alive. At most [`MOST_LIVING`].
     pub types: Vec<FoundLiving>,
-    /// The same of roots.
+    /// Roots, selected and sorted like `types`.
     pub roots: Vec<FoundHolder>,
-    /// Roots that alone keep most bytes alive, in the newest dump; the rest is kept by several together. At most
-    /// [`MOST_LIVING`].
+    /// Roots that exclusively keep the most bytes alive in the newest dump. Other bytes are kept alive by several roots
+    /// together. At most [`MOST_LIVING`].
     pub kept_by: Vec<FoundKept>,
 }
 
-/// What lives of a type, and its growth.
+/// Live objects of a type, and their growth.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FoundLiving {
-    /// As people write it. A nested type comes without its outer type.
+    /// Human-readable name. A nested type is named without its outer type.
     pub r#type: String,
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// Own bytes.
+    /// Own bytes of the objects.
     pub bytes: u64,
-    /// Bytes that would go with them; null: there is no graph.
+    /// Bytes that would be freed together with the objects; null without a graph.
     pub retained: Option<u64>,
-    /// More objects than in the first dump.
+    /// Growth of the number of objects since the first dump.
     pub grown_objects: Option<i64>,
-    /// More own bytes.
+    /// Growth of the own bytes.
     pub grown_bytes: Option<i64>,
-    /// More bytes that would go with them.
+    /// Growth of the bytes that would be freed together with the objects.
     pub grown_retained: Option<i64>,
-    /// What holds most of them: a static field, a handle, a stack; null: there is no graph.
+    /// Root that holds most of the objects: a static field, a handle, a stack; null without a graph.
     pub root: Option<String>,
-    /// Types from there to it; neighbours of one type are one.
+    /// Types on the path from the root to the object. Consecutive objects of one type are merged.
     pub path: Vec<String>,
 }
 
-/// What a root holds, and its growth.
+/// Objects held by a root, and their growth.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FoundHolder {
-    /// `static entries`, `stack of Program.Main`, `strong handles`.
+    /// Name of the root: `static entries`, `stack of Program.Main`, `strong handles`.
     pub root: String,
-    /// Objects that it alone keeps.
+    /// Number of objects that only this root keeps alive.
     pub objects: u64,
-    /// Bytes that it alone keeps.
+    /// Bytes that only this root keeps alive.
     pub retained: u64,
-    /// Bytes of the objects whose shortest way begins here, whoever else holds them.
+    /// Bytes of the objects whose shortest path starts at this root, even if other roots hold them too.
     pub reached: u64,
-    /// More bytes that it alone keeps than in the first dump.
+    /// Growth since the first dump of the bytes that only this root keeps alive.
     pub grown_retained: Option<i64>,
-    /// More bytes whose shortest way begins here.
+    /// Growth of the bytes whose shortest path starts at this root.
     pub grown_reached: Option<i64>,
 }
 
-/// A root with what it alone keeps.
+/// A root with the bytes that only this root keeps alive.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundKept {
-    /// The root.
+    /// Name of the root.
     pub root: String,
-    /// Bytes.
+    /// Bytes that only this root keeps alive.
     pub retained: u64,
 }
 
 impl FoundCensus {
-    /// There was no heap dump.
+    /// Creates the result if there was no heap dump.
     pub fn none(because: String) -> Self {
         Self {
             none_because: Some(because),
@@ -102,19 +102,19 @@ impl FoundCensus {
         }
     }
 
-    /// Whether nothing more comes of it: not where a second dump is to come.
+    /// Returns whether the result is final. It is not final while a second dump is pending.
     pub fn is_final(&self) -> bool {
         self.none_because.is_some() || self.alone_because.is_some() || self.apart_s.is_some()
     }
 
-    /// `14.2 MiB more live after 300 s: Order +71450 objects, +12.1 MiB, held by static entries; ...`.
+    /// Returns `14.2 MiB more live after 300 s: Order +71450 objects, +12.1 MiB, held by static entries; ...`.
     pub fn clause(&self) -> String {
         if let Some(because) = &self.none_because {
             return format!("not taken: {because}");
         }
         let types = self.types.iter().filter(|one| one.is_subject());
         let mut parts: Vec<String> = types.take(MOST_OF_CLAUSE).map(FoundLiving::text).collect();
-        // What grew by less than a tenth of the first one is not worth a word.
+        // Omit roots that grew by less than a tenth of the first root.
         let most = self.roots.first().map_or(0, FoundHolder::growth);
         let is_worth = |root: &&FoundHolder| self.apart_s.is_none() || root.growth() > most / 10;
         let grown = self.roots.iter().filter(is_worth);
@@ -140,7 +140,7 @@ impl FoundCensus {
 }
 
 impl FoundLiving {
-    /// Worth a word: a list that holds what grew has no more objects than before.
+    /// Returns whether the type is worth naming. A list that holds growing content has no more objects than before.
     fn is_subject(&self) -> bool {
         self.grown_objects.is_none_or(|objects| objects > 0)
     }
@@ -148,7 +148,7 @@ impl FoundLiving {
     fn text(&self) -> String {
         let held = self.root.as_ref().map(|root| format!(", held by {root}"));
         let held = held.unwrap_or_default();
-        // In bytes that would go, else in own ones.
+        // Use retained bytes if known, otherwise own bytes.
         if let (Some(objects), Some(grown)) = (self.grown_objects, self.grown_retained.max(self.grown_bytes)) {
             return format!("{} {objects:+} objects, {}{held}", self.r#type, more(grown));
         }
@@ -158,7 +158,7 @@ impl FoundLiving {
 }
 
 impl FoundHolder {
-    /// In bytes, of two dumps.
+    /// Returns the growth between two dumps, in bytes.
     pub fn growth(&self) -> i64 {
         self.grown_retained.max(self.grown_reached).unwrap_or(0)
     }
@@ -171,13 +171,13 @@ impl FoundHolder {
     }
 }
 
-/// `+1.5 MiB`.
+/// Returns `+1.5 MiB`.
 fn more(bytes: i64) -> String {
     let sign = if bytes < 0 { '-' } else { '+' };
     format!("{sign}{}", mib(bytes.unsigned_abs()))
 }
 
-/// `1.5 MiB`.
+/// Returns `1.5 MiB`.
 fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
@@ -221,10 +221,10 @@ mod tests {
         }
     }
 
-    /// Scenario: two dumps between which one type grew, in a list that is one object as before; nothing grew.
-    /// Guarantee: the type that there is more of is named with what holds it, and the root that grew.
+    /// Scenario: one type grows between two dumps, in a list that is still one object; then nothing grows.
+    /// Guarantee: the clause names the type with more objects, its root, and the root that grew.
     #[test]
-    fn a_clause_says_what_grew() {
+    fn clause_names_grown_type_and_root() {
         let mut found = grown();
         assert_eq!(
             found.clause(),
@@ -237,10 +237,11 @@ mod tests {
         assert_eq!(found.clause(), "1.0 MiB less live after 300 s: no type grew");
     }
 
-    /// Scenario: one dump, whose second is to come; then the second is refused; none at all.
-    /// Guarantee: what lives is named, nothing is said of growth, and the reason is; only the first waits for more.
+    /// Scenario: there is one dump and a second is pending; then the second dump is refused; then there is no dump.
+    /// Guarantee: the clause names live objects, no growth, and the reason; only a result with a pending dump is not
+    /// final.
     #[test]
-    fn one_dump_says_what_lives() {
+    fn clause_of_single_dump_names_live_objects() {
         let mut found = grown();
         (found.apart_s, found.grown_bytes) = (None, None);
         for one in &mut found.types {
@@ -259,10 +260,10 @@ mod tests {
         assert!(none.is_final() && none.clause() == "not taken: busy");
     }
 
-    /// Scenario: a census of an older version, of which fields are missing.
-    /// Guarantee: it is read; what is not there is unknown.
+    /// Scenario: a census of an older version lacks fields.
+    /// Guarantee: the census is read, and missing fields are unknown.
     #[test]
-    fn a_record_comes_back() {
+    fn census_round_trips_through_json() {
         let text = serde_json::to_string(&grown()).unwrap();
         assert_eq!(serde_json::from_str::<FoundCensus>(&text).unwrap(), grown());
         assert_eq!(

@@ -1,52 +1,52 @@
-//! What the threads of a process did, for an incident.
+//! Activity of the threads of a process, for an incident.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{plural, seconds};
 
-/// What every managed thread did while the process was watched. Unknown values are null.
+/// Activity of all managed threads during a burst. Unknown values are null.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundStacks {
-    /// Why there was no burst; null: there was one.
+    /// Reason why there was no burst; null if there was one.
     pub none_because: Option<String>,
-    /// From when on it was watched, on the stream's clock.
+    /// Start of the burst on the stream's clock.
     pub start_ns: Option<i64>,
-    /// Until when.
+    /// End of the burst on the stream's clock.
     pub end_ns: Option<i64>,
-    /// The same as a time, RFC 3339; null: there was no burst.
+    /// End of the burst as RFC 3339; null if there was no burst.
     pub at: Option<String>,
-    /// Managed threads with a sample.
+    /// Number of managed threads with a sample.
     pub threads: Option<u64>,
-    /// Whether the finalizer thread is known, by the stream or by its name.
+    /// Whether the finalizer thread is known, from the stream or by its name.
     pub knows_finalizer: bool,
-    /// Equal stacks together: the finalizer thread's first, then those that ran managed code most, then those of most
-    /// threads. At most
-    /// [`MOST_FOUND`](super::MOST_FOUND) beside the finalizer thread's.
+    /// Groups of equal stacks: first the stack of the finalizer thread, then the stacks that ran managed code most,
+    /// then the stacks of the most threads. At most [`MOST_FOUND`](super::MOST_FOUND) in addition to the stack of the
+    /// finalizer thread.
     pub stacks: Vec<FoundStack>,
 }
 
-/// Threads with one stack.
+/// Threads with the same stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundStack {
-    /// How many threads.
+    /// Number of threads.
     pub threads: u64,
-    /// The finalizer thread is among them; null: it is not known which that is.
+    /// Whether the finalizer thread is among them; null if the finalizer thread is unknown.
     pub finalizer: Option<bool>,
-    /// The nearest frame that is not of the framework.
+    /// Nearest frame outside the framework.
     pub site: Option<String>,
-    /// Readable names, innermost first; the innermost ones.
+    /// Readable names of the innermost frames, innermost first.
     pub frames: Vec<String>,
-    /// Samples with this stack.
+    /// Number of samples with this stack.
     pub samples: u64,
-    /// Samples of these threads.
+    /// Number of samples of these threads.
     pub all_samples: u64,
-    /// Those of them in which a thread ran managed code: until it comes to a safe point, all others wait for it.
+    /// Number of samples in which a thread ran managed code. All other threads wait until it reaches a safe point.
     pub managed_samples: u64,
 }
 
 impl FoundStacks {
-    /// There was no burst.
+    /// Creates the result if there was no burst.
     pub fn none(because: String) -> Self {
         Self {
             none_because: Some(because),
@@ -54,7 +54,8 @@ impl FoundStacks {
         }
     }
 
-    /// `finalizer thread: Shop.Connection.Finalize (in System.Threading.Thread.Sleep); 4 threads: ...; in 0.3 s`.
+    /// Returns `finalizer thread: Shop.Connection.Finalize (in System.Threading.Thread.Sleep); 4 threads: ...; in 0.3
+    /// s`.
     pub fn clause(&self) -> String {
         if let Some(because) = &self.none_because {
             return format!("not asked: {because}");
@@ -76,7 +77,7 @@ impl FoundStacks {
 }
 
 impl FoundStack {
-    /// Where the threads are: `Shop.Cache.Trim (in System.Threading.Monitor.Enter)`.
+    /// Returns the location of the threads: `Shop.Cache.Trim (in System.Threading.Monitor.Enter)`.
     pub fn place(&self) -> String {
         match (&self.site, self.frames.first()) {
             (Some(site), Some(frame)) if site != frame => format!("{site} (in {frame})"),
@@ -91,11 +92,12 @@ impl FoundStack {
 mod tests {
     use super::*;
 
-    /// Scenario: the finalizer thread sleeps in a finalizer of the program, two threads wait in the framework; a burst
-    /// without samples; none.
-    /// Guarantee: a clause says who is where, the finalizer thread by name, or why nothing is known.
+    /// Scenario: the finalizer thread sleeps in a finalizer of the program, and two threads wait in the framework;
+    /// another burst has no samples; another does not run.
+    /// Guarantee: the clause states the location of each thread and names the finalizer thread, or states why nothing
+    /// is known.
     #[test]
-    fn a_clause_says_where_threads_are() {
+    fn clause_names_location_of_threads() {
         let stack = |threads, finalizer, site: Option<&str>, frames: &[&str]| FoundStack {
             threads,
             finalizer: Some(finalizer),

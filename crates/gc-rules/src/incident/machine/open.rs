@@ -1,4 +1,4 @@
-//! An incident that has not ended: its members, its head, its causes, its severity, and when it is over.
+//! An open incident: its members, head, causes and severity, and the time at which it ends.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -16,26 +16,27 @@ use crate::rule_set::RuleSet;
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) incident: Arc<Incident>,
-    /// Why the member that ended last did.
+    /// Reason why the last member ended.
     pub(super) ending: IncidentEnding,
-    /// When its state was passed on last.
+    /// Time at which the state was last passed on.
     pub(super) passed_on: Moment,
-    /// It changed since.
+    /// Whether the state has changed since then.
     pub(super) changed: bool,
-    /// Until then its members need not hold: it was resumed, and the windows of its rules are filling.
+    /// Time until which members can be inactive because the incident was resumed and the windows of its rules are
+    /// filling.
     pub(super) resumes_until: Moment,
-    /// The main cause that receivers know, and since when.
+    /// The main cause that receivers know, and the time at which they were notified.
     pub(super) explained: Option<(Arc<str>, Moment)>,
 }
 
 impl Open {
-    /// The groups of its members, by place in the set.
+    /// Returns the groups of the members, by place in the set.
     pub(super) fn groups<'a>(&'a self, rules: &'a RuleSet) -> impl Iterator<Item = usize> + 'a {
         let members = self.incident.members.iter();
         members.filter_map(|member| rules.group_place(member.group.as_deref()?))
     }
 
-    /// Adds a member, or the newest state of one.
+    /// Adds a member, or updates its newest state.
     pub(super) fn put(&mut self, rules: &RuleSet, alert: &Arc<Alert>) {
         let mut known = self.incident.members.iter();
         if known.any(|member| is_of(member, alert) && Arc::ptr_eq(&member.alert, alert)) {
@@ -53,7 +54,7 @@ impl Open {
         }
     }
 
-    /// Takes what is known of the process's memory, if a rule of a member wants that and the process lives.
+    /// Stores the memory ledger if a rule of a member gathers it and the process is running.
     pub(super) fn gather(&mut self, ledger: Option<&Arc<Ledger>>) {
         let Some(ledger) = ledger else { return };
         let has_it = self
@@ -68,8 +69,8 @@ impl Open {
         self.changed = true;
     }
 
-    /// A cause that holds: a member with its share of the harm, if this has a symptom that it is of. The harm is over
-    /// when its process exited.
+    /// Adds an active cause as a member, with its share of the harm, if the incident has one of its symptoms. Harm ends
+    /// with the process.
     pub(super) fn explain(&mut self, rules: &RuleSet, alert: &Arc<Alert>) {
         if self.incident.process_ended.is_some() {
             return;
@@ -90,7 +91,7 @@ impl Open {
         }
     }
 
-    /// Whether its main cause is news for receivers.
+    /// Returns whether the main cause is news for receivers.
     pub(super) fn is_news(&mut self, now: Moment) -> bool {
         let Some(main) = self.incident.main_cause() else {
             return false;
@@ -105,7 +106,7 @@ impl Open {
         true
     }
 
-    /// The head to the front, and the severity up.
+    /// Moves the head to the front and raises the severity.
     pub(super) fn settle(
         &mut self,
         rules: &RuleSet,
@@ -132,9 +133,10 @@ impl Open {
         }
     }
 
-    /// The lower, the more a member is the head: a cause never is; information is not where there is worse; a symptom
-    /// that became a part as a consequence is behind those of the incident's own group; then how many groups of other
-    /// members it follows, then, of symptoms, the severity, then the order of the files.
+    /// Returns the sort key of a member; the member with the lowest key is the head. A cause is never the head.
+    /// Information is not the head if there is a more severe member. A symptom that joined as a consequence ranks
+    /// behind the symptoms of the incident's own group. Then the number of groups of other members that it follows
+    /// counts, then the severity of symptoms, then the order of the files.
     fn weight(&self, rules: &RuleSet, at: usize, worst: Option<Severity>) -> impl Ord + use<> {
         let Some(member) = self.incident.members.get(at).filter(|member| member.is_harm()) else {
             return (true, true, usize::MAX, None, usize::MAX);
@@ -149,7 +151,7 @@ impl Open {
         (!explains, is_consequence, followed, gravity, member.rank)
     }
 
-    /// When and why it ended, if it is over at `now`.
+    /// Returns when and why the incident ended, if it has ended at `now`.
     pub(super) fn over(&self, now: Moment) -> Option<(Moment, IncidentEnding)> {
         if let Some(exited) = self.incident.process_ended {
             let until = match self.incident.severity {

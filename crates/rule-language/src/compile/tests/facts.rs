@@ -1,4 +1,4 @@
-//! What is known of a process, for this crate and for the crate `cel`.
+//! Facts about a process, for this crate and for the crate `cel`.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use gc_rules::field::{FactValue, ProcessFacts, Scope, StreamFacts};
 use proptest::prelude::*;
 use proptest::{option, sample};
 
-/// What is known of a process; `None` is not.
+/// Facts about a process; `None` if unknown.
 #[derive(Debug, Clone)]
 pub(super) struct Facts {
     pid: Option<u32>,
     major: Option<u32>,
     lag_ns: Option<u64>,
-    /// In the order of [`ATTRIBUTES`].
+    /// Values in the order of [`ATTRIBUTES`].
     attributes: Vec<Option<FactValue>>,
     windows: [Option<f64>; 2],
 }
 
-/// The fields that are attributes: the root and the name of each, and the attribute.
+/// The fields that are attributes: root and name of the field, and the attribute.
 const ATTRIBUTES: [(&str, &str, &str); 10] = [
     ("process", "user", "process.owner"),
     ("process", "service", "service.name"),
@@ -67,25 +67,25 @@ pub(super) fn facts() -> impl Strategy<Value = Facts> {
 }
 
 impl Facts {
-    /// The fields that are attributes and known.
+    /// Returns the known fields that are attributes.
     fn known(&self) -> impl Iterator<Item = (&'static (&'static str, &'static str, &'static str), &FactValue)> {
         let all = ATTRIBUTES.iter().zip(&self.attributes);
         all.filter_map(|(attribute, value)| Some((attribute, value.as_ref()?)))
     }
 
-    /// A setting that is true or false.
+    /// Returns a boolean setting.
     pub(super) fn setting(&self, name: &str) -> Option<bool> {
         let (_, value) = self.known().find(|((_, known, _), _)| *known == name)?;
         Some(*value == FactValue::Bool(true))
     }
 
-    /// An integer of it has more bits than a double.
+    /// Returns whether an integer has more bits than a double can represent.
     pub(super) fn is_huge(&self) -> bool {
         let mut known = self.known();
         known.any(|(_, value)| matches!(value, FactValue::Int(number) if number.unsigned_abs() > 1 << 53))
     }
 
-    /// What `each` makes of it.
+    /// Calls `each` with a scope that contains the facts.
     pub(super) fn evaluate<T>(&self, each: impl FnOnce(&Scope<'_>) -> T) -> T {
         let resource = self.known().map(|((.., name), value)| ((*name).into(), value.clone()));
         let runtime = self.major.map(|major| format!("{major}.0.1"));
@@ -100,7 +100,7 @@ impl Facts {
         })
     }
 
-    /// The same for the crate `cel`: what is not known is not there.
+    /// Returns the facts as a context for the crate `cel`, without unknown values.
     pub(super) fn context(&self) -> Context<'static, 'static> {
         let below = |root: &str| -> HashMap<String, cel::Value> {
             let own = self.known().filter(|((of, ..), _)| *of == root);

@@ -1,4 +1,4 @@
-//! Texts of the grammar of CEL, and what our parser makes of them: the same as the crate `cel`.
+//! Tests that compare the parser with the crate `cel`, on texts of the CEL grammar.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -8,22 +8,23 @@ use proptest::{collection, sample};
 use super::oracle::{Reading, read};
 use crate::compile::parser::parse;
 
-/// What is refused although `cel` reads it, besides what rules do not have: how the message begins, and why.
+/// Starts of the messages about texts that are refused although `cel` accepts them, in addition to unsupported
+/// constructs, with the reason.
 const OURS: [&str; 6] = [
     // Bounds.
     "the expression is too long",
-    "nested too deep",
+    "nested too deeply",
     // `!-5`, which has no meaning.
     "`!` and `-` do not follow each other",
-    // A name in CEL, and here a word that people write for `!`.
+    // A name in CEL, but in rules probably meant as `!`.
     "unexpected `not`; write `!`",
-    // `.a`: a name seen from the root, which rules do not have.
+    // `.a`: a name relative to the root, which rules do not support.
     "unexpected `.` here; an operand is expected",
-    // `[,]`, which is an empty list.
+    // `[,]`, which is an empty list in CEL.
     "unexpected `,` here; an operand is expected",
 ];
 
-/// Whether our parser and `cel` make the same of a text.
+/// Checks that the parser and `cel` have the same result for a text.
 fn check(text: &str) -> Result<(), TestCaseError> {
     match (parse(text), read(text)) {
         (Ok(ours), Reading::Tree(theirs)) => prop_assert_eq!(ours, theirs, "{:?}", text),
@@ -49,12 +50,12 @@ fn check(text: &str) -> Result<(), TestCaseError> {
 
 type Words = Vec<String>;
 
-/// One of several words, which have space between them.
+/// Returns one of several words, which are separated by spaces.
 fn words(words: &str) -> BoxedStrategy<Words> {
     sample::select(words.split(' ').map(one).collect::<Vec<_>>()).boxed()
 }
 
-/// Words around parts: `f(a, b)` is `["f", "(", a, ",", b, ")"]`.
+/// Concatenates tokens and parts: `f(a, b)` is `["f", "(", a, ",", b, ")"]`.
 macro_rules! row {
     ($($part:expr),* $(,)?) => {{
         let mut row: Words = Vec::new();
@@ -69,14 +70,14 @@ fn one(word: &str) -> Words {
 
 const NAMES: &str = "a gc x1 _ has b r inside truth";
 
-/// Literals that rules have.
+/// Literals that rules support.
 const LITERALS: &str = "\
     true false 0 7 007 0x1F 0xdeadBEEF 9223372036854775807 0x7fffffffffffffff 1.5 0.0 .5 1e3 1E+2 1.5e-3 .5e10 \
     5e-324 1e-999 123456789012345678901234567890.0 '' 'a' \"a'b\" '\\n\\t\\\\\\'\\?\\`\\a\\b\\f\\r\\v' \
     '\\x41\\X42\\u00e9\\U0001F600\\101' '\\377' '\u{e9}\u{1F600}' r'\\n' R\"\\\" r'''a'\n'b''' '''a\r\nb\rc''' \
     \"\"\"a\"b\\\"\"\"\" '''''' r''";
 
-/// Literals that rules do not have, and what looks like one.
+/// Literals that rules do not support, and texts that look like literals.
 const ODD: &str = "\
     null 9223372036854775808 9223372036854775809 0x8000000000000000 0x8000000000000001 1u 0xFFU \
     18446744073709551615u 18446744073709551616u 1e999 '\\ud800' '\\U00110000' '\\400' '\\q' '''a 'a\nb' b'abc' \
@@ -84,7 +85,7 @@ const ODD: &str = "\
 
 const OPERATORS: &str = "|| && == != < <= > >= in + - * / %";
 
-/// Any expression, as words.
+/// Returns any expression as tokens.
 fn expression() -> BoxedStrategy<Words> {
     let odd = prop_oneof![3 => words(ODD), 1 => words("if not in")];
     let leaf = prop_oneof![60 => words(NAMES), 60 => words(LITERALS), 1 => odd];
@@ -115,7 +116,7 @@ const SPACE: [&str; 8] = ["", "", " ", " ", "  ", "\n", "\t\r\n\u{c}", " // a (b
 
 const FURTHER: &str = "( ) [ ] { } , . ? : ! - & = ` ' \" not in true 5ms \u{2264}";
 
-/// A change to the words of an expression, by which it most often is none.
+/// A change to the tokens of an expression that usually makes it invalid.
 #[derive(Debug, Clone)]
 enum Change {
     Remove(sample::Index),
@@ -176,19 +177,19 @@ fn space() -> impl Strategy<Value = Vec<&'static str>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
-    /// Scenario: expressions of the grammar of CEL with all of its literals and operators, with and without space,
-    /// brackets and comments.
-    /// Guarantee: each is the same tree, at the same places, as for the crate `cel`, or is refused for what rules do
-    /// not have.
+    /// Scenario: expressions use all literals and operators of the CEL grammar, with and without spaces, brackets and
+    /// comments.
+    /// Guarantee: each expression has the same tree and positions as in the crate `cel`, or is refused because of a
+    /// construct that rules do not support.
     #[test]
-    fn expressions_are_those_of_cel(words in expression(), space in space()) {
+    fn expressions_match_cel(words in expression(), space in space()) {
         check(&spaced(&words, &space))?;
     }
 
-    /// Scenario: the same expressions with words removed, doubled, put in and exchanged.
-    /// Guarantee: what is no expression for one is none for the other.
+    /// Scenario: tokens of the same expressions are removed, doubled, inserted and swapped.
+    /// Guarantee: the parser and `cel` reject the same texts.
     #[test]
-    fn what_is_no_expression_is_none_for_cel(
+    fn invalid_expressions_match_cel(
         words in expression(),
         changes in collection::vec(change(), 1..4),
         space in space(),
@@ -196,10 +197,10 @@ proptest! {
         check(&spaced(&changed(words, changes), &space))?;
     }
 
-    /// Scenario: any text, and any row of words.
-    /// Guarantee: the same.
+    /// Scenario: the parser reads any text, and any sequence of tokens.
+    /// Guarantee: the parser and `cel` have the same result.
     #[test]
-    fn any_text_is_read_as_cel_does(
+    fn any_text_matches_cel(
         text in prop_oneof![
             "\\PC{0,40}",
             "[ -~\n\u{e9}]{0,40}",
@@ -212,10 +213,10 @@ proptest! {
     }
 }
 
-/// Scenario: some of the expressions of the properties above.
-/// Guarantee: many of them are read; else the properties would say little.
+/// Scenario: some of the expressions of the properties above are parsed.
+/// Guarantee: many of them are valid; otherwise the properties would prove little.
 #[test]
-fn most_expressions_are_read() {
+fn most_generated_expressions_are_valid() {
     let mut runner = TestRunner::deterministic();
     let read = (0..300)
         .filter(|_| {
@@ -226,10 +227,10 @@ fn most_expressions_are_read() {
     assert!((100..290).contains(&read), "{read} of 300");
 }
 
-/// Scenario: every literal and every operator alone, and the literals with a minus and with two.
-/// Guarantee: each is what it is for the crate `cel`.
+/// Scenario: every literal and every operator is used by itself, and literals with one and with two minus signs.
+/// Guarantee: each has the same meaning as in the crate `cel`.
 #[test]
-fn each_word_is_that_of_cel() {
+fn tokens_match_cel() {
     for literal in LITERALS.split(' ').chain(ODD.split(' ')) {
         for sign in ["", "-", "--", "---", "- ", "!", "!!", "a - ", "a -", "1--"] {
             check(&format!("{sign}{literal}")).unwrap();

@@ -1,4 +1,4 @@
-//! What holds of all texts.
+//! Properties of all texts.
 
 use cel::Program;
 use gc_rules::value::Value;
@@ -12,14 +12,14 @@ use super::{GC, Known, MEASURES};
 use crate::compile::check::check;
 use crate::compile::{Compiled, MAX_TEXT, Mistake, Wanted, compile, lint, parser};
 
-/// Compiles without saying what is always or never true.
+/// Compiles a text without the check for conditions that are always or never true.
 fn plainly(text: &str) -> Result<Compiled, Vec<Mistake>> {
     let known = Known::new();
     let tree = parser::parse(text)?;
     check(text, &tree, &known.names(&GC), Wanted::Any, false)
 }
 
-/// Mistakes that the generated texts may have: constants that cannot be computed, and too much.
+/// Returns whether generated texts can have this mistake: constants that cannot be computed, and limits.
 fn is_of_constants(mistake: &Mistake) -> bool {
     ["divides by zero", "division by zero", "64 bits", "too long"]
         .iter()
@@ -29,9 +29,9 @@ fn is_of_constants(mistake: &Mistake) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
-    /// Scenario: expressions of every form and depth, on processes of which much or little is known.
-    /// Guarantee: what comes out is what the crate `cel` makes of the same text. What it has no value for (a name that
-    /// is not there, a sum beyond 64 bits) has none here: it is unknown, or it failed.
+    /// Scenario: expressions of every form and depth are evaluated on processes with many or few known facts.
+    /// Guarantee: the result equals that of the crate `cel`. If `cel` has no value (a missing name, a sum beyond 64
+    /// bits), the result is unknown or an error.
     #[test]
     fn values_are_those_of_cel(
         text in texts(4).truth.prop_union(texts(3).int).or(texts(3).double),
@@ -56,7 +56,8 @@ proptest! {
                     Value::Text(text) => cel::Value::from(text),
                     Value::Texts(_) => cel::Value::Null,
                 });
-                // `cel` rounds an integer of more than 53 bits beside a double; here it is compared exactly, as the language says.
+                // `cel` rounds an integer of more than 53 bits when it compares it with a double. Rules compare
+                // exactly, as the language specifies.
                 let rounded = text.contains("9223372036854775807") || facts.is_huge();
                 prop_assert!(ours == theirs || rounded, "{text} on {facts:?}: {ours:?}, not {theirs:?}");
                 Ok(())
@@ -64,10 +65,10 @@ proptest! {
         }
     }
 
-    /// Scenario: the same expressions, written again from their trees, as messages quote them.
-    /// Guarantee: they are the same expressions.
+    /// Scenario: the same expressions are formatted from their trees, as in messages.
+    /// Guarantee: the formatted expressions are equal to the original ones.
     #[test]
-    fn what_is_quoted_means_the_same(text in texts(4).truth) {
+    fn formatted_expression_is_unchanged(text in texts(4).truth) {
         if let Ok(compiled) = plainly(&text) {
             let again = parser::parse(&text).unwrap().to_string();
             let expression = plainly(&again).map(|compiled| compiled.expression);
@@ -75,10 +76,10 @@ proptest! {
         }
     }
 
-    /// Scenario: conditions on few values that ask for little else than what those values are.
-    /// Guarantee: of a condition that is said to be always (never) true, no process is found of which it is not (is).
+    /// Scenario: conditions compare a few values with constants and do little else.
+    /// Guarantee: if a condition is reported as always (never) true, no process makes it false (true).
     #[test]
-    fn what_is_always_true_is(text in narrow(), facts in collection::vec(facts(), 60)) {
+    fn certain_conditions_have_no_counterexample(text in narrow(), facts in collection::vec(facts(), 60)) {
         let compiled = plainly(&text).unwrap();
         if let Some(certain) = lint::certain(&compiled.expression.node, &*MEASURES) {
             for facts in facts {
@@ -88,8 +89,8 @@ proptest! {
         }
     }
 
-    /// Scenario: conditions on what is true, false or unknown.
-    /// Guarantee: `!`, `&&`, `||` and choices are those of Kleene's three values.
+    /// Scenario: conditions consist of parts that are true, false or unknown.
+    /// Guarantee: `!`, `&&`, `||` and choices follow the three-valued logic of Kleene.
     #[test]
     fn unknown_is_a_third_value(formula in formula(), facts in facts()) {
         let compiled = plainly(&formula.text()).unwrap();
@@ -97,8 +98,8 @@ proptest! {
         prop_assert_eq!(truth, Ok(formula.truth(&facts)), "{}", formula.text());
     }
 
-    /// Scenario: any text, and any row of words of the language.
-    /// Guarantee: it is read or it is refused, with mistakes that lie in it.
+    /// Scenario: the compiler reads any text, and any sequence of tokens of the language.
+    /// Guarantee: the text is accepted or refused, and all mistakes are inside the text.
     #[test]
     fn any_text_is_read_or_refused(
         text in prop_oneof![
@@ -123,13 +124,13 @@ proptest! {
     }
 }
 
-/// Words of the language, with space between them.
+/// Tokens of the language, separated by spaces.
 const WORDS: &str = "\
     gc . pause_ms gc.pause_ms gc.reason gc.blocking gc.generation gc.condemned_reasons process.attributes \
     pause_share induced full_blocking around wrong 1 2.5 0 'Induced' 'a \" r'\\' true null in ( ) [ ] { } && \
     || ! - + * / % == != < >= ? : , has( size( .matches('a(')";
 
-/// Conditions that are often contradictions.
+/// Returns conditions that are often contradictions.
 fn narrow() -> impl Strategy<Value = String> {
     let numbers = one_of("container.memory_limit container.cpu_limit stream.lag_s process.pid settings.hard_limit");
     let constants = one_of("0 1 2 1.0 1.5 -1 4.5");
@@ -154,7 +155,7 @@ fn narrow() -> impl Strategy<Value = String> {
     })
 }
 
-/// A condition on the four settings that are true or false.
+/// A condition on the four boolean settings.
 #[derive(Debug, Clone)]
 enum Formula {
     Leaf(&'static str),
@@ -193,7 +194,8 @@ impl Formula {
         }
     }
 
-    /// False is the least, true the greatest, unknown lies between: `&&` is the least of its parts, `||` the greatest.
+    /// False is the smallest value, true the largest, and unknown is between them: `&&` is the minimum of its parts,
+    /// `||` the maximum.
     fn truth(&self, facts: &Facts) -> Option<bool> {
         let rank = |truth: Option<bool>| match truth {
             Some(false) => 0,

@@ -1,4 +1,4 @@
-//! What the crate `cel` reads in a text, as a tree of ours.
+//! Parses texts with the crate `cel`, and converts the result to trees of this crate.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::LazyLock;
@@ -11,21 +11,21 @@ use crate::compile::Mistake;
 use crate::compile::syntax::{Call, Operator, Shape, Tree};
 use crate::compile::token::{Token, tokens};
 
-/// What a text is for `cel`.
+/// Result of `cel` for a text.
 #[derive(Debug)]
 pub(super) enum Reading {
-    /// An expression that rules have, too.
+    /// An expression that rules support.
     Tree(Tree),
-    /// An expression with parts that rules do not have.
+    /// An expression with parts that rules do not support.
     Refused(Vec<Mistake>),
-    /// No expression: an error, or a panic.
+    /// An invalid text: an error, or a panic.
     No,
 }
 
-/// Parses without macros: `has(a)` and `a.all(b, c)` come out as the calls that they are written as.
+/// Parses without macros, so that `has(a)` and `a.all(b, c)` remain calls.
 static LANGUAGE: LazyLock<Env> = LazyLock::new(|| Env::default().with_optional_support(false));
 
-/// What `cel` makes of a text that has words.
+/// Parses a text with `cel`. The text must consist of valid tokens.
 pub(super) fn read(text: &str) -> Reading {
     let Ok(words) = tokens(text) else { return Reading::No };
     let parsed = on_large_stack(|| {
@@ -47,7 +47,7 @@ pub(super) fn read(text: &str) -> Reading {
     }
 }
 
-/// Runs `work` on a stack that is large enough for `cel`: a level of brackets takes 190 KiB of it.
+/// Runs `work` on a stack that is large enough for `cel`, which takes 190 KiB per level of brackets.
 pub(super) fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(16 << 20).spawn_scoped(scope, work);
@@ -68,8 +68,8 @@ impl Reader<'_> {
         None
     }
 
-    /// The first byte of what `cel` keeps a place of: a name, a literal without its sign, an operator, the bracket of a
-    /// call.
+    /// Returns the first byte of a construct whose position `cel` records: a name, a literal without its sign, an
+    /// operator, the bracket of a call.
     fn at(&self, id: u64) -> usize {
         self.positions.offset_for(id).unwrap().0 as usize
     }
@@ -99,7 +99,7 @@ impl Reader<'_> {
         Some(Tree { at, shape })
     }
 
-    /// All of them, also after one that is refused.
+    /// Converts all expressions, even after one of them is refused.
     fn trees(&mut self, expressions: Vec<IdedExpr>) -> Option<Vec<Tree>> {
         let trees: Vec<Option<Tree>> = expressions
             .into_iter()
@@ -115,7 +115,7 @@ impl Reader<'_> {
             LiteralValue::Double(number) => return Some(Shape::Double(*number.inner())),
             LiteralValue::String(text) => return Some(Shape::Text(text.inner().into())),
             LiteralValue::UInt(number) => format!("rules have no unsigned numbers; write `{}`", number.inner()),
-            LiteralValue::Null => "there is no null; `has(gc.trigger)` says whether a value is known".to_owned(),
+            LiteralValue::Null => "there is no null; `has(gc.trigger)` tests whether a value is known".to_owned(),
             LiteralValue::Bytes(_) => "rules have no bytes; write a string: 'a'".to_owned(),
         };
         self.refuse(at, refusal)
@@ -142,7 +142,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What `cel` writes as a call and is an operator.
+    /// Converts calls that `cel` uses for operators.
     fn operator(&mut self, at: usize, call: &CallExpr) -> Option<Option<Tree>> {
         let operator = match call.func_name.as_str() {
             operators::LOGICAL_NOT | operators::NEGATE | operators::INDEX | operators::CONDITIONAL => None,

@@ -1,16 +1,16 @@
-//! Texts of expressions whose types fit.
+//! Generates texts of expressions with correct types.
 
 use proptest::prelude::*;
 use proptest::sample;
 
-/// One of several texts, which have space between them.
+/// Returns one of several texts, which are separated by spaces.
 pub(super) fn one_of(texts: &str) -> BoxedStrategy<String> {
     sample::select(texts.split(' ').map(str::to_owned).collect::<Vec<_>>()).boxed()
 }
 
 pub(super) const ORDERS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 
-/// Expressions of each type, as texts, of a depth.
+/// Expressions of each type as texts, with a given depth.
 pub(super) struct Texts {
     pub(super) truth: BoxedStrategy<String>,
     pub(super) int: BoxedStrategy<String>,

@@ -1,11 +1,11 @@
-//! Parameters, and exceptions with a time of day.
+//! Tests of parameters, exceptions with an expiry, and roles.
 
 use std::sync::Arc;
 
 use crate::load::{SourceFile, load};
 use crate::test_file::{TestFile, run};
 
-/// What is reported of a wrong file.
+/// Returns the problems of an invalid file.
 fn problems(text: &str) -> Vec<String> {
     let problems = load(&[SourceFile::new("a.yaml", text)]).unwrap_err();
     problems.iter().map(ToString::to_string).collect()
@@ -25,7 +25,7 @@ fn passes(rules: &str, tests: &str) {
     }
 }
 
-/// A rule with a parameter, and processes of three namespaces.
+/// A rule with a parameter, and values for processes of several namespaces and services.
 const PARAMS: &str = "\
 rules:
   - id: shop.pause
@@ -50,12 +50,12 @@ overrides:
         - {select: process.service == 'report-large', params: {limit_ms: 1500}}
 ";
 
-/// Scenario: a rule with a parameter whose value is another one in a namespace and for some services; a later override
-/// adds values. Of some processes neither the namespace nor the service is known.
-/// Guarantee: each process has the first value that is for it, the override's before the rule's own; where `select` is
-/// unknown, the value for all others.
+/// Scenario: a parameter has another value in a namespace and for some services, and a later override adds values. For
+/// some processes neither the namespace nor the service is known.
+/// Guarantee: each process has the first value that applies to it, values of the override before those of the rule; if
+/// `select` is unknown, the value for all other processes applies.
 #[test]
-fn a_parameter_has_another_value_for_some_processes() {
+fn parameter_has_other_value_for_some_processes() {
     let test = |name: &str, attributes: &str, limit: &str, below: u32, above: u32| {
         format!(
             "  - name: {name}\n    process: {{attributes: {{{attributes}}}}}\n    events:\n      \
@@ -82,8 +82,8 @@ fn a_parameter_has_another_value_for_some_processes() {
     passes(PARAMS, &tests.concat());
 }
 
-/// Scenario: parameters with mistakes.
-/// Guarantee: each is reported at its place, with what to do.
+/// Scenario: parameters contain mistakes.
+/// Guarantee: each mistake is reported at its position with its remedy.
 #[test]
 fn mistakes_in_parameters_are_reported() {
     let text = "\
@@ -111,19 +111,20 @@ rules:
         problems(text),
         [
             "a.yaml:7:40: a: params: the file has a macro or list `induced`",
-            "a.yaml:9:17: a: params_for.select: `gc.pause_ms` belongs to one collection, and here is none (here: process.*, \
+            "a.yaml:9:17: a: params_for.select: `gc.pause_ms` belongs to one collection, and none is available here (here: process.*, \
              settings.*, container.*); use a window over it, or a rule `on: gc`",
             "a.yaml:12:18: a: params_for: the rule has no parameter `limt`; did you mean `limit`?",
-            "a.yaml:12:29: a: params_for: `full` is of type bool, and of type int here",
+            "a.yaml:12:29: a: params_for: `full` is of type bool, but of type int here",
             "a.yaml:14:7: a: let: the rule has a parameter `limit`",
         ]
     );
 }
 
-/// Scenario: an exception by the number of collections, which expires, on a rule that holds from the first one on.
-/// Guarantee: the rule is excepted while the condition holds, fires when it does not, and after the exception expired.
+/// Scenario: a rule that fires from the first collection has an exception by the number of collections, which expires.
+/// Guarantee: the rule is excepted while the exception's condition is true, and fires when it is false and after the
+/// exception has expired.
 #[test]
-fn an_exception_applies_until_it_expires() {
+fn exception_applies_until_it_expires() {
     let rules = "\
 rules:
   - {id: shop.collects, title: Something was collected, on: process, severity: warning, let: {n: {fn: count, over: 1h}},
@@ -145,11 +146,11 @@ rules:
     passes(rules, &tests.concat());
 }
 
-/// Scenario: the tests of a rule by version, which say of the service's processes on how many a rule fires, and how
-/// many there were.
-/// Guarantee: the rule sees both, and its window what was before.
+/// Scenario: a test of a rule by version states the number of the service's processes, and the number of them on which
+/// a rule fires.
+/// Guarantee: the rule sees both numbers, and its window contains earlier numbers.
 #[test]
-fn a_test_says_what_is_known_of_a_version() {
+fn test_states_facts_of_version() {
     let rules = "\
 rules:
   - {id: a.long, title: A long pause, on: gc, severity: warning, when: gc.pause_ms > 200.0, summary: long,
@@ -186,9 +187,9 @@ rules:
     passes(rules, tests);
 }
 
-/// Scenario: keys without their role, a cause that explains in another unit, one of a rule that is no symptom, a cause
-/// with a severity, a rule without one.
-/// Guarantee: each is an error at its place, with what to do.
+/// Scenario: keys lack their role, a cause has another unit than its symptom, a cause explains a rule that is not a
+/// symptom, a cause has a severity, and a rule lacks one.
+/// Guarantee: each mistake is an error at its position with its remedy.
 #[test]
 fn mistakes_in_roles_are_reported() {
     let text = "\
@@ -209,8 +210,8 @@ rules:
     for expected in [
         "e: explains: it is in ms; a harm is measured in ns, bytes, or bytes per hour (a slope)",
         "e: severity: a cause or a note is information; remove it",
-        "f: harm: only rules `role: symptom` have it",
-        "f: severity is missing; only causes and notes have none",
+        "f: harm: only rules `role: symptom` can have it",
+        "f: severity is missing; only causes and notes can omit it",
         "g: of is missing: a cause explains symptoms",
         "g: explains is missing: a cause explains symptoms",
     ] {
@@ -219,7 +220,7 @@ rules:
     let rest: Vec<&str> = text.lines().collect();
     let found = problems(&rest[..8].join("\n")).join("\n");
     for expected in [
-        "c: explains: it is in bytes, and the harm of `s` in ns",
+        "c: explains: it is in bytes, but the harm of `s` in ns",
         "d: of: there is no symptom `c`; did you mean `s`?",
         "d: of: there is no symptom `t`; did you mean `s`?",
     ] {

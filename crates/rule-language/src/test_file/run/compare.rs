@@ -1,4 +1,4 @@
-//! Comparison of a review with the expectations of a test.
+//! Compares a review with the expectations of a test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) fn compare_fires(fires: &[String], from: Option<Severity>, review: &R
     Some(format!("fires: {}", parts.join("; ")))
 }
 
-/// The differences of an expectation.
+/// Returns the differences from an expectation.
 pub(super) fn compare(expectation: &Expectation, review: &Review, rules: &RuleSet) -> Option<String> {
     let place = rules.rules.iter().position(|rule| *rule.id == *expectation.rule)?;
     let state = review.engine().states().get(place)?.state;

@@ -1,4 +1,4 @@
-//! The events of a test: from fields to the steps of a review.
+//! Converts the events of a test to steps of a review.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ impl Played {
     }
 }
 
-/// The events one by one, in the order of their time; `known`: what is known of the process at first.
+/// Returns the individual events in the order of time. `known` are the initial facts about the process.
 pub(super) fn played(events: &[TestEvent], known: &ProcessFacts, start: i128) -> Result<Vec<(i64, Played)>, String> {
     let mut single: Vec<(i64, &TestEvent, u32)> = Vec::new();
     for event in events {
@@ -69,12 +69,12 @@ pub(super) fn played(events: &[TestEvent], known: &ProcessFacts, start: i128) ->
     Ok(script.played)
 }
 
-/// What events made known so far.
+/// Facts from the events so far.
 struct Script {
     base: TimeBase,
     known: ProcessFacts,
     stream: StreamFacts,
-    /// Of the newest collection.
+    /// Number of the newest collection.
     number: u32,
     played: Vec<(i64, Played)>,
 }
@@ -143,7 +143,7 @@ impl Script {
     }
 }
 
-/// What is in progress from `now` on.
+/// Returns the operation in progress since `now`.
 fn open(begun: Unfinished, now: Moment) -> Open {
     let mut open = Open::default();
     match begun {
@@ -160,7 +160,7 @@ fn open(begun: Unfinished, now: Moment) -> Open {
     open
 }
 
-/// The fields of a repetition.
+/// Returns the fields of a repetition.
 fn stepped(
     fields: &BTreeMap<String, String>,
     event: &TestEvent,
@@ -172,7 +172,7 @@ fn stepped(
             return Err(format!("step: `{name}` is not among the fields of the event"));
         };
         let first: f64 = value.parse().map_err(|_| format!("step: `{name}` is not a number"))?;
-        // Integers below 2^53 stay integers.
+        // Integers below 2^53 remain integers.
         *value = (first + step * f64::from(round)).to_string();
     }
     Ok(fields)
@@ -192,7 +192,7 @@ fn nanoseconds(seconds: f64) -> u64 {
     whole(seconds * 1e9)
 }
 
-/// Sets the fields of an event of this kind. `set` returns whether there is such a field; `known` lists all of them.
+/// Sets the fields of an event of this kind. `set` returns whether the field exists; `known` lists all fields.
 fn set_each(
     of: &str,
     fields: &BTreeMap<String, String>,
@@ -232,7 +232,7 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
     })
 }
 
-/// Usage of the container. Its limits are attributes of the process.
+/// Sets the usage of the container. Its limits are attributes of the process.
 fn container(facts: &mut ContainerFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
     let known = "memory_usage, memory_working_set, memory_held, memory_shmem, memory_kernel, \
                  memory_kernel_reclaimable, other_processes, largest_other, largest_other_bytes, oom_kills, \
@@ -265,7 +265,7 @@ fn container(facts: &mut ContainerFacts, fields: &BTreeMap<String, String>) -> R
     })
 }
 
-/// Memory of the process.
+/// Sets the memory of the process.
 fn memory(facts: &mut MemoryFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
     set_each(
         "memory",
@@ -287,7 +287,7 @@ fn memory(facts: &mut MemoryFacts, fields: &BTreeMap<String, String>) -> Result<
     )
 }
 
-/// What the rules of a test are about, by its events.
+/// Returns the subject of the rules of a test, according to its events.
 pub(super) fn subject(events: &[TestEvent]) -> On {
     if events.iter().any(|event| event.service.is_some()) {
         On::Service
@@ -298,7 +298,7 @@ pub(super) fn subject(events: &[TestEvent]) -> On {
     }
 }
 
-/// Takes the fields of a service out that are attributes to rules.
+/// Removes the fields of a service that rules read as attributes.
 fn learned(fields: &mut BTreeMap<String, String>) -> Result<Vec<(String, FactValue)>, String> {
     let mut learned = Vec::new();
     for (field, attribute) in [("affected_rule", AFFECTED_RULE), ("last_death", LAST_DEATH)] {
@@ -349,7 +349,7 @@ fn watcher(facts: &mut WatcherFacts, fields: &BTreeMap<String, String>) -> Resul
     })
 }
 
-/// What is known of the process at first; a version of a service is one from the beginning on.
+/// Returns the initial facts about the process. A version of a service is set from the start.
 pub(super) fn facts(process: &Process, events: &[TestEvent]) -> ProcessFacts {
     let facts = attributes_of(process);
     let mut services = events.iter().filter_map(|event| event.service.as_ref());
@@ -380,7 +380,8 @@ fn attributes_of(process: &Process) -> ProcessFacts {
         .iter()
         .map(|(name, text)| (format!("gcwatch.gc.settings.{name}").into(), value(text)));
     let limits = process.container.iter().map(|(name, text)| {
-        // As a resource attribute: `memory_limit` is `gcwatch.container.memory.limit`; CPUs are always a double.
+        // Attributes of the resource: `memory_limit` becomes `gcwatch.container.memory.limit`. CPUs are always a
+        // double.
         let value = match (name.as_str(), text.parse::<f64>()) {
             ("cpu_limit", Ok(cpus)) => FactValue::Double(cpus),
             _ => value(text),
