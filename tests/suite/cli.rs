@@ -332,7 +332,7 @@ fn a_cut_recording_is_no_error() {
     assert!(kinds(&records, "gc").len() > 20);
     assert_eq!(records.last().unwrap()["clean_end"], Value::Bool(false));
     assert!(
-        stderr(&output).contains("cut short") && stderr(&output).lines().count() == 1,
+        stderr(&output).contains("is truncated") && stderr(&output).lines().count() == 1,
         "{}",
         stderr(&output)
     );

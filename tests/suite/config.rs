@@ -849,7 +849,7 @@ fn files_are_read_or_the_reason_is_reported() {
     let error = |name: &str| load(name).unwrap_err().to_string();
     assert_eq!(
         error("latin"),
-        format!("{}:2:4: the file is not UTF-8 from here on", path("latin"))
+        format!("{}:2:4: the file is not valid UTF-8 at this position", path("latin"))
     );
     assert_eq!(
         error("large"),

@@ -263,7 +263,7 @@ async fn access_rules_match_api() {
     assert_eq!(status(off).await, 404);
 
     // The requests of this process are not observed, but the access check comes before that check.
-    let is_refused = |refusal: &Value| refusal["error"].as_str().unwrap().contains("may hold secrets");
+    let is_refused = |refusal: &Value| refusal["error"].as_str().unwrap().contains("may contain secrets");
     let (services, address, stage) = services_of(&elsewhere, "net10-steady").await;
     let to = SocketAddr::from(([127, 0, 0, 1], address.port()));
     assert!(answered(to, "", "incidents", json!({})).await.1);

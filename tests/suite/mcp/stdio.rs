@@ -172,7 +172,7 @@ fn burst_requires_confirmed_price() {
     assert!(!is_answer && why.contains(&pid.to_string()), "{refusal}");
     let (again, _) = client.call("callers", &json!({ "pid": pid, "seconds": 2, "confirm": confirm }));
     assert!(
-        again["error"].as_str().unwrap().contains("confirmed already"),
+        again["error"].as_str().unwrap().contains("no unused confirmation"),
         "{again}"
     );
     assert!(client.end());
