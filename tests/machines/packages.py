@@ -1,0 +1,198 @@
+"""The Debian packages that machines are made of: downloaded by apt, which checks signatures, and held against the digests in `pins`."""
+
+import fcntl
+import hashlib
+import lzma
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+PINS = HERE / "pins"
+# A package of the name that starts so, in the newest version of a suite, becomes the pin of --update.
+KERNEL = re.compile(r"linux-image-\d[\w.+-]*")
+PATIENCE = 600
+
+
+class Missing(Exception):
+    """Why something that a machine is made of cannot be had."""
+
+
+def cache():
+    base = os.environ.get("GCWATCH_CACHE")
+    if not base:
+        home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME") and os.environ["HOME"] + "/.cache"
+        if not home:
+            raise Missing("HOME is not set: set GCWATCH_CACHE to a folder")
+        base = home + "/gcwatch"
+    folder = pathlib.Path(base).absolute() / "machines"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def pins():
+    """Returns NAME -> (suite, architecture, package, version, sha256)."""
+    lines = (line.split() for line in PINS.read_text().splitlines() if line and not line.startswith("#"))
+    return {name: tuple(rest) for name, *rest in lines}
+
+
+class Apt:
+    """apt with sources of its own, in the cache: the host's packages stay as they are."""
+
+    def __init__(self):
+        for program in ("apt-get", "apt-cache", "dpkg-deb"):
+            if not shutil.which(program):
+                raise Missing(f"{program} is not on PATH: Debian's packages are needed")
+        self.folder = cache() / "apt"
+        for name in ("lists/partial", "cache/archives/partial", "parts"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        # Where this host's own packages come from has the other suites too.
+        mirror = os.environ.get("GCWATCH_DEBIAN_MIRROR")
+        if not mirror:
+            targets = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages").split()
+            found = [uri for uri in targets if re.search(r"/debian/?$", uri)]
+            if not found:
+                raise Missing("apt has no source of Debian here: set GCWATCH_DEBIAN_MIRROR")
+            mirror = found[0]
+        keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
+        if not os.path.exists(keys):
+            raise Missing(f"{keys} does not exist: install debian-archive-keyring")
+        security = re.sub(r"/debian/?$", "/debian-security/", mirror)
+        suites = [(mirror, name) for name in ("bookworm", "trixie", "sid")] + [(security, "bullseye-security")]
+        head = f"deb [arch=amd64,arm64 signed-by={keys}]"
+        sources = "".join(f"{head} {uri} {suite} main\n" for uri, suite in suites)
+        (self.folder / "sources.list").write_text(sources)
+        settings = {
+            "Dir::Etc::sourcelist": self.folder / "sources.list",
+            "Dir::Etc::sourceparts": self.folder / "parts",
+            "Dir::Etc::preferencesparts": self.folder / "parts",
+            "Dir::State::lists": self.folder / "lists",
+            "Dir::State::status": "/dev/null",
+            "Dir::Cache": self.folder / "cache",
+            "Acquire::Languages": "none",
+            # A mirror may be some days behind. Signatures are checked all the same.
+            "Acquire::Check-Valid-Until": "false",
+        }
+        options = [f"-o{key}={value}" for key, value in settings.items()]
+        self.options = options + ["-oAPT::Architectures::=amd64", "-oAPT::Architectures::=arm64"]
+
+    def get(self, *arguments, **kwargs):
+        return run("apt-get", *self.options, "--quiet=2", *arguments, **kwargs)
+
+    def show(self, *arguments):
+        return run("apt-cache", *self.options, "show", "--no-all-versions", *arguments)
+
+    def update(self):
+        self.get("update")
+
+
+def run(*command, **kwargs):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, **kwargs)
+    except subprocess.TimeoutExpired:
+        raise Missing(f"{command[0]} took more than {PATIENCE} s") from None
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        raise Missing(f"{command[0]} {command[-1]}: {last}")
+    return done.stdout
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else hashlib.sha256(file.read()).hexdigest()
+
+
+class locked:
+    """One fetch at a time. The lock ends with this process."""
+
+    def __enter__(self):
+        self.file = open(cache() / ".lock", "w")
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_):
+        self.file.close()
+
+
+def fetch(name):
+    """Returns the folder with the unpacked files of a pinned package."""
+    if name not in pins():
+        raise Missing(f"{PINS.name} has no package {name}")
+    suite, architecture, package, version, sha256 = pins()[name]
+    folder = cache() / "packages" / sha256[:16]
+    if (folder / ".complete").exists():
+        return folder
+    with locked():
+        apt = Apt()
+        work = cache() / "packages" / f".{sha256[:16]}.work"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        wanted = f"{package}:{architecture}={version}"
+        try:
+            apt.get("download", wanted, cwd=work)
+        except Missing:
+            apt.update()
+            try:
+                apt.get("download", wanted, cwd=work)
+            except Missing as error:
+                raise Missing(f"{error}; if {suite} has a newer version: tests/machines/run --update-pins") from None
+        (file,) = work.glob("*.deb")
+        if digest(file) != sha256:
+            raise Missing(f"{wanted} does not have the pinned sha256")
+        unpack(file, work / "files")
+        shutil.rmtree(folder, ignore_errors=True)
+        (work / "files" / ".complete").touch()
+        (work / "files").rename(folder)
+        shutil.rmtree(work)
+    return folder
+
+
+def unpack(file, folder):
+    """Unpacks a package, and what is compressed in it again: modules of kernels."""
+    run("dpkg-deb", "-x", str(file), str(folder))
+    # Only some modules are used; debug files and documentation are not.
+    for unused in ("usr/share/doc", "usr/share/man", "usr/share/locale"):
+        shutil.rmtree(folder / unused, ignore_errors=True)
+    for module in folder.rglob("*.ko.xz"):
+        if module.stem.removesuffix(".ko") in MODULES:
+            module.with_suffix("").write_bytes(lzma.decompress(module.read_bytes()))
+        module.unlink()
+
+
+# The modules of kernels that machines load, in any order.
+MODULES = ("zram", "zsmalloc", "lz4_compress", "lz4hc_compress", "lzo", "lzo-rle", "842", "842_compress", "842_decompress", "zstd")
+
+
+def update():
+    """Writes the newest version of each package into `pins`."""
+    with locked():
+        apt = Apt()
+        apt.update()
+        lines = [line for line in PINS.read_text().splitlines() if line.startswith("#")]
+        for name, (suite, architecture, package, *_) in pins().items():
+            if re.match(r"linux-(image|binary)-\d", package):
+                flavour = re.search(r"-(cloud-amd64|cloud-arm64|arm64-16k|amd64|arm64)$", package)[1]
+                meta = f"linux-image-{flavour}:{architecture}/{suite}"
+                package = KERNEL.search(re.search(r"^Depends: (.*)$", apt.show(meta), re.M)[1])[0]
+                try:
+                    binary = package.replace("linux-image", "linux-binary")
+                    apt.show(f"{binary}:{architecture}/{suite}")
+                    package = binary
+                except Missing:
+                    pass
+            text = apt.show(f"{package}:{architecture}/{suite}")
+            field = lambda key, text=text: re.search(rf"^{key}: (.*)$", text, re.M)[1]
+            lines.append(" ".join((name, suite, architecture, package, field("Version"), field("SHA256"))))
+            print(lines[-1])
+        PINS.write_text("\n".join(lines) + "\n")
+
+
+def only_file(folder, pattern):
+    """Returns the path of the one file below a folder."""
+    found = [path for path in folder.rglob(pattern) if path.is_file()]
+    if len(found) != 1:
+        raise Missing(f"{folder.name}: {len(found)} files are called {pattern}")
+    return found[0]
+
+
