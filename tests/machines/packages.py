@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 PINS = HERE / "pins"
@@ -38,6 +39,22 @@ def pins():
     return {name: tuple(rest) for name, *rest in lines}
 
 
+def debian():
+    """Returns Debian's mirror: where this host's own packages come from has the other suites too."""
+    mirror, kept = os.environ.get("GCWATCH_DEBIAN_MIRROR"), cache() / "mirror"
+    if mirror:
+        # Who runs later as another user has no such variable.
+        kept.write_text(mirror)
+    elif kept.exists():
+        mirror = kept.read_text()
+    else:
+        targets = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages").split()
+        mirror = next((uri for uri in targets if re.search(r"/debian/?$", uri)), None)
+    if not mirror:
+        raise Missing("apt has no source of Debian here: set GCWATCH_DEBIAN_MIRROR")
+    return mirror
+
+
 class Apt:
     """apt with sources of its own, in the cache: the host's packages stay as they are."""
 
@@ -48,14 +65,7 @@ class Apt:
         self.folder = cache() / "apt"
         for name in ("lists/partial", "cache/archives/partial", "parts"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        # Where this host's own packages come from has the other suites too.
-        mirror = os.environ.get("GCWATCH_DEBIAN_MIRROR")
-        if not mirror:
-            targets = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages").split()
-            found = [uri for uri in targets if re.search(r"/debian/?$", uri)]
-            if not found:
-                raise Missing("apt has no source of Debian here: set GCWATCH_DEBIAN_MIRROR")
-            mirror = found[0]
+        mirror = debian()
         keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
         if not os.path.exists(keys):
             raise Missing(f"{keys} does not exist: install debian-archive-keyring")
@@ -115,37 +125,52 @@ class locked:
         self.file.close()
 
 
+def folder_of(name):
+    return cache() / "packages" / pins()[name][-1][:16]
+
+
 def fetch(name):
-    """Returns the folder with the unpacked files of a pinned package."""
+    """Returns the folder with the unpacked files of a pinned package. All that are missing come with the first that is wanted."""
     if name not in pins():
         raise Missing(f"{PINS.name} has no package {name}")
-    suite, architecture, package, version, sha256 = pins()[name]
-    folder = cache() / "packages" / sha256[:16]
-    if (folder / ".complete").exists():
-        return folder
-    with locked():
-        apt = Apt()
-        work = cache() / "packages" / f".{sha256[:16]}.work"
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
-        wanted = f"{package}:{architecture}={version}"
-        try:
-            apt.get("download", wanted, cwd=work)
-        except Missing:
-            apt.update()
+    if not (folder_of(name) / ".complete").exists():
+        with locked():
+            # The source of a kernel is for who builds one.
+            wanted = [one for one in pins() if one == name or one != "linux-source"]
+            missing = [one for one in wanted if not (folder_of(one) / ".complete").exists()]
+            if missing:
+                download(missing)
+    if not (folder_of(name) / ".complete").exists():
+        raise Missing(f"the package {name} cannot be had: if its suite has a newer version, run tests/machines/run --update-pins")
+    return folder_of(name)
+
+
+def download(names):
+    apt = Apt()
+    work = cache() / "packages" / ".work"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    wanted = {name: "{1}:{0}={2}".format(*pins()[name][1:4]) for name in names}
+    apt.update()
+    try:
+        apt.get("download", *wanted.values(), cwd=work)
+    except Missing:
+        # One that is gone keeps the others back: each by itself.
+        for name in names:
             try:
-                apt.get("download", wanted, cwd=work)
-            except Missing as error:
-                raise Missing(f"{error}; if {suite} has a newer version: tests/machines/run --update-pins") from None
-        (file,) = work.glob("*.deb")
-        if digest(file) != sha256:
-            raise Missing(f"{wanted} does not have the pinned sha256")
+                apt.get("download", wanted[name], cwd=work)
+            except Missing:
+                pass
+    found = {digest(file): file for file in work.glob("*.deb")}
+    for name in names:
+        file = found.get(pins()[name][-1])
+        if file is None:
+            continue
         unpack(file, work / "files")
-        shutil.rmtree(folder, ignore_errors=True)
         (work / "files" / ".complete").touch()
-        (work / "files").rename(folder)
-        shutil.rmtree(work)
-    return folder
+        shutil.rmtree(folder_of(name), ignore_errors=True)
+        (work / "files").rename(folder_of(name))
+    shutil.rmtree(work)
 
 
 def unpack(file, folder):
@@ -196,3 +221,10 @@ def only_file(folder, pattern):
     return found[0]
 
 
+
+
+if __name__ == "__main__":
+    try:
+        print(debian() if sys.argv[1:] == ["--mirror"] else fetch(sys.argv[1]))
+    except Missing as error:
+        sys.exit(str(error))
