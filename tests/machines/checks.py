@@ -67,7 +67,8 @@ def recorded(row, machine):
 
 def asked(row, machine):
     callers = of_kind(machine.answer("callers"), "caller")
-    assert any(caller["site"] == "Workload.Induced" and caller["api"] == "GC.Collect" for caller in callers), f"callers: {callers}"
+    sites = {(caller["site"], caller["api"]) for caller in callers}
+    assert ("Workload.Induced", "GC.Collect") in sites, f"callers: {sites}"
     answer = machine.answer("stacks")
     (stacks,) = of_kind(answer, "stacks")
     same((stacks["lost_events"], stacks["clean_end"]), (0, True), "stacks")
@@ -91,9 +92,9 @@ def metric(text, name, **labels):
 
 def served(row, machine):
     text = machine.answer("metrics")
-    grown = [sum(metric(text, "gcwatch_gc_collections_total", dotnet_gc_heap_generation=f"gen{n}")) for n in range(3)]
+    of = lambda n: int(sum(metric(text, "gcwatch_gc_collections_total", dotnet_gc_heap_generation=f"gen{n}")))
     # The process that was recorded is still there, and idle.
-    same([int(value) for value in grown], counts(machine.answer("served")), "collections of the daemon and of the program")
+    same([of(n) for n in range(3)], counts(machine.answer("served")), "collections of the daemon and of the program")
     for name in ("lossy", "incomplete", "missed"):
         same(sum(metric(text, f"gcwatch_collections_{name}_total")), 0, f"{name} collections")
     limits(row, machine, text)
@@ -127,14 +128,15 @@ def ended(machine):
     code, _, log = machine.answer("ended").partition("\n")
     same(code, "0", "exit code of the daemon")
     assert "stopped; nothing lost" in log, f"the daemon's log ends with {log.splitlines()[-1:]}"
-    problems = [line for line in log.splitlines() if " ERROR " in line and "ERROR incident" not in line or "panicked" in line]
-    assert not problems, problems
+    # An incident is an error of the process: emulated pauses are long.
+    for line in log.splitlines():
+        assert "panicked" not in line and (" ERROR " not in line or "ERROR incident" in line), line
     lines = machine.answer("served").splitlines()
     assert lines[-1].startswith(("did ", "work-aot")), "the process does not answer after the daemon has ended"
 
 
 def group(machine, file):
-    """Returns a file of the control group of the only process, as key -> number, or its first number."""
+    """Returns a file of the control group of the only process: its number, or key -> number."""
     (line,) = [line for line in machine.answer("groups").splitlines() if f"/{file} " in line]
     words = line.split()[1:]
     return dict(zip(words[::2], map(int, words[1::2]))) if len(words) > 1 else words[0]
@@ -151,9 +153,8 @@ def swapped(row, machine):
     swap = int(group(machine, "memory.swap.current"))
     assert swap > 10 << 20, f"only {swap} bytes are swapped out"
     usage = max(metric(text, "gcwatch_container_memory_usage_bytes"))
-    process = json.loads(machine.answer("process"))
-    private = process["memory"]["private"] if "private" in process["memory"] else None
-    machine.note = f"usage {usage:.0f}, swap {swap}, private {private}"
+    private = json.loads(machine.answer("process"))["memory"]["private"]
+    assert private > usage, f"the process has {private} private bytes, less than the {usage} that are not swapped out"
     received(machine)
     ended(machine)
 
@@ -171,7 +172,8 @@ def throttled(row, machine):
     assert abs(seen - grown) <= 0.1 * grown, f"throttled for {seen} s, by the kernel {grown} s"
     periods = after["nr_throttled"] - int(before["nr_throttled"])
     (seen_periods,) = metric(text, "gcwatch_container_cpu_throttled_periods_total")
-    assert abs(seen_periods - periods) <= 0.1 * periods + 1, f"{seen_periods} throttled periods, by the kernel {periods}"
+    near = abs(seen_periods - periods) <= 0.1 * periods + 1
+    assert near, f"{seen_periods} throttled periods, by the kernel {periods}"
     fired = lambda rule: sum(metric(text, "gcwatch_anomalies_total", gcwatch_rule_id=rule))
     assert fired("machines.throttled") > 0, "gc.throttled_ns is positive in no collection"
     same(fired("machines.throttled-too-long"), 0, "collections that were throttled longer than they paused")
@@ -212,7 +214,8 @@ def apparmor(row, machine):
     profile = "cri-containerd.apparmor.d"
     closed, free = machine.answer("labels").splitlines()
     same((closed, free), (f"{profile} (enforce)", "unconfined"), "labels of the processes")
-    same([verdict for verdict, _ in verdicts(machine.answer("unconfined"))], ["attachable"] * 2, "gcwatch without a profile")
+    without = [verdict for verdict, _ in verdicts(machine.answer("unconfined"))]
+    same(without, ["attachable"] * 2, "gcwatch without a profile")
     (closed, _), (free, remedy) = verdicts(machine.answer(profile))
     same(closed, "attachable", "gcwatch under the profile, of a process under it")
     same(free, "permission", "gcwatch under the profile, of a process without one")
@@ -222,7 +225,8 @@ def apparmor(row, machine):
 def selinux(row, machine):
     """Debian's policy, enforced: a process with the type of containers."""
     label, enforcing = machine.answer("labels").replace("\0", "\n").split()
-    same((label, enforcing), ("system_u:system_r:container_t:s0:c1,c2", "1"), "label of the process, and whether the policy is enforced")
+    same(label, "system_u:system_r:container_t:s0:c1,c2", "label of the process")
+    same(enforcing, "1", "whether the policy is enforced")
     ((spc, _),) = verdicts(machine.answer("spc"))
     same(spc, "attachable", "gcwatch as spc_t")
     ((other, remedy),) = verdicts(machine.answer("other"))

@@ -81,7 +81,8 @@ def runtime(name):
 
 def stripped(program):
     """Returns the program without its debug sections, which take 100 MB of a machine's memory."""
-    if not shutil.which("strip") or "x86-64" not in subprocess.run(["file", "-b", program], capture_output=True, text=True).stdout:
+    kind = subprocess.run(["file", "-b", program], capture_output=True, text=True).stdout
+    if not shutil.which("strip") or "x86-64" not in kind:
         return program
     small = packages.cache() / f"gcwatch-{packages.digest(program)[:16]}"
     if not small.exists():

@@ -44,7 +44,8 @@ def boot(row, kernel, initramfs, console, limit):
     if not shutil.which(command[0]):
         raise Missing(f"{command[0]} is not on PATH: install qemu-system-x86 and qemu-system-arm")
     append = f"console={CONSOLES[row.architecture]} quiet panic=-1 {row.boot}".strip()
-    command += ["-accel", "tcg,thread=multi", "-smp", str(row.cpus), "-m", str(row.memory), "-nographic", "-no-reboot", "-nic", "none"]
+    command += ["-accel", "tcg,thread=multi", "-smp", str(row.cpus), "-m", str(row.memory)]
+    command += ["-nographic", "-no-reboot", "-nic", "none"]
     command += ["-kernel", str(kernel), "-initrd", str(initramfs), "-append", append]
     machine = Machine()
     until = time.monotonic() + limit
@@ -59,7 +60,8 @@ def boot(row, kernel, initramfs, console, limit):
             process.wait()
     if machine.failure is None and "all" not in machine.answers:
         over = time.monotonic() >= until
-        machine.failure = f"the machine has not ended after {limit} s" if over else "the machine ended before its row did"
+        late = f"the machine has not ended after {limit} s"
+        machine.failure = late if over else "the machine ended before its row did"
     return machine
 
 

@@ -1,4 +1,4 @@
-"""The Debian packages that machines are made of: downloaded by apt, which checks signatures, and held against the digests in `pins`."""
+"""The Debian packages that machines are made of: apt downloads them and checks signatures, `pins` has their digests."""
 
 import fcntl
 import hashlib
@@ -111,7 +111,7 @@ def run(*command, **kwargs):
 
 def digest(path):
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else hashlib.sha256(file.read()).hexdigest()
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 class locked:
@@ -130,7 +130,7 @@ def folder_of(name):
 
 
 def fetch(name):
-    """Returns the folder with the unpacked files of a pinned package. All that are missing come with the first that is wanted."""
+    """Returns the folder with the unpacked files of a pinned package. With the first, all that are missing come."""
     if name not in pins():
         raise Missing(f"{PINS.name} has no package {name}")
     if not (folder_of(name) / ".complete").exists():
@@ -141,7 +141,8 @@ def fetch(name):
             if missing:
                 download(missing)
     if not (folder_of(name) / ".complete").exists():
-        raise Missing(f"the package {name} cannot be had: if its suite has a newer version, run tests/machines/run --update-pins")
+        newer = "if its suite has a newer version, run tests/machines/run --update-pins"
+        raise Missing(f"the package {name} cannot be had: {newer}")
     return folder_of(name)
 
 
@@ -186,7 +187,7 @@ def unpack(file, folder):
 
 
 # The modules of kernels that machines load, in any order.
-MODULES = ("zram", "zsmalloc", "lz4_compress", "lz4hc_compress", "lzo", "lzo-rle", "842", "842_compress", "842_decompress", "zstd")
+MODULES = ("zram", "zsmalloc", "lz4_compress", "lz4hc_compress", "lzo", "lzo-rle", "842_compress", "842_decompress")
 
 
 def update():

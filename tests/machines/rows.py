@@ -77,7 +77,10 @@ place() {
     echo "0 100000 65536" >/proc/$!/uid_map
     echo "0 100000 65536" >/proc/$!/gid_map
     until first=$(cat /proc/$!/task/$!/children) && [ -n "$first" ]; do usleep 50000; done
-    exec nsenter -t ${first% } -U -m -p -S 0 -G 0 sh -c 'mount -t proc proc /proc; mount -t tmpfs -o mode=1777 tmp /tmp; exec "$@"' sh "$@"
+    exec nsenter -t ${first% } -U -m -p -S 0 -G 0 sh -c '
+        mount -t proc proc /proc
+        mount -t tmpfs -o mode=1777 tmp /tmp
+        exec "$@"' sh "$@"
 }
 """
 
@@ -126,7 +129,7 @@ steps() {
 }
 """
 
-# The work begins when the daemon reads it, and the group is frozen for the last reading: kernel and gcwatch count the same time.
+# The work begins when the daemon reads it, and the group is frozen for the last reading: both count the same time.
 THROTTLED = """
 steps() {
     described
@@ -180,7 +183,8 @@ APPARMOR = """
 profile=cri-containerd.apparmor.d
 prepare() {
     mount -t securityfs securityfs /sys/kernel/security
-    apparmor_parser --replace --skip-cache --base /etc/apparmor.d /etc/apparmor.d/containers || stop_with "the profile cannot be loaded"
+    apparmor_parser --replace --skip-cache --base /etc/apparmor.d /etc/apparmor.d/containers ||
+        stop_with "the profile cannot be loaded"
 }
 place() {
     [ -z "$confined" ] || echo "exec $profile" >/proc/self/attr/apparmor/exec
@@ -212,7 +216,8 @@ enforce() {
 }
 prepare() {
     mount -t selinuxfs selinuxfs /sys/fs/selinux
-    dd if=/etc/policy of=/sys/fs/selinux/load bs=16M count=1 2>/run/policy.err || stop_with "the policy cannot be loaded"
+    dd if=/etc/policy of=/sys/fs/selinux/load bs=16M count=1 2>/run/policy.err ||
+        stop_with "the policy cannot be loaded"
     for one in one two; do
         mkdir -p /$one
         mount -t tmpfs -o context=system_u:object_r:container_file_t:s0:$(level $one) root /$one
@@ -306,15 +311,19 @@ ROWS = [
     x64("linux-6.1", "linux-6.1"),
     x64("linux-6.12"),
     x64("linux-newest", "linux-newest"),
-    x64("swap", what="over `memory.high`, swapped out", script=SWAP, modules=("zram",), check=checks.swapped, memory_limit=160, memory_high=100),
-    x64("throttled", what="throttled by `cpu.max`", script=THROTTLED, check=checks.throttled, cpu_limit=0.25, extra=throttled_rules),
+    x64("swap", what="over `memory.high`, swapped out", script=SWAP, modules=("zram",), check=checks.swapped,
+        memory_limit=160, memory_high=100),
+    x64("throttled", what="throttled by `cpu.max`", script=THROTTLED, check=checks.throttled, cpu_limit=0.25,
+        extra=throttled_rules),
     x64("user-namespace", what="user namespace with mapped ids", script=USERS, check=checks.in_user_namespace),
-    x64("container", what="read-only root, private `/tmp`, own pids, user 1654", script=CONTAINER, check=checks.in_container),
-    x64("many-cpus", what="96 CPUs, server GC with 96 heaps", cpus=96, memory=6144, script=MANY, check=checks.many_cpus, cpu_limit=None,
-        memory_limit=3000, memory_high=2800, limit=1200),
-    x64("apparmor", what="AppArmor, containerd's profile", boot="security=apparmor", script=APPARMOR, check=checks.apparmor, extra=apparmor),
-    x64("selinux", what="SELinux enforcing, `container_t`", boot="security=selinux selinux=1 enforcing=0", script=SELINUX, check=checks.selinux,
-        extra=selinux, memory=3072),
+    x64("container", what="read-only root, private `/tmp`, own pids, user 1654", script=CONTAINER,
+        check=checks.in_container),
+    x64("many-cpus", what="96 CPUs, server GC with 96 heaps", cpus=96, memory=6144, script=MANY, check=checks.many_cpus,
+        cpu_limit=None, memory_limit=3000, memory_high=2800, limit=1200),
+    x64("apparmor", what="AppArmor, containerd's profile", boot="security=apparmor", script=APPARMOR,
+        check=checks.apparmor, extra=apparmor),
+    x64("selinux", what="SELinux enforcing, `container_t`", boot="security=selinux selinux=1 enforcing=0",
+        script=SELINUX, check=checks.selinux, extra=selinux, memory=3072),
     arm64("arm64"),
     arm64("arm64-16k", "linux-6.12-arm64-16k", pages="16 KiB"),
     arm64("arm64-64k", "linux-64k", pages="64 KiB", optional=True),

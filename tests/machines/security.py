@@ -1,4 +1,4 @@
-"""Policies of Linux security modules, made of Debian's packages: containerd's AppArmor profile, and the SELinux policy."""
+"""Policies of security modules, made of Debian's packages: containerd's AppArmor profile, and the SELinux policy."""
 
 import os
 import re
@@ -9,8 +9,8 @@ import packages
 from packages import Missing, fetch, only_file
 
 # What `semodule` needs in a root of its own.
-TOOLS = ("libc-amd64", "libsemanage", "libsemanage-common", "libsepol", "libselinux", "libaudit", "libcap-ng", "libbz2", "libpcre2",
-         "policycoreutils", "selinux-utils", "selinux-policy")
+TOOLS = ("libc-amd64", "libsemanage", "libsemanage-common", "libsepol", "libselinux", "libaudit", "libcap-ng")
+TOOLS += ("libbz2", "libpcre2", "policycoreutils", "selinux-utils", "selinux-policy")
 # Newer kernels read older policies; 6.12 reads at most this one.
 VERSION = 33
 
@@ -21,7 +21,8 @@ def apparmor():
     found = [("bin/apparmor_parser", only_file(tools, "apparmor_parser"))]
     for part in ("abi", "abstractions", "tunables"):
         folder = tools / "etc/apparmor.d" / part
-        found += [(f"etc/apparmor.d/{part}/{path.relative_to(folder)}", path) for path in folder.rglob("*") if path.is_file()]
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        found += [(f"etc/apparmor.d/{part}/{path.relative_to(folder)}", path) for path in files]
     return found + [("etc/apparmor.d/containers", profile().encode())]
 
 
@@ -33,7 +34,8 @@ def profile():
         raise Missing("containerd's program has no template of a profile")
     text = template[0].decode()
     text = re.sub(r"\{\{if \.RootlessKit\}\}.*?\{\{end\}\}", "", text, flags=re.S)
-    text = re.sub(r"\{\{range \$value := \.InnerImports\}\}.*?\{\{end\}\}", "#include <abstractions/base>", text, flags=re.S)
+    imports = r"\{\{range \$value := \.InnerImports\}\}.*?\{\{end\}\}"
+    text = re.sub(imports, "#include <abstractions/base>", text, flags=re.S)
     text = text.replace("{{.DaemonProfile}}", "unconfined").replace("{{.Name}}", "cri-containerd.apparmor.d")
     if "{{" in text:
         raise Missing(f"containerd's template has more than is known: {text[text.index('{{'):][:60]}")
