@@ -76,6 +76,7 @@ def read(process, until, log, machine):
             if not chunk:
                 break
             log.write(chunk)
+            log.flush()
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 text = line.decode(errors="replace").strip("\r")
