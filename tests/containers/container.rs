@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use dotnet_diagnostics::discovery::{SocketName, parse_stat};
 
 use test_support::harness::{Missing, Need};
-use test_support::runtimes::{ALL, NET_10, Runtime};
+use test_support::runtimes::{ALL, Host, MUSL, MUSL_LIBRARIES, NET_10, Runtime};
 
 /// Bound on everything that is awaited.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,6 +32,8 @@ pub(crate) struct Recipe {
     pub(crate) env: Vec<(String, String)>,
     /// File name of the assembly that it runs: a copy of the workload.
     pub(crate) assembly: String,
+    /// A runtime for musl, in a root of its own.
+    pub(crate) musl: bool,
     /// A folder of the host that it sees as `/mnt/shared`.
     pub(crate) shared: Option<PathBuf>,
 }
@@ -47,6 +49,7 @@ impl Default for Recipe {
             prepare: String::new(),
             env: Vec::new(),
             assembly: "workload.dll".to_owned(),
+            musl: false,
             shared: None,
         }
     }
@@ -105,6 +108,12 @@ pub(crate) fn containers_with_loopback() -> Need {
     Err(Missing::Ignored("ip (iproute2) is missing".to_owned()))
 }
 
+/// What a container with musl needs.
+pub(crate) fn containers_with_musl() -> Need {
+    containers()?;
+    MUSL[0].need()
+}
+
 /// What a container with a user namespace of its own needs.
 pub(crate) fn user_namespaces() -> Need {
     let as_user = ["--reuid", "1", "--regid", "1", "--clear-groups"];
@@ -135,10 +144,10 @@ impl Recipe {
     }
 
     fn spawn(&self) -> Container {
-        let runtime = runtime();
+        let runtime = if self.musl { MUSL[0] } else { runtime() };
         let workload = test_support::repository("tests/workload");
         // Where runtime and workload are, its user may not look: they are mounted for it.
-        let program = match runtime == NET_10 {
+        let program = match runtime.host == Host::StartupHook {
             true => "export DOTNET_STARTUP_HOOKS=\"/mnt/w/$ASSEMBLY\"; set -- /mnt/r/dosai --help",
             false => "set -- /mnt/r/run \"/mnt/w/$ASSEMBLY\"",
         };
@@ -147,9 +156,20 @@ impl Recipe {
         } else {
             ""
         };
+        // The same folders, in a root whose C library is musl.
+        let root = if self.musl {
+            "mkdir -p /mnt/root/mnt /mnt/root/lib /mnt/root/proc /mnt/root/dev /mnt/root/tmp\n\
+             mount --bind \"$LIBRARIES\" /mnt/root/lib; mount --rbind /mnt /mnt/root/mnt\n\
+             for folder in proc dev tmp; do mount --rbind /$folder /mnt/root/$folder; done"
+        } else {
+            ""
+        };
         let drop = format!("setpriv --reuid {} --regid {} --clear-groups", self.uid, self.gid);
         // In a user namespace everything else comes after it: its own namespaces are that user's.
-        let inner = if self.user_namespace {
+        let inner = if self.musl {
+            let user = format!("--userspec {}:{} --groups=", self.uid, self.gid);
+            format!("exec chroot {user} /mnt/root \"$@\"")
+        } else if self.user_namespace {
             format!(
                 "exec {drop} unshare --user --map-root-user --mount {} --fork --kill-child sh -c 'mount -t tmpfs t /tmp; mount -t proc proc /proc; exec \"$@\"' sh \"$@\"",
                 self.namespaces.join(" ")
@@ -164,7 +184,7 @@ impl Recipe {
              {shared}\n\
              mount -t tmpfs -o mode=1777 t /tmp\n\
              [ -z \"$OWN_PROC\" ] || mount -t proc proc /proc\n\
-             {}\n{program}\n{inner}\n",
+             {}\n{program}\n{root}\n{inner}\n",
             self.prepare
         );
         let mut command = Command::new("unshare");
@@ -178,6 +198,7 @@ impl Recipe {
             .env_remove("TMPDIR")
             .env("RUNTIME", runtime.folder())
             .env("WORKLOAD", workload)
+            .env("LIBRARIES", MUSL_LIBRARIES.folder())
             .env("ASSEMBLY", &self.assembly)
             .env("SHARED", self.shared.clone().unwrap_or_default())
             .env("OWN_PROC", if own_proc { "1" } else { "" })

@@ -5,26 +5,39 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use test_support::add_tests;
-use test_support::harness::Tests;
+use test_support::harness::{Need, Tests};
 
 use crate::container::{
-    PATIENCE, Recipe, containers, containers_with_assemblies, containers_with_loopback, user_namespaces,
+    PATIENCE, Recipe, containers, containers_with_assemblies, containers_with_loopback, containers_with_musl,
+    user_namespaces,
 };
 use crate::gcwatch::{LEAST, binary, doctor, texts, through, verdict};
 
 pub(crate) fn tests(tests: &mut Tests) {
     for (kind, recipe) in kinds() {
-        let needs = if recipe.user_namespace {
-            user_namespaces
-        } else {
-            containers
+        let needs = match &recipe {
+            Recipe {
+                user_namespace: true, ..
+            } => user_namespaces,
+            Recipe { musl: true, .. } => containers_with_musl,
+            _ => containers,
         };
         let path = format!("{}::is_reached::{kind}", module_path!());
         tests.add(path, needs, move || is_reached(&recipe));
     }
+    for (libc, musl, needs) in [
+        ("glibc", false, containers as fn() -> Need),
+        ("musl", true, containers_with_musl),
+    ] {
+        let path = format!("{}::collections_come_out_of_a_container::{libc}", module_path!());
+        let recipe = Recipe {
+            musl,
+            ..Recipe::default()
+        };
+        tests.add(path, needs, move || collections_come_out_of_a_container(&recipe));
+    }
     add_tests!(
         tests, containers;
-        collections_come_out_of_a_container,
         without_the_hosts_pids_it_says_so,
     );
     add_tests!(
@@ -39,8 +52,8 @@ pub(crate) fn tests(tests: &mut Tests) {
 }
 
 /// Namespaces alone; a TMPDIR so long that the path from outside is no socket's address; one behind a symbolic link
-/// with an absolute path; a network namespace only; a user namespace.
-fn kinds() -> [(&'static str, Recipe); 5] {
+/// with an absolute path; a network namespace only; a user namespace; musl as C library.
+fn kinds() -> [(&'static str, Recipe); 6] {
     let long = format!("/tmp/{}", "d".repeat(65));
     [
         ("namespaces", Recipe::default()),
@@ -74,6 +87,13 @@ fn kinds() -> [(&'static str, Recipe); 5] {
                 ..Recipe::default()
             },
         ),
+        (
+            "musl",
+            Recipe {
+                musl: true,
+                ..Recipe::default()
+            },
+        ),
     ]
 }
 
@@ -91,10 +111,10 @@ fn is_reached(recipe: &Recipe) {
     );
 }
 
-/// Scenario: a recording of a process in a container, with the two capabilities alone.
+/// Scenario: a recording of a process in a container, with glibc or with musl, with the two capabilities alone.
 /// Guarantee: its collections are in it, under the pid that the host sees.
-fn collections_come_out_of_a_container() {
-    let container = Recipe::default().start();
+fn collections_come_out_of_a_container(recipe: &Recipe) {
+    let container = recipe.start();
     let mut record = through(LEAST);
     record.args([
         "record",

@@ -10,7 +10,7 @@ use test_support::add_tests_on;
 use test_support::daemon::await_bytes;
 use test_support::harness::Tests;
 use test_support::program::{command, gcwatch, records, stderr};
-use test_support::runtimes::{ALL, Host, Runtime};
+use test_support::runtimes::{ALL, Host, MUSL, Runtime};
 use test_support::scene::Scene;
 use test_support::target::{PATIENCE, Running, Start, Target};
 
@@ -25,6 +25,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         forms_of_methods_are_named, a_library_and_who_called_it_are_named, a_burst_may_be_interrupted,
         a_process_may_be_killed_in_a_burst
     );
+    add_tests_on!(tests, [MUSL[1]]; every_caller_is_named);
     add_tests_on!(tests, known().filter(samples); who_allocates_is_named, a_library_that_allocates_and_who_called_it_are_named);
     add_tests_on!(tests, known().filter(|runtime| major(runtime) >= 11); runtime_async_is_named);
     add_tests_on!(tests, known().filter(|runtime| !samples(runtime)); ticks_leave_the_process_as_it_was);

@@ -9,7 +9,7 @@ use test_support::add_tests_on;
 use test_support::daemon::until;
 use test_support::harness::Tests;
 use test_support::program::{gcwatch, of_kind, records, records_of, stderr};
-use test_support::runtimes::{ALL, Host, Runtime};
+use test_support::runtimes::{ALL, Host, MUSL, Runtime};
 use test_support::scene::Scene;
 use test_support::target::{Start, Target};
 
@@ -19,6 +19,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         tests, known();
         every_type_is_counted, every_type_is_counted_with_server_gc, a_leak_is_found_with_its_holder
     );
+    add_tests_on!(tests, [MUSL[1]]; every_type_is_counted, a_leak_is_found_with_its_holder);
     let newest = |name: &'static str| known().filter(move |runtime| runtime.name.starts_with(name));
     add_tests_on!(tests, newest("net10"); a_histogram_needs_no_graph, other_formats_are_written, a_dump_without_room_is_refused);
     add_tests_on!(tests, newest("net11"); a_small_buffer_is_enough);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use test_support::harness::Tests;
-use test_support::runtimes::{ALL, Runtime};
+use test_support::runtimes::{ALL, MUSL, Runtime};
 use test_support::target::Start;
 
 use crate::analyzed::Analyzed;
@@ -42,7 +42,7 @@ fn after_3(runtime: Runtime) -> bool {
 }
 
 fn datas(runtime: Runtime) -> bool {
-    after_3(runtime) && !runtime.name.starts_with("net8")
+    after_3(runtime) && runtime.version.is_some_and(|version| !version.starts_with("8."))
 }
 
 const CONFIGURATIONS: &[Configuration] = &[
@@ -202,9 +202,10 @@ fn row(runtime: Runtime, configuration: &Configuration) -> String {
         }
     }
     format!(
-        "| {} | {} | {command} | {} | {} |",
+        "| {} | {} | x86_64 | {} | {command} | {} | {} |",
         runtime.name,
         configuration.name,
+        if runtime.is_musl() { "musl" } else { "glibc" },
         versions.join(" "),
         features.join(", ")
     )
@@ -222,15 +223,20 @@ Written by `tests/live/run`: real processes, each recorded by `gcwatch record` a
 were complete, no event was lost or undecoded, and the number of collections and the pause time match the process's own.
 
 *Command* is what the runtime accepted, trying the newest first. *Versions* are those of GCStart, GCEnd, GCHeapStats,
-GCGlobalHeapHistory and GCPerHeapHistory as received. Runtimes: the tests download `core3.1.23` and `net10.0.0`; the
-others come from a folder of packs. All are Linux x64.
+GCGlobalHeapHistory and GCPerHeapHistory as received. Runtimes: the tests download `core3.1.23`, `net10.0.0` and
+`net10.0.0-musl`; the others come from a folder of packs. Kernel and control groups of this table are those of the host
+of the test; [the second table](#machines) has machines in which both are known.
 
-| Runtime | Configuration | Command | Versions | Also seen |
-|---|---|---|---|---|
+| Runtime | Configuration | Processor | C library | Command | Versions | Also seen |
+|---|---|---|---|---|---|---|
 ";
+
+/// Where the table of `tests/machines/run` begins, which stays.
+const MACHINES: &str = "\n## Machines\n";
 
 fn committed() -> BTreeMap<(String, String), String> {
     let text = std::fs::read_to_string(table()).unwrap_or_default();
+    let text = text.split(MACHINES).next().unwrap_or_default();
     let key = |row: &str| {
         let mut cells = row.split('|').map(str::trim).skip(1);
         Some((cells.next()?.to_owned(), cells.next()?.to_owned()))
@@ -243,13 +249,18 @@ fn committed() -> BTreeMap<(String, String), String> {
 
 fn write(rows: &BTreeMap<(String, String), String>) {
     let mut text = HEAD.to_owned();
-    for runtime in ALL {
+    for runtime in ALL.into_iter().chain(MUSL) {
         for configuration in CONFIGURATIONS {
             if let Some(row) = rows.get(&(runtime.name.to_owned(), configuration.name.to_owned())) {
                 text.push_str(row);
                 text.push('\n');
             }
         }
+    }
+    let former = std::fs::read_to_string(table()).unwrap_or_default();
+    if let Some((_, machines)) = former.split_once(MACHINES) {
+        text.push_str(MACHINES);
+        text.push_str(machines);
     }
     std::fs::create_dir_all(table().parent().unwrap()).unwrap();
     std::fs::write(table(), text).unwrap();
@@ -275,9 +286,9 @@ fn row_is_as_committed(runtime: Runtime, configuration: &Configuration) {
 pub(crate) fn tests(tests: &mut Tests) {
     let full = crate::is_full();
     let selection = ["background", "server", "hard limit", "no-GC regions"];
-    for runtime in ALL {
+    for runtime in ALL.into_iter().chain(MUSL) {
         for configuration in CONFIGURATIONS {
-            let chosen = if runtime.is_always_there() {
+            let chosen = if runtime.is_always_there() || runtime == MUSL[0] {
                 selection.contains(&configuration.name)
             } else {
                 configuration.name == "default"

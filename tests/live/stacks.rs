@@ -5,13 +5,13 @@ use serde_json::Value;
 use test_support::add_tests_on;
 use test_support::harness::Tests;
 use test_support::program::{of_kind, records};
-use test_support::runtimes::{ALL, Host, Runtime};
+use test_support::runtimes::{ALL, Host, MUSL, Runtime};
 use test_support::scene::Scene;
 use test_support::target::Start;
 
 pub(crate) fn tests(tests: &mut Tests) {
-    let known = || ALL.into_iter().filter(|runtime| runtime.host == Host::Run);
-    add_tests_on!(tests, known(); every_thread_is_described);
+    let known = ALL.into_iter().filter(|runtime| runtime.host == Host::Run);
+    add_tests_on!(tests, known.chain([MUSL[1]]); every_thread_is_described);
 }
 
 /// Scenario: a program with a thread that holds objects on its stack and sleeps, eight that sleep in two places, a

@@ -73,6 +73,16 @@ pub const ALL: [Runtime; 13] = [
     runtime("aotserver11.0.0", Some("11.0.0"), Host::NativeAot),
 ];
 
+/// For musl, the C library of Alpine, in a root of its own. The first comes from the registries, where Debian's package
+/// of musl can be had; the other from a folder of packs.
+pub const MUSL: [Runtime; 2] = [
+    runtime("net10.0.0-musl", Some("10.0.0"), Host::StartupHook),
+    runtime("musl8.0.34", Some("8.0.34"), Host::Run),
+];
+
+/// The loader and the libraries that a runtime for musl needs in `/lib`.
+pub const MUSL_LIBRARIES: Runtime = runtime("musl-x64", None, Host::Run);
+
 /// The cache, filled once per test run.
 fn cache() -> &'static Path {
     static CACHE: OnceLock<PathBuf> = OnceLock::new();
@@ -105,6 +115,11 @@ impl Runtime {
         self.host == Host::NativeAot
     }
 
+    /// Built for musl: it runs in a root of its own.
+    pub fn is_musl(self) -> bool {
+        MUSL.contains(&self)
+    }
+
     /// Fetched from the registries, so that its tests fail without it.
     pub fn is_always_there(self) -> bool {
         FETCHED.contains(&self)
@@ -113,6 +128,14 @@ impl Runtime {
     /// What a test on it needs.
     pub fn need(self) -> Need {
         unless_skipped(self.name)?;
+        if self.is_musl() {
+            MUSL_LIBRARIES.need()?;
+            if !rustix::process::geteuid().is_root() {
+                return Err(Missing::Ignored(
+                    "it needs root: it runs in a root of its own".to_owned(),
+                ));
+            }
+        }
         if self.is_there() {
             return Ok(());
         }
@@ -123,7 +146,7 @@ impl Runtime {
             ))
         } else {
             Missing::Ignored(format!(
-                "no {}: no folder of packs (GCWATCH_RUNTIMES) has it",
+                "no {}: no folder of packs (GCWATCH_RUNTIMES) has it, and tests/runtimes/fetch did not get it",
                 self.name
             ))
         })

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::daemon::await_end;
-use crate::runtimes::{Host, Runtime};
+use crate::runtimes::{Host, MUSL_LIBRARIES, Runtime};
 
 /// How long a process may take to start, to answer or to end. Only a hang takes as long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -139,6 +139,8 @@ impl Start {
         let mut command = self.command(&tmp);
         if self.own_folder {
             command = in_own_folder(&command);
+        } else if self.runtime.is_musl() {
+            command = in_musl_root(&command, self.runtime);
         }
         command
             .env("TMPDIR", tmp.path())
@@ -245,6 +247,31 @@ fn in_own_folder(command: &Command) -> Command {
         .arg("sh")
         .arg(command.get_program())
         .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            inside.env(name, value);
+        }
+    }
+    inside
+}
+
+/// The same in a root that has musl as its C library, with the same pid in the end. Runtime, programs and the folder
+/// for temporary files are where they are on the host.
+fn in_musl_root(command: &Command, runtime: Runtime) -> Command {
+    const SCRIPT: &str = "set -e
+        seen() { mkdir -p \"/mnt$1\"; mount --rbind \"$1\" \"/mnt$1\"; }
+        mount -t tmpfs root /mnt
+        for folder in /proc /dev \"$RUNTIME\" \"$PROGRAMS\" \"${TMPDIR%/*}\"; do seen \"$folder\"; done
+        mkdir /mnt/lib; mount --bind \"$LIBRARIES\" /mnt/lib
+        exec chroot /mnt \"$@\"";
+    let mut inside = Command::new("unshare");
+    inside
+        .args(["--mount", "--propagation", "private", "sh", "-c", SCRIPT, "sh"])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env("RUNTIME", runtime.folder())
+        .env("PROGRAMS", crate::repository("tests/workload"))
+        .env("LIBRARIES", MUSL_LIBRARIES.folder());
     for (name, value) in command.get_envs() {
         if let Some(value) = value {
             inside.env(name, value);

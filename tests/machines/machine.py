@@ -1,0 +1,101 @@
+"""One machine: QEMU with an emulated processor, and what it says on its console."""
+
+import base64
+import gzip
+import os
+import selectors
+import shutil
+import subprocess
+import time
+import zlib
+
+from packages import Missing
+
+COMMANDS = {
+    "amd64": ["qemu-system-x86_64", "-machine", "q35", "-cpu", "max"],
+    # With `max`, processes of .NET 9 and 11 died of access violations; the emulator is suspected.
+    "arm64": ["qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a76"],
+}
+CONSOLES = {"amd64": "ttyS0", "arm64": "ttyAMA0"}
+
+
+class Machine:
+    """What became of a machine: its answers, and why it did not go on, if so."""
+
+    def __init__(self):
+        self.answers = {}
+        self.failure = None
+        # What people read of the console.
+        self.lines = []
+
+    def answer(self, name):
+        """Returns the text of an answer; one that failed is none."""
+        code, text = self.answers.get(name, (None, ""))
+        if code is None:
+            raise AssertionError(f"the machine does not answer `{name}`")
+        if code:
+            raise AssertionError(f"`{name}` exited with {code}: {text.strip()[-300:]}")
+        return text
+
+
+def boot(row, kernel, initramfs, console, limit):
+    """Runs a machine to its end, at most `limit` seconds, with its console in a file."""
+    command = list(COMMANDS[row.architecture])
+    if not shutil.which(command[0]):
+        raise Missing(f"{command[0]} is not on PATH: install qemu-system-x86 and qemu-system-arm")
+    append = f"console={CONSOLES[row.architecture]} quiet panic=-1 {row.boot}".strip()
+    command += ["-accel", "tcg,thread=multi", "-smp", str(row.cpus), "-m", str(row.memory)]
+    command += ["-nographic", "-no-reboot", "-nic", "none"]
+    command += ["-kernel", str(kernel), "-initrd", str(initramfs), "-append", append]
+    machine = Machine()
+    until = time.monotonic() + limit
+    with open(console, "wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        try:
+            read(process, until, log, machine)
+        finally:
+            process.kill()
+            process.wait()
+    if machine.failure is None and "all" not in machine.answers:
+        over = time.monotonic() >= until
+        late = f"the machine has not ended after {limit} s"
+        machine.failure = late if over else "the machine ended before its row did"
+    return machine
+
+
+def read(process, until, log, machine):
+    rest, name, code, encoded = b"", None, 0, []
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while (left := until - time.monotonic()) > 0:
+            if not selector.select(left):
+                break
+            chunk = os.read(process.stdout.fileno(), 1 << 16)
+            if not chunk:
+                break
+            log.write(chunk)
+            log.flush()
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                text = line.decode(errors="replace").strip("\r")
+                if text.startswith("@@ "):
+                    _, name, code = text.split()
+                    encoded = []
+                elif text == "@@" and name:
+                    machine.answers[name] = (int(code), decode(encoded))
+                    name = None
+                elif name:
+                    encoded.append(text)
+                elif text.startswith("!! "):
+                    machine.failure = text[3:]
+                elif text.strip():
+                    machine.lines.append(text)
+
+
+def decode(encoded):
+    try:
+        return gzip.decompress(base64.b64decode("".join(encoded))).decode(errors="replace") if encoded else ""
+    except (ValueError, EOFError, OSError, zlib.error) as error:
+        return f"the console garbled it: {error}"

@@ -1,0 +1,342 @@
+"""The rows: each a machine, the place of its processes, and what must be true of its answers."""
+
+import dataclasses
+import pathlib
+
+import checks
+import security
+import packages
+from image import HERE, runtime
+from packages import Missing, fetch, only_file
+
+GROUPS = """
+for folder in /sys/fs/cgroup /sys/fs/cgroup/system.slice; do
+    mkdir -p $folder
+    echo "+memory +cpu +pids" >$folder/cgroup.subtree_control
+done
+"""
+
+
+@dataclasses.dataclass
+class Row:
+    name: str
+    kernel: str
+    architecture: str = "amd64"
+    runtime: str = "net10.0.0"
+    library: str = "glibc"
+    pages: str = "4 KiB"
+    # What the row is for, in the table of docs/compatibility.md.
+    what: str = ""
+    cpus: int = 2
+    memory: int = 2048
+    boot: str = ""
+    # Shell commands before the steps, and functions in the place of init's.
+    script: str = ""
+    # Where the runtime is in the image.
+    place: str = ""
+    modules: tuple = ()
+    check: callable = checks.whole
+    extra: callable = lambda row: []
+    # Of the control group, MiB and CPUs.
+    memory_limit: int = 300
+    memory_high: int = 280
+    cpu_limit: float = 1.5
+    # Seconds for the whole row.
+    limit: int = 900
+    # It needs what no public package has: a pack of a runtime, a kernel that is built here.
+    optional: bool = False
+    # Its image lacks its runtime: it is right if that is reported.
+    broken: bool = False
+
+    def __post_init__(self):
+        limits = [f"echo {self.memory_limit}M >$1/memory.max", f"echo {self.memory_high}M >$1/memory.high"]
+        if self.cpu_limit:
+            limits.append(f'echo "{self.cpu_limit * 100_000:.0f} 100000" >$1/cpu.max')
+        self.script = GROUPS + "limit() {\n" + "\n".join(limits) + "\n}\n" + self.script
+
+    def files(self):
+        return self.extra(self)
+
+
+def musl(row):
+    """Files of a root with musl: the loader, and the libraries that a wheel brings."""
+    return [("musl/lib", runtime("musl-" + {"amd64": "x64", "arm64": "arm64"}[row.architecture]))]
+
+
+CHROOT = """
+mkdir -p /musl/proc /musl/dev /musl/tmp /musl/w
+place() {
+    for folder in proc dev tmp w; do mount --bind /$folder /musl/$folder; done
+    exec chroot /musl "$@"
+}
+"""
+
+# As a pod with `hostUsers: false`: the users of its namespace are 65,536 others of the host.
+USERS = """
+place() {
+    unshare -U -m -p -f sleep 3600 &
+    while [ "$(readlink /proc/$!/ns/user)" = "$(readlink /proc/self/ns/user)" ]; do usleep 50000; done
+    echo "0 100000 65536" >/proc/$!/uid_map
+    echo "0 100000 65536" >/proc/$!/gid_map
+    until first=$(cat /proc/$!/task/$!/children) && [ -n "$first" ]; do usleep 50000; done
+    exec nsenter -t ${first% } -U -m -p -S 0 -G 0 sh -c '
+        mount -t proc proc /proc
+        mount -t tmpfs -o mode=1777 tmp /tmp
+        exec "$@"' sh "$@"
+}
+"""
+
+# As a pod with `readOnlyRootFilesystem`, `runAsUser` and an emptyDir at /tmp.
+CONTAINER = """
+place() {
+    exec unshare -m -p -f sh -c '
+        mkdir -p /run/root
+        mount --bind / /run/root
+        mount --bind /dev /run/root/dev
+        mount -t proc proc /run/root/proc
+        mount -t tmpfs -o mode=1777 tmp /run/root/tmp
+        mount -o remount,bind,ro /run/root
+        exec chroot /run/root nsenter -t 1 -S 1654 -G 1654 "$@"' sh "$@"
+}
+steps() {
+    whole
+    answer readonly sh -c "touch /proc/$(cat /run/pid.recorded)/root/file 2>&1; true"
+}
+"""
+
+SWAP = """
+prepare() {
+    for module in /modules/*; do insmod $module; done
+    echo 512M >/sys/block/zram0/disksize
+    mkswap /dev/zram0 >/dev/null
+    swapon /dev/zram0
+}
+steps() {
+    described
+    start leak leak WWAIT=1 DOTNET_GCHeapHardLimit=0x10000000
+    answer ps gcwatch ps --format ndjson
+    answer doctor gcwatch doctor --pid "$pid" --format json
+    daemon
+    await 60 /run/daemon.err "attached.*pid=$pid" "$daemon"
+    echo go >/run/leak.in
+    i=0
+    until [ "$(cat $group/memory.swap.current)" -gt 20000000 ]; do
+        i=$((i + 1))
+        [ $i -le 500 ] || stop_with "nothing is swapped out: $(cat $group/memory.current $group/memory.events)"
+        usleep 200000
+    done
+    wait_for_exports
+    answer process wget -q -O - http://127.0.0.1:9464/api/v1/processes/$pid
+    ended leak
+}
+"""
+
+# The work begins when the daemon reads it, and the group is frozen for the last reading: both count the same time.
+THROTTLED = """
+steps() {
+    described
+    start busy threads WWAIT=1
+    answer ps gcwatch ps --format ndjson
+    answer doctor gcwatch doctor --pid "$pid" --format json
+    printf 'rules:\n  files: [/etc/rules]\n' >>/etc/gcwatch.yaml
+    daemon
+    await 60 /run/daemon.err "attached.*pid=$pid" "$daemon"
+    wait_for_exports
+    answer before cat $group/cpu.stat
+    echo go >/run/busy.in
+    i=0
+    until wget -q -O - http://127.0.0.1:9464/api/v1/incidents | grep -q '"rule":"cpu.throttled"'; do
+        i=$((i + 1))
+        [ $i -le 150 ] || break
+        sleep 1
+    done
+    echo 1 >$group/cgroup.freeze
+    wait_for_exports
+    frozen=$group
+    ended busy
+}
+"""
+
+
+MANY = """
+export DOTNET_gcServer=1 DOTNET_GCDynamicAdaptationMode=0 DOTNET_GCgen0size=0x100000
+rounds=600
+"""
+
+# NativeAOT: the program counts nothing, and has no stacks and no heap dump to ask for.
+NATIVE = """
+program=/runtime/work-aot
+steps() {
+    described
+    start steady steady
+    answer ps gcwatch ps --format ndjson
+    answer doctor gcwatch doctor --pid "$pid" --format json
+    gcwatch record --pid "$pid" -o /tmp/a.nettrace --duration 10s 2>/run/record.err || stop_with "it cannot be recorded"
+    answer recording gcwatch analyze --no-rules --format ndjson /tmp/a.nettrace
+    daemon
+    await 60 /run/daemon.err "attached.*pid=$pid" "$daemon"
+    wait_for_exports
+    ended steady
+}
+"""
+
+# The profile that containerd loads for containers, out of its own program.
+APPARMOR = """
+profile=cri-containerd.apparmor.d
+prepare() {
+    mount -t securityfs securityfs /sys/kernel/security
+    apparmor_parser --replace --skip-cache --base /etc/apparmor.d /etc/apparmor.d/containers ||
+        stop_with "the profile cannot be loaded"
+}
+place() {
+    [ -z "$confined" ] || echo "exec $profile" >/proc/self/attr/apparmor/exec
+    exec "$@"
+}
+steps() {
+    confined=1
+    whole
+    start open idle
+    closed=$pid
+    confined=
+    start free idle
+    answer labels cat /proc/$closed/attr/apparmor/current /proc/$pid/attr/apparmor/current
+    for under in unconfined $profile; do
+        answer $under sh -c "[ $under = unconfined ] || echo exec $under >/proc/self/attr/apparmor/exec
+            exec gcwatch doctor --pid $closed --pid $pid --format json || true"
+    done
+    answer denied sh -c 'dmesg | grep -o "apparmor=.DENIED.*" | tail -n 20'
+}
+"""
+
+# Debian's policy. What transitions need is started before it is enforced: Debian has no container engine's domain here.
+SELINUX = """
+as() { # TYPE LEVEL
+    printf "system_u:system_r:$1:$2" >/proc/self/attr/current || stop_with "no context $1:$2"
+}
+enforce() {
+    echo $1 >/sys/fs/selinux/enforce || stop_with "enforce cannot be set to $1"
+}
+prepare() {
+    mount -t selinuxfs selinuxfs /sys/fs/selinux
+    dd if=/etc/policy of=/sys/fs/selinux/load bs=16M count=1 2>/run/policy.err ||
+        stop_with "the policy cannot be loaded"
+    for one in one two; do
+        mkdir -p /$one
+        # Quoted: categories have a comma.
+        mount -t tmpfs -o "context=\\"system_u:object_r:container_file_t:s0:$(level $one)\\"" root /$one ||
+            stop_with "no file system of containers"
+        mkdir -p /$one/tmp /$one/proc /$one/dev /$one/bin /$one/run /$one/sys
+        chmod 1777 /$one/tmp
+        cp -a /lib /$one/
+        [ ! -d /lib64 ] || cp -a /lib64 /$one/
+        cp /bin/gcwatch /bin/busybox /$one/bin/
+        mount -t proc proc /$one/proc
+        mount --bind /dev /$one/dev
+    done
+    cp -a /runtime /w /one/
+}
+level() { case $1 in one) echo c1,c2 ;; two) echo c3,c4 ;; esac; }
+place() {
+    as container_t s0:c1,c2
+    exec chroot /one "$@"
+}
+before_start() { enforce 0; }
+after_start() { enforce 1; }
+# gcwatch under a context, in a root. It gets there before the policy is enforced, and works when it is: what it may do
+# is asked, not which program may start it.
+under() { # NAME TYPE LEVEL ROOT
+    name=$1 type=$2 level=$3 root=$4
+    rm -f $root/go
+    enforce 0
+    (
+        as $type $level
+        exec chroot $root /bin/busybox sh -c "until [ -e /go ]; do usleep 50000; done
+            exec /bin/gcwatch doctor --pid $pid --format json"
+    ) >$root/$name.out 2>$root/$name.err &
+    usleep 1000000
+    enforce 1
+    touch $root/go
+    i=0
+    while lives $! && [ $i -le 300 ]; do i=$((i + 1)); usleep 200000; done
+    answer $name cat $root/$name.out $root/$name.err
+}
+steps() {
+    described
+    start fixed fixed WROUNDS=$rounds
+    answer labels sh -c "cat /proc/$pid/attr/current; cat /sys/fs/selinux/enforce"
+    under spc spc_t s0 /
+    under other container_t s0:c3,c4 /two
+    under same container_t s0:c1,c2 /one
+    answer denied sh -c 'dmesg | grep -o "avc: *denied.*" | tail -n 40'
+    enforce 0
+    (
+        as spc_t s0
+        enforce 1
+        answer ps gcwatch ps --format ndjson
+        answer doctor gcwatch doctor --pid $pid --format json
+        recorded fixed
+        start induced induced
+        asked
+        kill -KILL $pid
+        served
+    )
+}
+"""
+
+# A runtime of a pack has a host of its own.
+RUN = """
+program="/runtime/run /w/workload.dll"
+"""
+
+
+def throttled_rules(row):
+    return [("etc/rules/throttled.yaml", HERE / "throttled.yaml")]
+
+
+def apparmor(row):
+    return security.apparmor()
+
+
+def selinux(row):
+    return [("etc/policy", security.selinux_policy())]
+
+
+MUSL_ARM64 = {"runtime": "net10.0.0-musl-arm64", "library": "musl", "script": CHROOT, "place": "musl/", "extra": musl}
+AOT = {"script": NATIVE, "check": checks.native, "optional": True, "what": "NativeAOT"}
+
+
+def x64(name, kernel="linux-6.12", **rest):
+    return Row(name, kernel, **rest)
+
+
+def arm64(name, kernel="linux-6.12-arm64", **rest):
+    return Row(name, kernel, "arm64", **({"runtime": "net10.0.0-arm64", "memory": 3072} | rest))
+
+
+ROWS = [
+    x64("without-runtime", broken=True),
+    x64("linux-5.10", "linux-5.10"),
+    x64("linux-6.1", "linux-6.1"),
+    x64("linux-6.12"),
+    x64("linux-newest", "linux-newest"),
+    x64("swap", what="over `memory.high`, swapped out", script=SWAP, modules=("zram",), check=checks.swapped,
+        memory_limit=160, memory_high=100),
+    x64("throttled", what="throttled by `cpu.max`", script=THROTTLED, check=checks.throttled, cpu_limit=0.25,
+        extra=throttled_rules),
+    x64("user-namespace", what="user namespace with mapped ids", script=USERS, check=checks.in_user_namespace),
+    x64("container", what="read-only root, private `/tmp`, own pids, user 1654", script=CONTAINER,
+        check=checks.in_container),
+    x64("many-cpus", what="96 CPUs, server GC with 96 heaps", cpus=96, memory=6144, script=MANY, check=checks.many_cpus,
+        cpu_limit=None, memory_limit=3000, memory_high=2800, limit=1200),
+    x64("apparmor", what="AppArmor, containerd's profile", boot="security=apparmor", script=APPARMOR,
+        check=checks.apparmor, extra=apparmor),
+    x64("selinux", what="SELinux enforcing, `container_t`", boot="security=selinux selinux=1 enforcing=0",
+        script=SELINUX, check=checks.selinux, extra=selinux, memory=3072),
+    arm64("arm64"),
+    arm64("arm64-16k", "linux-6.12-arm64-16k", pages="16 KiB"),
+    arm64("arm64-64k", "linux-64k", pages="64 KiB", optional=True),
+    arm64("arm64-musl", **MUSL_ARM64),
+    arm64("arm64-net11", runtime="arm64-11.0.0", script=RUN, optional=True),
+    arm64("arm64-aot9", runtime="aot-arm64-9.0.23", **AOT),
+    arm64("arm64-aot10", runtime="aot-arm64-10.0.15", **AOT),
+]
