@@ -217,10 +217,17 @@ impl Missing<'_> {
 
     fn unexplained(&self) -> Obstacle {
         let root = self.root.map_or("", |_| ", seen in its own root");
+        let directories = self.candidate.runtime_directories(self.environ);
+        let directories: Vec<String> = directories.iter().map(|path| shown(&path.to_string_lossy())).collect();
+        let others = if directories.is_empty() {
+            String::new()
+        } else {
+            format!(", and none in {}", directories.join(" or "))
+        };
         Obstacle::new(
             Reason::NoSocket,
             format!(
-                "there is no {}{root}; the runtime makes it at its start unless diagnostics are off (also in \
+                "there is no {}{root}{others}; the runtime makes it at its start unless diagnostics are off (also in \
                  runtimeconfig.json) or the directory cannot be written",
                 self.expected
             ),
