@@ -25,6 +25,7 @@ mod kept;
 mod mark;
 mod packed;
 mod pauses;
+mod room;
 mod stopped;
 pub mod stored;
 
@@ -44,6 +45,7 @@ pub use mark::Mark;
 use packed::Queue;
 pub use pauses::Pauses;
 use processes::container::ledger::{HeapFigures, not_looked_at, old_objects};
+pub use room::Room;
 pub use stopped::Stopped;
 
 /// How far back the buckets go, the one that is open included.
@@ -82,6 +84,8 @@ pub struct History {
     pub kept_until: u64,
     /// Figures of the newest collection.
     pub figures: Newest,
+    /// The room in which the collector works.
+    pub room: Room,
 }
 
 /// Figures of the newest collection that has them.
@@ -217,6 +221,7 @@ impl History {
         self.causes.observe(&collection);
         self.stopped.collection(&collection, at);
         self.figures.observe(&collection, at);
+        self.room.observe(&collection, at);
         self.kept.observe(collection, base, limit, at);
     }
 
@@ -279,5 +284,6 @@ impl History {
             + self.marks.memory_bytes()
             + self.causes.memory_bytes()
             + self.kept.memory_bytes()
+            + self.room.memory_bytes()
     }
 }
