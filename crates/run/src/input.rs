@@ -154,6 +154,8 @@ pub struct Measured {
     pub started: Option<Moment>,
     /// Maximum bytes that its heap can commit, as far as that is seen from outside.
     pub heap_limit: Option<u64>,
+    /// Whether its configuration was read and has no absolute limit of the heap: its limit is a share of its container's.
+    pub follows_container: bool,
     /// The memory of the machine, bytes.
     pub machine: Option<u64>,
     /// What the host has to do.

@@ -22,6 +22,7 @@
 //! Run -> identity    who it is: its resource with the metadata over it
 //!        session     state, sessions, progress, lag, what is open
 //!        container   what its container may use and does use
+//!        heap_limit  the limit of its heap, and whether its runtime knows the present one
 //!        ledger      where its memory is
 //!        requests    the share of its requests that collections touched
 //!        rules       the engine, and the notices of its alerts
@@ -41,6 +42,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod container;
+mod heap_limit;
 pub mod history;
 mod identity;
 mod input;
@@ -54,6 +56,7 @@ pub mod settings;
 mod telemetry;
 
 pub use container::RunContainer;
+pub use heap_limit::StaleLimit;
 pub use identity::{RunIdentity, SaidLimit};
 pub use input::{At, Attachment, Input, Measured};
 pub use ledger::RunLedger;
