@@ -128,7 +128,13 @@ impl Own {
     fn targets(&self, sheet: &mut MetricSnapshot) {
         let records = Records::of(&self.sources.pipeline);
         sheet.put(&row::TARGETS, by(&row::STATE, records.states()));
-        sheet.put(&row::NOT_ATTACHED, by(&row::REASON, records.reasons()));
+        let not_attached = records.not_attached().into_iter().map(|(group, count)| {
+            let mut attributes = vec![text(&row::REASON, &group.reason)];
+            attributes.extend(group.namespace.map(|name| text(&row::NAMESPACE, &name)));
+            attributes.extend(group.workload.map(|name| text(&row::WORKLOAD, &name)));
+            (attributes, whole(count))
+        });
+        sheet.put(&row::NOT_ATTACHED, not_attached);
         let counts = self.sources.pipeline.counts();
         let refused = counts.over_limit.saturating_add(counts.not_noted);
         sheet.put_one(&row::TARGETS_REFUSED, Some(whole(refused)));

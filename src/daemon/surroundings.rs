@@ -153,6 +153,7 @@ async fn figures(pipeline: Pipeline) {
                 let MemoryReading {
                     memory,
                     heap_limit,
+                    follows_container,
                     machine,
                 } = figures
                     .map(|figures| memory.read(key, major, figures.memory_limit, rests))
@@ -164,6 +165,7 @@ async fn figures(pipeline: Pipeline) {
                     memory,
                     started: Some(host::started(key.start_time)),
                     heap_limit,
+                    follows_container,
                     machine,
                     host,
                     exports_runtime,

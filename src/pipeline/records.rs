@@ -23,10 +23,14 @@ use api::view::{
 use base::time::Moment;
 use evidence::black_box::files::Files;
 use gc_rules::incident::IncidentRecord;
-use gc_telemetry::options::Temporality;
+use gc_telemetry::definition::resource::K8S_NAMESPACE_NAME;
+use gc_telemetry::options::{Aggregate, Temporality};
 use gc_telemetry::origin::Origin;
+use gc_telemetry::value::text;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use processes::RunState;
+use processes::service::workload;
+use processes::{Identity, RunState};
 use run::history::{BUCKET_NS, Bucket, Remembered, stored};
 use targets::host::now;
 use web::Views;
@@ -39,6 +43,40 @@ use crate::pipeline::shared::{Noted, add_unknown};
 
 /// Buckets of an hour.
 const HOUR: u64 = 3600 * 1_000_000_000 / BUCKET_NS;
+
+/// Maximum number of groups of processes that are not read.
+const MAX_WORKLOADS: usize = 200;
+
+/// What processes have in common from which nothing is read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NotAttached {
+    /// One word.
+    pub reason: String,
+    /// Kubernetes namespace; `None` outside of Kubernetes.
+    pub namespace: Option<String>,
+    /// Workload; `None` if nobody wants the processes to be read here, and beyond the limit of groups.
+    pub workload: Option<String>,
+}
+
+/// The largest groups. The processes of the others are counted by reason.
+fn bounded(counts: BTreeMap<NotAttached, u64>) -> BTreeMap<NotAttached, u64> {
+    let mut groups: Vec<(NotAttached, u64)> = counts.into_iter().collect();
+    groups.sort_by_key(|(_, count)| Reverse(*count));
+    let mut bounded = BTreeMap::new();
+    for (place, (group, count)) in groups.into_iter().enumerate() {
+        let group = if place < MAX_WORKLOADS {
+            group
+        } else {
+            NotAttached {
+                namespace: None,
+                workload: None,
+                ..group
+            }
+        };
+        *bounded.entry(group).or_insert(0) += count;
+    }
+    bounded
+}
 
 /// The records of a pipeline.
 #[derive(Debug, Clone)]
@@ -53,6 +91,34 @@ impl Records {
     /// How many processes there are from which nothing is read, by the reason.
     pub fn reasons(&self) -> BTreeMap<String, u64> {
         self.count(RunState::not_attached)
+    }
+
+    /// Processes from which nothing is read, by reason, namespace and workload: at most [`MAX_WORKLOADS`] groups with a
+    /// workload, the largest ones. Processes that nobody wants to be read here have no workload.
+    pub fn not_attached(&self) -> BTreeMap<NotAttached, u64> {
+        let mut counts = BTreeMap::new();
+        let mut count = |state: &RunState, identity: &Identity, resource: &[KeyValue]| {
+            let Some(reason) = state.not_attached() else { return };
+            let is_meant = matches!(state, RunState::Excluded | RunState::HeldElsewhere { .. });
+            let group = NotAttached {
+                reason,
+                namespace: text(resource, K8S_NAMESPACE_NAME.name).filter(|_| !is_meant),
+                workload: (!is_meant).then(|| workload(identity, resource)),
+            };
+            *counts.entry(group).or_insert(0) += 1;
+        };
+        for run in self.0.runs() {
+            let run = run.look();
+            count(
+                &run.session.state,
+                run.identity.who(),
+                &run.identity.resource().attributes,
+            );
+        }
+        for noted in self.noted(None) {
+            count(&noted.state, &noted.identity, &noted.identity.resource);
+        }
+        bounded(counts)
     }
 
     /// How many processes there are by what is said of their state.
@@ -263,9 +329,15 @@ impl Views for Records {
     }
 
     fn collect(&self, now_unix_ns: u64) -> Vec<(Arc<Origin>, Vec<Metric>)> {
-        let runs = self.0.runs().into_iter();
-        runs.filter_map(|run| run.metrics(now_unix_ns, Temporality::Cumulative))
-            .collect()
+        let (runs, shared) = (self.0.runs(), self.0.shared());
+        match shared.settings().metrics.aggregate {
+            Aggregate::Service => shared.of_services(&runs, (0, 1), now_unix_ns, Temporality::Cumulative),
+            Aggregate::Process => {
+                let runs = runs.into_iter();
+                runs.filter_map(|run| run.metrics(now_unix_ns, Temporality::Cumulative))
+                    .collect()
+            }
+        }
     }
 
     fn black_box_files(&self) -> Option<Arc<Files>> {
@@ -275,5 +347,32 @@ impl Views for Records {
 
     fn flame_graph(&self, name: &str) -> Option<String> {
         self.0.flames().get(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario: more workloads than the limit, the smaller ones with another reason.
+    /// Guarantee: no process is missing, the largest groups keep their workload, and the number of groups is bounded.
+    #[test]
+    fn groups_are_bounded() {
+        let group = |number: usize, reason: &str| NotAttached {
+            reason: reason.to_owned(),
+            namespace: Some("shop".to_owned()),
+            workload: Some(format!("deployment/{number}")),
+        };
+        let large = (0..MAX_WORKLOADS).map(|number| (group(number, "permission"), 5));
+        let small = (0..100).map(|number| (group(number, "no-socket"), 1));
+        let groups = bounded(large.chain(small).collect());
+        assert_eq!(groups.len(), MAX_WORKLOADS + 1);
+        assert_eq!(groups.values().sum::<u64>(), 5 * MAX_WORKLOADS as u64 + 100);
+        let rest = NotAttached {
+            reason: "no-socket".to_owned(),
+            namespace: None,
+            workload: None,
+        };
+        assert_eq!(groups.get(&rest), Some(&100));
     }
 }

@@ -348,11 +348,7 @@ impl Pipeline {
 
     /// Exports those of one share of the runs, `share` of `shares`; a run is always in the same share.
     pub fn export_share(&self, share: u32, shares: u32, now_unix_ns: u64) {
-        for run in self.runs() {
-            if run.key().pid % shares.max(1) == share {
-                self.shared.export(&run, now_unix_ns);
-            }
-        }
+        self.shared.export(&self.runs(), (share, shares), now_unix_ns);
     }
 
     /// What was counted since the pipeline began.

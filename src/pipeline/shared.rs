@@ -8,7 +8,11 @@ use base::time::{Moment, Wall};
 use delivery::alerts::Notices;
 use gc_rules::incident::{Incidents, recording_id};
 use gc_rules::rule_set::RuleSet;
+use gc_telemetry::aggregate::{Services, is_in_share};
+use gc_telemetry::options::{Aggregate, Temporality};
+use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
 use targets::host::now;
 use tokio::sync::watch;
 use tracing::info;
@@ -126,6 +130,9 @@ pub(crate) struct Shared {
     pub(crate) black_box: OnceLock<BlackBox>,
     pub(crate) history: OnceLock<HistoryFolder>,
     pub(crate) flames: Flames,
+    /// The series of services, with `metrics.aggregate: service`. The lock is taken before the lock of a run, so that the
+    /// readings of a run are applied in order.
+    services: Mutex<Services>,
 }
 
 impl Shared {
@@ -144,6 +151,7 @@ impl Shared {
             black_box: OnceLock::new(),
             history: OnceLock::new(),
             flames: Flames::default(),
+            services: Mutex::default(),
         }
     }
 
@@ -295,10 +303,81 @@ impl Shared {
         self.notify_all(&mut owner, changes);
     }
 
-    /// Exports a run's metrics once, with the temporality of the settings.
-    pub(crate) fn export(&self, run: &ObservedRun, now_unix_ns: u64) {
-        let temporality = self.settings().metrics.temporality;
-        if let Some((resource, metrics)) = run.metrics(now_unix_ns, temporality) {
+    /// Exports the metrics of runs once, of one share of `shares`, with the temporality of the settings. A run and a
+    /// service are always in the same share.
+    pub(crate) fn export(&self, runs: &[Arc<ObservedRun>], (share, shares): (u32, u32), now_unix_ns: u64) {
+        let settings = self.settings();
+        let temporality = settings.metrics.temporality;
+        if settings.metrics.aggregate == Aggregate::Service {
+            for (resource, metrics) in self.of_services(runs, (share, shares), now_unix_ns, temporality) {
+                self.outlet.metrics(&resource, metrics);
+            }
+            return;
+        }
+        for run in runs.iter().filter(|run| run.key().pid % shares.max(1) == share) {
+            if let Some((resource, metrics)) = run.metrics(now_unix_ns, temporality) {
+                self.outlet.metrics(&resource, metrics);
+            }
+        }
+    }
+
+    /// Returns the metrics of the services of runs, of one share of `shares`.
+    pub(crate) fn of_services(
+        &self,
+        runs: &[Arc<ObservedRun>],
+        share: (u32, u32),
+        now_unix_ns: u64,
+        temporality: Temporality,
+    ) -> Vec<(Arc<Origin>, Vec<Metric>)> {
+        let settings = self.settings();
+        let mut services = self.services();
+        for run in runs {
+            let resource = Arc::clone(run.look().identity.resource());
+            if is_in_share(&resource.attributes, &settings.resource, share) {
+                Self::observe_run(&mut services, run, now_unix_ns, &settings);
+            }
+        }
+        services.metrics(share, now_unix_ns, temporality, &settings.metrics)
+    }
+
+    fn observe_run(services: &mut Services, run: &ObservedRun, now_unix_ns: u64, settings: &PipelineSettings) {
+        let Some((resource, metrics)) = run.metrics(now_unix_ns, Temporality::Cumulative) else {
+            return;
+        };
+        let key = (run.key().pid, run.key().start_time);
+        services.observe(
+            key,
+            &resource.attributes,
+            &settings.resource,
+            metrics,
+            &settings.metrics,
+        );
+    }
+
+    fn services(&self) -> MutexGuard<'_, Services> {
+        self.services.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last export of a run: then its series end. The service of the run keeps what the run counted.
+    fn export_last(&self, run: &ObservedRun, now_unix_ns: u64, at: At) {
+        let settings = self.settings();
+        let temporality = settings.metrics.temporality;
+        let last = match settings.metrics.aggregate {
+            Aggregate::Process => {
+                let last = run.metrics(now_unix_ns, temporality);
+                run.hand(at, Input::Forgotten);
+                last
+            }
+            Aggregate::Service => {
+                let mut services = self.services();
+                Self::observe_run(&mut services, run, now_unix_ns, &settings);
+                // While services are locked: another reading of the run would count it again.
+                run.hand(at, Input::Forgotten);
+                let key = (run.key().pid, run.key().start_time);
+                services.remove(key, now_unix_ns, temporality, &settings.metrics)
+            }
+        };
+        if let Some((resource, metrics)) = last {
             self.outlet.metrics(&resource, metrics);
         }
     }
@@ -313,8 +392,7 @@ impl Shared {
             Clock::Live => at.now,
             Clock::Recorded => run.look().session.newest,
         };
-        self.export(run, self.wall().unix_ns(ended));
-        run.hand(at, Input::Forgotten);
+        self.export_last(run, self.wall().unix_ns(ended), at);
         let removed = self.processes().runs.remove(&run.key());
         // Of one that nothing was ever read from there is nothing to look at.
         if let Some(run) = removed.filter(|run| run.look().session.first_attach.is_some()) {

@@ -43,6 +43,9 @@ WITHOUT_DATA |= {
 } | {
     "gcwatch_targets_not_attached": "every process is attached to",
     "gcwatch_memory_limit_bytes": "no process here has a memory limit",
+} | {
+    f"gcwatch:{level}:memory_limit_never_reached_bytes:sum": "no process here has a memory limit"
+    for level in ("process", "service_version", "service", "namespace", "cluster")
 }
 # Depends on web services, whose requests sent no spans here.
 WITHOUT_DATA |= {

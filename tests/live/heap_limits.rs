@@ -24,6 +24,15 @@ pub(crate) fn tests(tests: &mut Tests) {
                 move || the_limit_of_a_group_is_seen_or_not(runtime),
             );
         }
+        // .NET 8 does not report its limit.
+        if ["net8.0.33", "net10.0.14"].contains(&runtime.name) {
+            let name = format!("{}::{}::limit_changed_in_place_is_noted", module_path!(), runtime.name);
+            tests.add(
+                name,
+                move || need(runtime),
+                move || limit_changed_in_place_is_noted(runtime),
+            );
+        }
     }
 }
 
@@ -124,4 +133,55 @@ fn the_limit_of_a_group_is_seen_or_not(runtime: Runtime) {
     assert_eq!(record["incidents"].as_array().unwrap().len(), 0, "{record}");
     // They end before their groups.
     drop((seeing, blind));
+}
+
+/// Scenario: two processes in memory groups of 450 MiB; the limits are raised to 900 MiB and lowered to 300 MiB while
+/// they run. One program calls GC.RefreshMemoryLimit all the time.
+/// Guarantee: the heap of the first process keeps its limit, and a note says so in each direction, with the limit that
+/// it would have. The heap of the second process has three quarters of each limit, and no note.
+fn limit_changed_in_place_is_noted(runtime: Runtime) {
+    let scene = Scene::begin();
+    let groups = ["keeps", "refreshes"].map(|name| {
+        let group = Group::new("memory", &format!("{}{name}", scene.mark())).unwrap();
+        group.write("memory.limit_in_bytes", LIMIT);
+        group
+    });
+    let [keeps, refreshes] = &groups;
+    let keeping = keeps.inside(|| scene.start(runtime, "steady").start());
+    let refreshing = refreshes.inside(|| scene.start(runtime, "refresh").start());
+    let daemon = scene.daemon("");
+    let quarters = |limit: u64| limit / 4 * 3;
+    let has_limit = |limit: u64| move |record: &Value| record["memory"]["heap_limit"] == quarters(limit);
+    for process in [&keeping, &refreshing] {
+        let record = daemon.await_process(process.pid(), runtime.name, has_limit(LIMIT));
+        assert!(record["memory"]["heap_limit_note"].is_null(), "{}", record["memory"]);
+    }
+    for (limit, rule) in [
+        (900 * MIB, "limits.raised-in-place"),
+        (300 * MIB, "limits.lowered-in-place"),
+    ] {
+        groups
+            .iter()
+            .for_each(|group| group.write("memory.limit_in_bytes", limit));
+        let fires = |record: &Value| {
+            let mut notes = record["notes"].as_array().unwrap().iter();
+            notes.any(|note| note["rule"] == rule)
+        };
+        let record = daemon.await_process(keeping.pid(), runtime.name, fires);
+        let memory = &record["memory"];
+        assert_eq!(memory["container_limit"], limit, "{memory}");
+        assert_eq!(memory["heap_limit"], quarters(LIMIT), "{memory}");
+        let expected = format!(
+            "the container's limit has changed: the runtime keeps {} MiB, and would have {} MiB",
+            quarters(LIMIT) / MIB,
+            quarters(limit) / MIB
+        );
+        assert!(
+            memory["heap_limit_note"].as_str().unwrap().starts_with(&expected),
+            "{memory}"
+        );
+        let is_refreshed = |record: &Value| has_limit(limit)(record) && record["memory"]["heap_limit_note"].is_null();
+        daemon.await_process(refreshing.pid(), runtime.name, is_refreshed);
+    }
+    drop((keeping, refreshing));
 }

@@ -1,6 +1,6 @@
 //! The OTLP client against a scripted receiver, over real sockets.
 
-mod given;
+pub(crate) mod given;
 
 mod answers;
 mod bounds;

@@ -1,5 +1,6 @@
 //! Spans, metrics and `/metrics` of every recording: as committed, as defined, and true to the collections.
 
+mod aggregate;
 mod defined;
 mod golden;
 mod prometheus;

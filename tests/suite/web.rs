@@ -3,23 +3,33 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use base::clock::now_unix_ns;
 use base::run_key::RunKey;
 use base::secret::Secret;
 use base::time::Moment;
 use config::options::Options;
 use config::options::RuleSources;
+use delivery::otlp::settings::Protocol;
+use gc_telemetry::options::{Aggregate, MetricOptions};
+use gc_telemetry::prometheus::{Format, exposition};
+use gc_telemetry::value::text;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::Stage;
 use gcwatch::pipeline::{Clock, PipelineSettings};
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::resource::v1::Resource;
 use processes::{Identity, RunState};
 use report::top;
 use serde_json::Value;
 use targets::sink::Sink as _;
+use test_support::receiver::Receiver;
 use test_support::recordings;
 use test_support::replay::stage;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use web::options::{Protects, TlsFiles, WebOptions};
+
+use crate::otlp::given::all_to;
 
 pub(crate) fn options() -> Options {
     Options {
@@ -92,6 +102,98 @@ async fn metrics_are_given_in_both_formats() {
     stage.end();
     let (_, _, after) = get(address, "/metrics", "*/*").await;
     assert!(!after.contains("checkout"), "its series end with the process");
+    services.close().await;
+}
+
+/// Lines of a text of metrics that are series of the service `checkout`, sorted.
+fn series_of_service(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("service_name=\"checkout\""))
+        .collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// Scenario: two processes of a service with `metrics.aggregate: service`; a scraper and an OTLP receiver get the
+/// metrics; then one process ends, then the other.
+/// Guarantee: both get the same series, which are those of one instance. The end of a process changes no counter, and
+/// the series end with the last process.
+#[tokio::test]
+async fn scrape_and_receiver_get_the_same_series_of_a_service() {
+    let mut receiver = Receiver::start().await;
+    let metrics = MetricOptions {
+        aggregate: Aggregate::Service,
+        ..MetricOptions::default()
+    };
+    let pipeline = PipelineSettings {
+        metrics,
+        ..options().pipeline
+    };
+    let options = Options {
+        otlp: all_to(&receiver, Protocol::Grpc),
+        pipeline,
+        ..options()
+    };
+    let (services, address, first) = services_of(&options, "net10-steady").await;
+    let second = stage(&services.pipeline, "svc8-workstation", "checkout");
+    let (_, _, scraped) = get(address, "/metrics", "*/*").await;
+    services.export_metrics(now_unix_ns());
+    let received = loop {
+        let request = receiver.next().await;
+        if !request.path.to_lowercase().contains("metrics") {
+            continue;
+        }
+        let of_service =
+            |resource: &Resource| text(&resource.attributes, "service.name").as_deref() == Some("checkout");
+        let parts = request.metrics().resource_metrics.into_iter();
+        let part = parts
+            .map(|part| (part.resource.unwrap(), part.scope_metrics))
+            .find(|(resource, _)| of_service(resource));
+        if let Some((resource, scopes)) = part {
+            break (
+                resource,
+                scopes
+                    .into_iter()
+                    .flat_map(|scope| scope.metrics)
+                    .collect::<Vec<Metric>>(),
+            );
+        }
+    };
+    let mut text = String::new();
+    exposition(Format::Text, &[(&received.0, received.1.as_slice())], &mut text);
+    let (series, expected) = (series_of_service(&scraped), series_of_service(&text));
+    assert!(series.len() > 50, "{scraped}");
+    assert_eq!(series, expected);
+    assert!(
+        series
+            .iter()
+            .all(|line| !line.contains("process_pid") && !line.contains("duplicate")),
+        "{scraped}"
+    );
+    let collections = |text: &str| {
+        let lines = text
+            .lines()
+            .filter(|line| line.starts_with("gcwatch_gc_collections_total{"));
+        let values = lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap());
+        values.sum::<f64>()
+    };
+    let before = collections(&scraped);
+    assert!(before >= services.pipeline.counts().collections as f64, "{scraped}");
+    let processes = |text: &str| {
+        let mut lines = text
+            .lines()
+            .filter(|line| line.starts_with("gcwatch_service_processes{"));
+        lines.next().map(|line| line.rsplit_once(' ').unwrap().1.to_owned())
+    };
+    assert_eq!(processes(&scraped).as_deref(), Some("2"));
+    second.end();
+    let (_, _, scraped) = get(address, "/metrics", "*/*").await;
+    assert_eq!(processes(&scraped).as_deref(), Some("1"));
+    assert!(collections(&scraped) >= before, "{scraped}");
+    first.end();
+    let (_, _, scraped) = get(address, "/metrics", "*/*").await;
+    assert!(!scraped.contains("checkout"), "{scraped}");
     services.close().await;
 }
 

@@ -465,3 +465,103 @@ fn configured_socket_is_used() {
     let process = host.scan().inspect(83).unwrap();
     assert_eq!(process.socket.unwrap().host_path(), at(&host.path("tmp"), 83, 0));
 }
+
+/// Scenario: gcwatch and a program in a container of its own share a directory of sockets and no pid namespace; both
+/// have pid 1 and started in the same hundredth of a second. Another process that has such a name in our `/proc` is
+/// there, too.
+/// Guarantee: the socket is the program's, a process that is not visible, and not gcwatch's own; the other process
+/// keeps its socket.
+#[test]
+fn socket_with_our_own_name_is_of_another_process() {
+    let host = Host::new();
+    let shared = host.path("shared");
+    std::fs::create_dir(&shared).unwrap();
+    std::fs::remove_dir_all(host.path("proc/self")).unwrap();
+    host.add(&host.entry(1));
+    symlink("1", host.path("proc/self")).unwrap();
+    let _programs = (host.socket(&shared, 1, STARTED), host.socket(&shared, 90, STARTED));
+    host.add(&host.entry(90));
+    let name = SocketName { pid: 1, key: STARTED };
+    let at = shared.join(name.to_string());
+    let scan = host.scan().with_sockets([shared.as_path()]);
+    assert_eq!(scan.inspect(1).unwrap().socket, None);
+    let named = scan.inspect_named(name).unwrap();
+    assert_eq!((named.visible, named.socket.unwrap().host_path()), (false, at));
+    let of_both = [(90, true), (1, false)];
+    let listed = scan.list().unwrap().processes;
+    let listed: Vec<_> = listed.iter().map(|process| (process.pid, process.visible)).collect();
+    assert_eq!(listed, of_both);
+    let named = scan.list_named();
+    assert_eq!(named.iter().map(|process| process.pid).collect::<Vec<_>>(), [1]);
+}
+
+/// Scenario: processes whose socket is in `XDG_RUNTIME_DIR`: absolute, relative, and a link that leads there; one has
+/// a socket in its `TMPDIR`, too.
+/// Guarantee: the socket is found in the absolute directory, also through the link; `TMPDIR` comes first; a relative
+/// directory is not searched, and the verdict names the directories that were.
+#[test]
+fn runtime_directory_is_searched() {
+    let host = Host::new();
+    let runtime = host.path("runtime");
+    std::fs::create_dir(&runtime).unwrap();
+    symlink(&runtime, host.path("link")).unwrap();
+    let _sockets: Vec<_> = (100..=103).map(|pid| host.socket(&runtime, pid, STARTED)).collect();
+    let _first = host.socket(&host.path("tmp"), 102, STARTED);
+    let with = |pid, directory: &Path| Entry {
+        environ: format!(
+            "TMPDIR={}\0XDG_RUNTIME_DIR={}\0",
+            host.path("tmp").display(),
+            directory.display()
+        ),
+        ..host.dotnet(pid)
+    };
+    let found = |entry: &Entry| {
+        host.add(entry);
+        let process = host.scan().inspect(entry.pid).unwrap();
+        process.socket.map(|socket| socket.host_path())
+    };
+    let name = |pid| SocketName { pid, key: STARTED }.to_string();
+    assert_eq!(found(&with(100, &runtime)), Some(runtime.join(name(100))));
+    assert_eq!(
+        found(&with(101, &host.path("link"))),
+        Some(host.path("link").join(name(101)))
+    );
+    assert_eq!(found(&with(102, &runtime)), Some(host.path("tmp").join(name(102))));
+    assert_eq!(found(&with(103, Path::new("runtime"))), None);
+    let obstacle = host.scan().inspect(103).unwrap().obstacle.unwrap();
+    assert!(obstacle.sentence().contains("and none in /run/user/5"), "{obstacle}");
+}
+
+/// Scenario: a process in its own root whose environment cannot be read; its socket is in `/run/user/UID` of that
+/// root.
+/// Guarantee: the socket is found there; a link in its place is not followed.
+#[test]
+fn users_directory_is_searched_in_the_root_of_the_process() {
+    let host = Host::new();
+    let root = host.path("root");
+    let directory = root.join("run/user/5");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::create_dir(root.join("tmp")).unwrap();
+    std::fs::set_permissions(root.join("tmp"), Permissions::from_mode(0o777)).unwrap();
+    let _socket = host.socket(&directory, 1, STARTED);
+    let entry = |pid: u32, ns_pid: u32| Entry {
+        ns_pids: format!("{pid}\t{ns_pid}"),
+        environ: String::new(),
+        root: root.clone(),
+        mount_namespace: "mnt:[2]",
+        ..host.dotnet(pid)
+    };
+    host.add(&entry(110, 1));
+    std::fs::remove_file(host.path("proc/110/environ")).unwrap();
+    let process = host.scan().inspect(110).unwrap();
+    let path = process.socket.unwrap().path().to_owned();
+    assert_eq!(
+        path,
+        Path::new("/run/user/5").join(SocketName { pid: 1, key: STARTED }.to_string())
+    );
+    let outside = host.socket(&host.path("tmp"), 7, STARTED);
+    let name = |pid| SocketName { pid, key: STARTED }.to_string();
+    symlink(host.path("tmp").join(name(7)), directory.join(name(2))).unwrap();
+    assert_eq!(host.reason(&entry(111, 2)), Reason::NoSocket);
+    drop(outside);
+}

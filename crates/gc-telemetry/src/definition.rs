@@ -109,6 +109,15 @@ impl Instrument {
     }
 }
 
+/// How the gauges of the processes of a service become one, with `metrics.aggregate: service`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GaugeRule {
+    /// The sum over the processes.
+    Sum,
+    /// The highest value of a process.
+    Max,
+}
+
 /// Name, unit, instrument and meaning of a metric.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MetricDefinition {

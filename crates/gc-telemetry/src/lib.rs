@@ -18,6 +18,7 @@
 //!    incidents, with the spans on which they started
 //! 4. `series`, `snapshot`: metrics
 //! 5. `prometheus`, `origin`: metrics as text, and resource of all telemetry
+//! 6. `aggregate`: the metrics of processes as those of their services
 //!
 //! # Invariants
 //!
@@ -33,6 +34,7 @@
 // Time is a value, and state has one owner: no clock and no lock (clippy.toml).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod aggregate;
 pub mod anomaly;
 pub mod definition;
 pub mod incident;

@@ -129,6 +129,18 @@ words! {
     }
 }
 
+words! {
+    /// What has its own series.
+    #[derive(Default)]
+    pub enum Aggregate {
+        /// Each process.
+        #[default]
+        Process = "process",
+        /// Each service on a host: its processes are added up.
+        Service = "service",
+    }
+}
+
 /// Options for the metrics of a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricOptions {
@@ -144,6 +156,8 @@ pub struct MetricOptions {
     pub runtime_metrics: RuntimeMetrics,
     /// Amount of detail for each process.
     pub detail: Detail,
+    /// What has its own series.
+    pub aggregate: Aggregate,
     /// Classes of requests.
     pub routes: Routes,
     /// Maximum number of series of one process; further measurements are aggregated into an overflow point and counted.
@@ -159,6 +173,7 @@ impl Default for MetricOptions {
             buckets: HistogramBuckets::Exponential { max_buckets: 160 },
             runtime_metrics: RuntimeMetrics::Auto,
             detail: Detail::Full,
+            aggregate: Aggregate::Process,
             routes: Routes::default(),
             max_series: 500,
         }

@@ -61,6 +61,18 @@ impl ServiceKey {
     }
 }
 
+/// The workload that a process is of, with its kind: `deployment/shop`; without an owner `pod/shop-1`; outside of
+/// Kubernetes the name of the service or of the program.
+pub fn workload(identity: &Identity, resource: &[KeyValue]) -> String {
+    let owner = OWNERS.into_iter().chain(["k8s.pod.name"]).find_map(|key| {
+        let kind = key.strip_prefix("k8s.")?.strip_suffix(".name")?;
+        let name = text(resource, key).filter(|name| !name.is_empty())?;
+        Some(format!("{kind}/{name}"))
+    });
+    let service = || text(resource, "service.name").filter(|name| !name.is_empty());
+    owner.or_else(service).unwrap_or_else(|| identity.name.clone())
+}
+
 /// Returns the version of the service of a process: `service.version`, or the image of its container with tags.
 pub fn version(resource: &[KeyValue]) -> Option<Arc<str>> {
     let image = || {
@@ -81,4 +93,30 @@ pub fn place(run: RunKey, resource: &[KeyValue]) -> Arc<str> {
         None => format!("pid {}", run.pid),
     };
     place.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gc_telemetry::value::key_value;
+    use opentelemetry_proto::tonic::common::v1::any_value::Value;
+
+    /// Scenario: processes of a deployment, of a job of a cron job, of a bare pod, of a service and of nothing known.
+    /// Guarantee: the workload is the owner that outlives rollouts, with its kind; otherwise the service or the program.
+    #[test]
+    fn workload_is_what_outlives_rollouts() {
+        let identity = Identity::new(RunKey { pid: 1, start_time: 1 }, "shop.dll");
+        let of = |attributes: &[(&str, &str)]| {
+            let text = |(key, value): &(&str, &str)| key_value(key, Value::StringValue((*value).to_owned()));
+            workload(&identity, &attributes.iter().map(text).collect::<Vec<_>>())
+        };
+        let pod = ("k8s.pod.name", "shop-6d9f-x");
+        let replicas = ("k8s.replicaset.name", "shop-6d9f");
+        assert_eq!(of(&[pod, replicas, ("k8s.deployment.name", "shop")]), "deployment/shop");
+        let job = [pod, ("k8s.job.name", "tidy-28"), ("k8s.cronjob.name", "tidy")];
+        assert_eq!(of(&job), "cronjob/tidy");
+        assert_eq!(of(&[pod, ("service.name", "shop")]), "pod/shop-6d9f-x");
+        assert_eq!(of(&[("service.name", "shop")]), "shop");
+        assert_eq!(of(&[]), "shop.dll");
+    }
 }

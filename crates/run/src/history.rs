@@ -26,6 +26,7 @@ mod kept;
 mod mark;
 mod packed;
 mod pauses;
+mod room;
 mod stopped;
 pub mod stored;
 
@@ -45,6 +46,7 @@ pub use mark::Mark;
 use packed::Queue;
 pub use pauses::Pauses;
 use processes::container::ledger::{HeapFigures, not_looked_at, old_objects};
+pub use room::Room;
 pub use stopped::Stopped;
 
 /// Number of buckets in the history, including the open bucket.
@@ -84,6 +86,8 @@ pub struct History {
     pub kept_until: u64,
     /// Figures of the newest collection.
     pub figures: Newest,
+    /// The room in which the collector works.
+    pub room: Room,
 }
 
 /// Figures of the newest collection, each from the newest collection that has it.
@@ -219,6 +223,7 @@ impl History {
         self.causes.observe(&collection);
         self.stopped.collection(&collection, at);
         self.figures.observe(&collection, at);
+        self.room.observe(&collection, at);
         self.kept.observe(collection, base, limit, at);
     }
 
@@ -281,5 +286,6 @@ impl History {
             + self.marks.memory_bytes()
             + self.causes.memory_bytes()
             + self.kept.memory_bytes()
+            + self.room.memory_bytes()
     }
 }

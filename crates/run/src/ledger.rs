@@ -19,6 +19,18 @@ const GATHERED_NS: u64 = 30_000_000_000;
 /// Time for which a count is preferred to a newer estimate.
 const GOOD_FOR_NS: u64 = 45_000_000_000;
 
+/// Memory that a process has and does not use, in bytes; `None` if unknown. Only the first and the third line can be
+/// given back without a price: the collector needs the second one, or it collects more often.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reserve {
+    /// The limit without the highest usage.
+    pub limit_never_reached: Option<u64>,
+    /// Free space between objects and committed, unused memory, without the next line. All of it if that is unknown.
+    pub working_room: Option<u64>,
+    /// The part of that memory that no cycle between two full collections used.
+    pub beyond_working_room: Option<u64>,
+}
+
 /// Memory ledger of a run.
 #[derive(Debug, Default)]
 pub struct RunLedger {
@@ -62,7 +74,7 @@ impl RunLedger {
     }
 
     /// Adds the lines of the ledger as metrics, with the limit and the highest usage.
-    pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
+    pub(crate) fn metrics(&self, unused_by_cycles: Option<u64>, snapshot: &mut MetricSnapshot) {
         let Some(ledger) = self.newest() else { return };
         let lines = ledger.lines().into_iter();
         let line = |name: &str| vec![text(&row::LINE, &name.replace(' ', "_"))];
@@ -70,6 +82,25 @@ impl RunLedger {
         snapshot.put(&row::MEMORY, points);
         snapshot.put_one(&row::MEMORY_PEAK, self.peak.map(whole));
         snapshot.put_one(&row::MEMORY_LIMIT, ledger.limit.map(whole));
+        let reserve = self.reserve(unused_by_cycles);
+        snapshot.put_one(&row::MEMORY_BEYOND, reserve.beyond_working_room.map(whole));
+    }
+
+    /// Returns the memory that the process has and does not use. `unused_by_cycles`: bytes of free and unused memory that
+    /// no cycle between two full collections used; `None` if unknown.
+    pub fn reserve(&self, unused_by_cycles: Option<u64>) -> Reserve {
+        let Some(ledger) = self.newest() else {
+            return Reserve::default();
+        };
+        let limit = ledger.limit.zip(self.peak);
+        let all = ledger.free.zip(ledger.committed_unused);
+        let all = all.map(|(free, unused)| free.saturating_add(unused));
+        let beyond = all.zip(unused_by_cycles).map(|(all, low)| all.min(low));
+        Reserve {
+            limit_never_reached: limit.map(|(limit, peak)| limit.saturating_sub(peak)),
+            working_room: all.map(|all| all.saturating_sub(beyond.unwrap_or(0))),
+            beyond_working_room: beyond,
+        }
     }
 
     /// Returns the best available ledger.
@@ -114,6 +145,37 @@ mod tests {
         assert!(run.begin(at(111), true));
         run.counted(at(111), Some(ledger(true)));
         assert!(run.begin(at(141), false));
+    }
+
+    /// Scenario: a process in a container whose cycles leave 30 MiB unused, and more than is resident; a process of which
+    /// no cycle is known; a process without a limit.
+    /// Guarantee: the lines do not overlap and add up to the free and unused memory; unknown lines are `None`.
+    #[test]
+    fn reserve_has_three_lines() {
+        let known = Ledger {
+            limit: Some(500),
+            usage: Some(300),
+            free: Some(40),
+            committed_unused: Some(60),
+            ..Ledger::default()
+        };
+        let reserve = |ledger: Ledger, low: Option<u64>| {
+            let mut run = RunLedger::default();
+            run.estimated(at(1), ledger);
+            let reserve = run.reserve(low);
+            [
+                reserve.limit_never_reached,
+                reserve.working_room,
+                reserve.beyond_working_room,
+            ]
+        };
+        assert_eq!(reserve(known, Some(30)), [Some(200), Some(70), Some(30)]);
+        assert_eq!(reserve(known, Some(9000)), [Some(200), Some(0), Some(100)]);
+        assert_eq!(reserve(known, None), [Some(200), Some(100), None]);
+        let unlimited = Ledger { limit: None, ..known };
+        assert_eq!(reserve(unlimited, Some(0)), [None, Some(100), Some(0)]);
+        assert_eq!(reserve(Ledger::default(), Some(5)), [None; 3]);
+        assert_eq!(RunLedger::default().reserve(Some(5)), Reserve::default());
     }
 
     /// Scenario: estimates are made every 15 s, with one count in between.

@@ -22,6 +22,7 @@
 //! Run -> identity    identity of the process: its resource, overlaid with metadata
 //!        session     state, sessions, progress, lag, open operations
 //!        container   limits and usage of the container
+//!        heap_limit  the limit of its heap, and whether its runtime knows the present one
 //!        ledger      memory by kind
 //!        requests    share of the requests that collections touched
 //!        rules       the engine, and the notices of its alerts
@@ -41,6 +42,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod container;
+mod heap_limit;
 pub mod history;
 mod identity;
 mod input;
@@ -54,6 +56,7 @@ pub mod settings;
 mod telemetry;
 
 pub use container::RunContainer;
+pub use heap_limit::StaleLimit;
 pub use identity::{RunIdentity, SaidLimit};
 pub use input::{At, Attachment, Input, Measured};
 pub use ledger::RunLedger;

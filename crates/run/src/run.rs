@@ -9,7 +9,8 @@ use gc_requests::request::Request;
 use gc_rules::alert::CollectionVerdict;
 use gc_rules::engine::{collection_at, suspension_at};
 use gc_rules::field::{
-    self, Exit, HEAP_LIMIT, HostFacts, MemoryFacts, MemoryTrends, ProcessFacts, StreamFacts, UNSEEN_LIMIT,
+    self, Exit, FRESH_HEAP_LIMIT, HEAP_LIMIT, HostFacts, MemoryFacts, MemoryTrends, ProcessFacts, STALE_HEAP_LIMIT,
+    StreamFacts, UNSEEN_LIMIT,
 };
 use gc_rules::incident::IncidentEnding;
 use gc_rules::ledger::Ledger;
@@ -27,6 +28,7 @@ use processes::container::{Cpu, Figures, Memory, OtherProcesses};
 use processes::{Identity, RunState, StreamProgress};
 
 use crate::container::RunContainer;
+use crate::heap_limit::{HeapLimit, StaleLimit};
 use crate::history::History;
 use crate::identity::{RunIdentity, SaidLimit};
 use crate::input::{At, Attachment, Input, Measured};
@@ -51,14 +53,12 @@ pub struct Run {
     host: HostFacts,
     /// Start time of the process; `None` if unknown.
     pub started: Option<Moment>,
-    /// Maximum number of bytes that the heap can commit, estimated from outside the process.
-    seen_heap_limit: Option<u64>,
+    /// Heap limit of the process.
+    heap_limit: HeapLimit,
     /// Memory of the machine, in bytes.
     machine: Option<u64>,
     /// Evidence that the process exports its own runtime metrics.
     pub exports_runtime: Option<&'static str>,
-    /// Whether a collection has shown that the heap limit estimated from outside does not apply.
-    has_no_such_limit: bool,
     /// Memory ledger of the process.
     pub ledger: RunLedger,
     pub requests: RecentRequests,
@@ -84,10 +84,9 @@ impl Run {
             memory: MemoryFacts::default(),
             host: HostFacts::default(),
             started: None,
-            seen_heap_limit: None,
+            heap_limit: HeapLimit::default(),
             machine: None,
             exports_runtime: None,
-            has_no_such_limit: false,
             ledger: RunLedger::default(),
             requests: RecentRequests::default(),
             rules: None,
@@ -123,7 +122,11 @@ impl Run {
             Input::Attached(attachment) => self.attached(*attachment, at.now),
             Input::ReaderLeft => self.reader_left(at.now),
             Input::Learned { runtime, attributes } => {
+                let said = self.identity.said_limit();
                 self.identity.learned(runtime, attributes);
+                if self.identity.said_limit() != said {
+                    self.heap_limit.reported();
+                }
                 let is_judged = self.clock == Clock::Recorded && self.session.newest > Moment::FIRST;
                 let now = if is_judged { self.session.newest } else { at.now };
                 put(outputs, self.update_rules(now));
@@ -214,11 +217,13 @@ impl Run {
     /// Returns the maximum number of bytes that the heap can commit: the limit reported by the runtime, or the estimate
     /// from outside if the runtime reports nothing.
     pub fn heap_limit(&self) -> Option<u64> {
-        match self.identity.said_limit() {
-            SaidLimit::Bytes(limit) => Some(limit),
-            SaidLimit::NoLimit => None,
-            SaidLimit::Nothing => self.seen_heap_limit,
-        }
+        self.heap_limit.limit(self.identity.said_limit())
+    }
+
+    /// The limit that the runtime keeps although its container's limit has changed.
+    pub fn stale_limit(&self) -> Option<StaleLimit> {
+        let stale = self.heap_limit.stale(self.identity.said_limit());
+        stale.filter(|_| !self.identity.assumes_memory())
     }
 
     /// Returns the memory limit of the container if the runtime ignores it, that is, if the runtime reports that the
@@ -244,7 +249,11 @@ impl Run {
         };
         let heap = attribute(HEAP_LIMIT, self.heap_limit());
         let unseen = attribute(UNSEEN_LIMIT, self.unseen_limit());
-        self.identity.facts(self.container.limits().chain(heap).chain(unseen))
+        let stale = self.stale_limit();
+        let kept = attribute(STALE_HEAP_LIMIT, stale.map(|stale| stale.kept));
+        let fresh = attribute(FRESH_HEAP_LIMIT, stale.map(|stale| stale.fresh));
+        let further = self.container.limits().chain(heap).chain(unseen);
+        self.identity.facts(further.chain(kept).chain(fresh))
     }
 
     /// Returns the facts about the session, the memory and the container for the rules.
@@ -437,9 +446,10 @@ impl Run {
         }
         // A failed reading does not change the limits.
         self.machine = measured.machine.or(self.machine);
-        let heap_limit = measured.heap_limit.or(self.seen_heap_limit);
-        let heap_limit = heap_limit.filter(|_| !self.has_no_such_limit);
-        let has_other_heap = std::mem::replace(&mut self.seen_heap_limit, heap_limit) != heap_limit;
+        let said = self.identity.said_limit();
+        let has_other_heap = self
+            .heap_limit
+            .measured(measured.heap_limit, measured.follows_container, said);
         if !self.container.observe(measured.figures) && !has_other_heap {
             return Notices::default();
         }
@@ -569,9 +579,9 @@ impl Run {
         let at = base.moment(collection_at(&collection));
         let own_dump = self.claim(&mut collection, at);
         let mut notices = Notices::default();
-        if self.refutes_limit(&collection) {
-            self.has_no_such_limit = true;
-            self.seen_heap_limit = None;
+        let said = self.identity.said_limit();
+        let is_refuted = |committed| self.heap_limit.refute(committed, said);
+        if collection.committed.after.is_some_and(is_refuted) {
             notices = self.update_rules(at);
         }
         let own = own_dump.then(|| StreamFacts {
@@ -628,13 +638,6 @@ impl Run {
         is_own
     }
 
-    /// Returns whether the committed memory after a collection exceeds the limit by more than a quarter. In that case
-    /// the runtime does not apply the limit.
-    fn refutes_limit(&self, collection: &Collection) -> bool {
-        let committed = collection.committed.after.zip(self.seen_heap_limit);
-        committed.is_some_and(|(committed, limit)| committed > limit.saturating_add(limit / 4))
-    }
-
     /// Handles a finished request: counts it and, if it lost enough time, outputs its pauses as spans in its own trace.
     fn request(&mut self, request: &Request, base: TimeBase) -> Option<Output> {
         self.requests.observe(request, base, self.wall);
@@ -645,11 +648,16 @@ impl Run {
     /// Handles a suspension without a collection.
     fn suspension(&mut self, suspension: &Suspension, base: TimeBase, now: Moment) -> Notices {
         let at = suspension_at(suspension).map(|at| base.moment(at));
-        let passed = match (self.clock, at) {
+        let mut passed = match (self.clock, at) {
             (Clock::Recorded, Some(at)) => self.advance(at),
             (Clock::Live, Some(at)) => self.catch_up(at, now),
             (_, None) => Notices::default(),
         };
+        // GC.RefreshMemoryLimit stops the process without a request for a collection.
+        if !suspension.triggered && self.stale_limit().is_some() {
+            self.heap_limit.refresh(self.history.figures.committed);
+            passed.extend(self.update_rules(now));
+        }
         self.history.suspension(suspension, base, self.latest(now));
         if let Some(rules) = self.rules.as_mut() {
             rules.engine.suspension(suspension, base);
@@ -668,7 +676,8 @@ impl Run {
         if let Some(rules) = &self.rules {
             rules.metrics(&mut snapshot);
         }
-        self.ledger.metrics(&mut snapshot);
+        let unused_by_cycles = self.history.room.unused_by_cycles();
+        self.ledger.metrics(unused_by_cycles, &mut snapshot);
         // Without a container, the figures are those of the host, so `container.*` would be a wrong name.
         if self.identity.is_in_container() {
             self.container.metrics(&mut snapshot);

@@ -101,6 +101,8 @@ struct Sources<'a> {
 /// What a process's environment and its `runtimeconfig.json` say. They stay as they are while it runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Configured {
+    /// Whether its `runtimeconfig.json` was read. NativeAOT and single files have none.
+    has_file: bool,
     /// Single object heaps have limits.
     single_heaps: bool,
     /// `GCHeapHardLimit`, and what sets it.
@@ -110,6 +112,11 @@ struct Configured {
 }
 
 impl Configured {
+    /// Whether the whole configuration was read, and the limit is a share of the container's.
+    fn follows_container(&self) -> bool {
+        self.has_file && !self.single_heaps && self.bytes.is_none()
+    }
+
     /// The limit, by the container's memory limit and the machine's memory.
     fn limit(&self, container: Option<u64>, machine: Option<u64>) -> Option<Limit> {
         if self.single_heaps {
@@ -132,6 +139,7 @@ impl Sources<'_> {
     fn configured(&self) -> Configured {
         let of_single_heaps = ["SOH", "LOH", "POH", "SOHPercent", "LOHPercent", "POHPercent"];
         Configured {
+            has_file: self.runtime_config.is_some(),
             single_heaps: of_single_heaps
                 .iter()
                 .any(|heap| self.setting(&format!("HeapHardLimit{heap}")).is_some()),

@@ -27,7 +27,7 @@ pub(crate) struct TopArgs {
     /// Print once and exit
     #[arg(long)]
     pub(crate) once: bool,
-    /// Show where memory is, first the processes with most that is reserved and not needed
+    /// Show where memory is, with the limit never reached and the collector's working room
     #[arg(long)]
     pub(crate) memory: bool,
 }

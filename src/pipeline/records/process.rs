@@ -18,8 +18,8 @@ use api::view::{
     CauseRecord, HistoryColumns, MemoryRecord, NoteRecord, ProcessRecord, ProcessRow, RequestsOfMinute, SettingRecord,
     StreamFigures, TrendRecord, TrendsRecord, Unseen,
 };
-use run::Run;
 use run::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, Remembered};
+use run::{Run, StaleLimit};
 
 /// Everything of a run; `now`: its present.
 pub(crate) fn read(
@@ -177,6 +177,14 @@ fn heap_limit_note(run: &Run) -> Option<String> {
         return Some(format!(
             "the runtime does not see the container's limit of {} MiB: {remedy}",
             limit >> 20
+        ));
+    }
+    if let Some(StaleLimit { kept, fresh }) = run.stale_limit() {
+        return Some(format!(
+            "the container's limit has changed: the runtime keeps {} MiB, and would have {} MiB after \
+             GC.RefreshMemoryLimit or a restart",
+            kept >> 20,
+            fresh >> 20
         ));
     }
     let is_guess = who.native_aot == Some(true) && run.heap_limit().is_some();

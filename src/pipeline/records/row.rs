@@ -72,6 +72,7 @@ pub(crate) fn row_of(run: &Run, open: &OpenIncidents, with_spark: bool, now: Mom
 
 fn memory(run: &Run) -> Option<RowMemory> {
     let ledger = run.ledger.newest()?;
+    let reserve = run.ledger.reserve(run.history.room.unused_by_cycles());
     Some(RowMemory {
         limit: ledger.limit,
         peak: run.ledger.peak,
@@ -81,6 +82,9 @@ fn memory(run: &Run) -> Option<RowMemory> {
         free: ledger.free,
         committed_unused: ledger.committed_unused,
         native: ledger.native,
+        limit_never_reached: reserve.limit_never_reached,
+        working_room: reserve.working_room,
+        beyond_working_room: reserve.beyond_working_room,
     })
 }
 

@@ -10,9 +10,10 @@ use std::fmt::Write as _;
 use std::fs;
 
 use base::pattern::Pattern;
+use gc_telemetry::aggregate::rule_name;
 use gc_telemetry::definition::{
-    Attribute, MetricDefinition, Row, Stability, ValueKind, anomaly, container, metric, own, profile, resource,
-    settings, span,
+    Attribute, Instrument, MetricDefinition, Row, Stability, ValueKind, anomaly, container, metric, own, profile,
+    resource, settings, span,
 };
 use gc_telemetry::options::{GenerationKey, MetricOptions};
 use gc_telemetry::series::Series;
@@ -317,7 +318,13 @@ fn own_names_are_below_gcwatch() {
     ];
     let rows = attributes.into_iter().flatten().copied().chain(span::rows());
     let attributes = rows.map(|row| (row.attribute.name, row.stability));
-    let metrics = [metric::METRICS, container::METRICS, own::METRICS, own::target::METRICS];
+    let metrics = [
+        metric::METRICS,
+        container::METRICS,
+        own::METRICS,
+        own::target::METRICS,
+        own::service::METRICS,
+    ];
     let metrics = metrics
         .into_iter()
         .flatten()
@@ -392,6 +399,28 @@ fn metric_table(metrics: &[&MetricDefinition]) -> String {
     out
 }
 
+fn service_table() -> String {
+    let mut out = String::from("| Rule | Metrics |\n|---|---|\n");
+    let all = || {
+        [metric::METRICS, own::target::METRICS, container::METRICS]
+            .into_iter()
+            .flatten()
+    };
+    for rule in ["sum", "merged", "maximum", "absent"] {
+        let of_rule = all().filter(|row| rule_name(row) == rule);
+        // Counters and up-down counters are always sums.
+        let named = of_rule.filter(|row| rule != "sum" || row.instrument == Instrument::Gauge);
+        let names: Vec<String> = named.map(|row| format!("`{}`", row.name)).collect();
+        let before = if rule == "sum" {
+            "counters, up-down counters, "
+        } else {
+            ""
+        };
+        writeln!(out, "| {rule} | {before}{} |", names.join(", ")).unwrap();
+    }
+    out
+}
+
 fn figure_table() -> String {
     let mut out = String::from("| Figure | At most |\n|---|---|\n");
     for (_, name, bound) in clr_gc::gc::FIGURES {
@@ -419,6 +448,8 @@ fn the_documentation_is_current() {
         ("profiles", rows(profile::ALL)),
         ("metrics", metric_table(metric::METRICS)),
         ("points", rows(metric::ALL)),
+        ("service", metric_table(own::service::METRICS)),
+        ("service rules", service_table()),
         ("target", metric_table(own::target::METRICS)),
         ("target points", rows(own::target::ALL)),
         ("container", metric_table(container::METRICS)),

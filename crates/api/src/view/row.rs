@@ -117,6 +117,15 @@ pub struct RowMemory {
     pub committed_unused: Option<u64>,
     /// The process's other memory.
     pub native: Option<u64>,
+    /// The limit without the peak.
+    pub limit_never_reached: Option<u64>,
+    /// `free` and `committed_unused` without the next line: the room in which the collector works. Without it, the
+    /// process collects more often.
+    pub working_room: Option<u64>,
+    /// The part of `free` and `committed_unused` that no cycle between two full collections used, in the cycles that
+    /// ended in the hour before the newest full collection; null before the second full collection, and if the runtime
+    /// does not report committed memory.
+    pub beyond_working_room: Option<u64>,
 }
 
 /// The last minute of a process: six whole buckets of ten seconds, and the open bucket.

@@ -4,7 +4,7 @@ use super::{Deserialize, Duration, JsonSchema, Serialize};
 use base::units::HumanDuration;
 use base::words;
 use gc_telemetry::options::{
-    Detail, GenerationKey, HistogramBuckets, MetricOptions, RuntimeMetrics, SpanOptions, Temporality,
+    Aggregate, Detail, GenerationKey, HistogramBuckets, MetricOptions, RuntimeMetrics, SpanOptions, Temporality,
 };
 
 /// Which collections become spans, and how much of each.
@@ -94,6 +94,10 @@ pub(crate) struct Metrics {
     /// stopped for need `full`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) detail: Detail,
+    /// What has its own series: each process, or each service on a host. `service` adds up the processes of a service:
+    /// counters and histograms keep what ended processes counted. Pods and pids are lost; see telemetry.md.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) aggregate: Aggregate,
     /// Maximum number of series per process; more are dropped and counted.
     #[schemars(range(min = 1, max = 100_000), extend("x-restart" = true))]
     pub(crate) max_series: u32,
@@ -120,6 +124,7 @@ impl Default for Metrics {
             bounds: bounds_us.map(|us| HumanDuration(Duration::from_micros(us))).to_vec(),
             runtime_metrics: options.runtime_metrics,
             detail: options.detail,
+            aggregate: options.aggregate,
             max_series: u32::try_from(options.max_series).unwrap_or(u32::MAX),
         }
     }
@@ -141,6 +146,7 @@ impl From<&Metrics> for MetricOptions {
             },
             runtime_metrics: keys.runtime_metrics,
             detail: keys.detail,
+            aggregate: keys.aggregate,
             max_series: usize::try_from(keys.max_series).unwrap_or(usize::MAX),
             // Those of another section.
             ..Self::default()

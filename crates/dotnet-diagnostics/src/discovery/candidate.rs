@@ -128,6 +128,22 @@ impl<'a> Candidate<'a> {
         }
     }
 
+    /// Private directories of its user, in which a later runtime may put its socket (issue 5563 of dotnet/diagnostics).
+    /// Without a readable environment, the user's usual one.
+    pub(super) fn runtime_directories(&self, environ: Option<&Environ>) -> Vec<PathBuf> {
+        let named = environ.and_then(|environ| environ.runtime_dir.clone());
+        let usual = self.status.uid.map(|uid| PathBuf::from(format!("/run/user/{uid}")));
+        let mut directories: Vec<PathBuf> = named.into_iter().chain(usual).collect();
+        directories.dedup();
+        directories
+    }
+
+    /// Whether this is the process that looks. It is never the process behind a socket that the operator named: in
+    /// separate pid namespaces, both can have pid 1 and the same start time.
+    pub(super) fn is_own(&self) -> bool {
+        self.host.own_pid() == Some(self.pid)
+    }
+
     /// Returns the architecture of the process's program, or `None` if the program cannot be read.
     pub(super) fn program(&self) -> Option<Program> {
         let exe = self.directory.join("exe");

@@ -74,9 +74,16 @@ impl Candidate<'_> {
         let name = self.socket_name();
         // Check the sockets that the operator configured.
         if let Some(given) = self.host.given(name)
+            && !self.is_own()
             && let Ok(socket) = given.open()
         {
             return self.with_socket(process, given.clone(), &socket);
+        }
+        for directory in self.runtime_directories(search.environ.as_ref()) {
+            let address = SocketAddress::found(search.root.clone(), directory.join(name.to_string()));
+            if let Ok(socket) = address.open() {
+                return self.with_socket(process, address, &socket);
+            }
         }
         let time_shifted = self.in_other_namespace("time");
         match self.runtime_library() {

@@ -70,6 +70,12 @@ impl Host {
         &self.given
     }
 
+    /// Our own pid in this `/proc`. `None`: it is not ours.
+    pub(super) fn own_pid(&self) -> Option<u32> {
+        let link = std::fs::read_link(self.proc_root.join("self")).ok()?;
+        link.to_str()?.parse().ok()
+    }
+
     /// Returns the permissions of this process.
     pub(super) fn credentials(&self) -> &Credentials {
         self.seen.credentials.get_or_init(|| {

@@ -220,10 +220,17 @@ impl Missing<'_> {
 
     fn unexplained(&self) -> Obstacle {
         let root = self.root.map_or("", |_| " in the root directory of the process");
+        let directories = self.candidate.runtime_directories(self.environ);
+        let directories: Vec<String> = directories.iter().map(|path| shown(&path.to_string_lossy())).collect();
+        let others = if directories.is_empty() {
+            String::new()
+        } else {
+            format!(", and none in {}", directories.join(" or "))
+        };
         Obstacle::new(
             Reason::NoSocket,
             format!(
-                "{}{root} does not exist; the runtime creates it at startup unless diagnostics are off (also in \
+                "{}{root} does not exist{others}; the runtime creates it at startup unless diagnostics are off (also in \
                  runtimeconfig.json) or the directory is not writable",
                 self.expected
             ),

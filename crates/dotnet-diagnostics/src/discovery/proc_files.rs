@@ -102,6 +102,8 @@ pub struct Environ {
     /// `TMPDIR`, the directory of the runtime's socket; `None` if unset or empty, in which case the directory is
     /// `/tmp`.
     pub tmpdir: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`, where a later runtime may put its socket; `None` when unset, empty or relative.
+    pub runtime_dir: Option<PathBuf>,
     /// The variable that disables the diagnostics socket, as found (`DOTNET_EnableDiagnostics=0`).
     pub switched_off: Option<String>,
 }
@@ -109,13 +111,19 @@ pub struct Environ {
 /// Parses `/proc/PID/environ`. If a name occurs twice, the first variable counts, as for `getenv`.
 pub fn parse_environ(environ: &[u8]) -> Environ {
     let mut parsed = Environ::default();
-    let mut tmpdir_seen = false;
+    let (mut tmpdir_seen, mut runtime_dir_seen) = (false, false);
     for variable in environ.split(|&byte| byte == 0) {
         if let Some(value) = variable.strip_prefix(b"TMPDIR=") {
             if !tmpdir_seen && !value.is_empty() {
                 parsed.tmpdir = Some(PathBuf::from(OsString::from_vec(value.to_vec())));
             }
             tmpdir_seen = true;
+        } else if let Some(value) = variable.strip_prefix(b"XDG_RUNTIME_DIR=") {
+            if !runtime_dir_seen {
+                let path = PathBuf::from(OsString::from_vec(value.to_vec()));
+                parsed.runtime_dir = Some(path).filter(|path| path.is_absolute());
+            }
+            runtime_dir_seen = true;
         } else if parsed.switched_off.is_none() && switches_off(variable) {
             parsed.switched_off = Some(String::from_utf8_lossy(variable).into_owned());
         }
@@ -261,6 +269,16 @@ mod tests {
         );
         assert_eq!(tmpdir(b"TMPDIR=/a\0TMPDIR=/b\0").as_deref(), Some(Path::new("/a")));
         assert_eq!(tmpdir(b"TMPDIR=\0XTMPDIR=/x\0"), None);
+        let runtime = |text: &[u8]| parse_environ(text).runtime_dir;
+        let first = runtime(b"XDG_RUNTIME_DIR=/run/user/5\0XDG_RUNTIME_DIR=/x\0");
+        assert_eq!(first.as_deref(), Some(Path::new("/run/user/5")));
+        for none in [
+            &b"XDG_RUNTIME_DIR=\0"[..],
+            b"XDG_RUNTIME_DIR=run\0XDG_RUNTIME_DIR=/x\0",
+            b"A=1\0",
+        ] {
+            assert_eq!(runtime(none), None);
+        }
         let off = |variable: &str| parse_environ(variable.as_bytes()).switched_off;
         for variable in [
             "DOTNET_EnableDiagnostics=0",

@@ -150,7 +150,7 @@ impl Scan {
         let address = self.host.given(name)?;
         let visible = self.pids().ok()?.into_iter().any(|pid| {
             let candidate = Candidate::read(&self.host, pid).ok().flatten();
-            candidate.is_some_and(|candidate| candidate.socket_name() == name)
+            candidate.is_some_and(|candidate| candidate.socket_name() == name && !candidate.is_own())
         });
         if visible { None } else { behind(name, address) }
     }
@@ -194,7 +194,7 @@ impl Scan {
         }
         let visible = self.pids().unwrap_or_default().into_iter().filter_map(|pid| {
             let candidate = Candidate::read(&self.host, pid).ok().flatten()?;
-            Some(candidate.socket_name())
+            (!candidate.is_own()).then(|| candidate.socket_name())
         });
         self.invisible(&visible.collect())
     }
@@ -212,7 +212,9 @@ impl Scan {
             let Ok(Some(candidate)) = Candidate::read(&self.host, pid) else {
                 continue;
             };
-            alive.insert(candidate.socket_name());
+            if !candidate.is_own() {
+                alive.insert(candidate.socket_name());
+            }
             let process = candidate.examine();
             if process.evidence.is_some() {
                 listing.processes.push(process);

@@ -55,6 +55,13 @@ pub const HEAP_LIMIT: &str = "gcwatch.process.heap_limit";
 /// Attribute with the memory limit of the process's container if the runtime does not see the limit. Only rules use it.
 pub const UNSEEN_LIMIT: &str = "gcwatch.process.unseen_limit";
 
+/// The attribute of the limit of the heap that the runtime keeps although its container's limit has changed, in bytes.
+/// For the rules only.
+pub const STALE_HEAP_LIMIT: &str = "gcwatch.process.stale_heap_limit";
+
+/// The attribute of the limit of the heap after a refresh or a restart, where it is another one. For the rules only.
+pub const FRESH_HEAP_LIMIT: &str = "gcwatch.process.fresh_heap_limit";
+
 impl ProcessFacts {
     /// Creates the facts from the identity and resource attributes of a run. Attributes with the value NaN are dropped.
     pub fn new(

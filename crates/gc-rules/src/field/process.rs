@@ -2,7 +2,7 @@
 
 use base::time::Moment;
 
-use super::facts::{Exit, FactValue, HEAP_LIMIT, ProcessFacts, UNSEEN_LIMIT};
+use super::facts::{Exit, FRESH_HEAP_LIMIT, FactValue, HEAP_LIMIT, ProcessFacts, STALE_HEAP_LIMIT, UNSEEN_LIMIT};
 use super::trends::{Limits, MemoryTrend};
 use super::{Scope, fields};
 use crate::value::Value;
@@ -121,6 +121,10 @@ fields! { FIELDS Process
         = |s| heap_limit(s.process).map(FactValue::value);
     "process.unseen_limit" Int "bytes" "Memory limit of the container if the runtime reports that its heap has no limit (.NET 9 and later): the runtime does not see the limit of the container. Otherwise unknown, and unknown in a recording."
         = |s| attribute(s, UNSEEN_LIMIT);
+    "process.stale_heap_limit" Int "bytes" "The limit of the heap that the runtime keeps although the memory limit of its container was changed after its start. Unknown if the limit is the present one, and in a recording."
+        = |s| attribute(s, STALE_HEAP_LIMIT);
+    "process.fresh_heap_limit" Int "bytes" "The limit of the heap that the runtime would have after GC.RefreshMemoryLimit or a restart, where it keeps another one. Unknown otherwise, and in a recording."
+        = |s| attribute(s, FRESH_HEAP_LIMIT);
     "settings.server" Bool "" "Whether server GC is used, with one heap per core. Settings are known for .NET 9 and later (CoreCLR)."
         = |s| attribute(s, "gcwatch.gc.settings.server");
     "settings.concurrent" Bool "" "Whether background collections are enabled."

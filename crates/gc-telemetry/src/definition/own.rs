@@ -10,6 +10,12 @@ attributes! {
     REASON "gcwatch.target.reason" Text Own
         "Reason why gcwatch does not read a process, as in `gcwatch doctor` and `gcwatch ps`: `permission`, `no-socket`, `silent`, and others; or `excluded`, `held-elsewhere`, `over-limit`, `over-memory`."
         from "gcwatch"
+    NAMESPACE "gcwatch.target.namespace" Text Own
+        "Kubernetes namespace of the process that is not read; absent outside of Kubernetes."
+        from "Kubernetes"
+    WORKLOAD "gcwatch.target.workload" Text Own
+        "Workload of the process that is not read, with its kind: `deployment/shop`; without an owner `pod/shop-1`; outside of Kubernetes the name of its service or program. Absent for `excluded` and `held-elsewhere`, and beyond 200 workloads."
+        from "Kubernetes, as service.name"
     SIGNAL "gcwatch.signal" Text Own
         "`traces`, `metrics` or `logs`."
         from "gcwatch"
@@ -80,6 +86,20 @@ pub mod target {
         MEMORY_LIMIT "gcwatch.memory.limit" "By" UpDownCounter [] Own
             "Smallest memory limit that applies to the process. Absent without a limit."
             from "control group"
+        MEMORY_BEYOND "gcwatch.memory.beyond_working_room" "By" UpDownCounter [] Own
+            "The part of the lines `free` and `unused` that no cycle between two full collections used, in the cycles that ended in the hour before the newest full collection. The rest of these lines is the room in which the collector works. Absent before the second full collection, and on runtimes that do not report committed memory."
+            from "GCHeapStats, GCPerHeapHistory, GCDynamicEvent CommittedUsage"
+    }
+}
+
+/// With the resource of a service, with `metrics.aggregate: service`.
+pub mod service {
+    use super::metrics;
+
+    metrics! { METRICS
+        PROCESSES "gcwatch.service.processes" "{process}" UpDownCounter [] Own
+            "Number of processes that the series of the service add up. Only with `metrics.aggregate: service`."
+            from "gcwatch"
     }
 }
 
@@ -99,8 +119,8 @@ metrics! { METRICS
     TARGETS "gcwatch.targets" "{process}" Gauge [STATE] Own
         ".NET processes on the host, by state."
         from "gcwatch"
-    NOT_ATTACHED "gcwatch.targets.not_attached" "{process}" Gauge [REASON] Own
-        ".NET processes on the host that gcwatch does not read, by reason."
+    NOT_ATTACHED "gcwatch.targets.not_attached" "{process}" Gauge [REASON, NAMESPACE, WORKLOAD] Own
+        ".NET processes on the host that gcwatch does not read, by reason, namespace and workload."
         from "gcwatch"
     TARGETS_REFUSED "gcwatch.targets.refused" "{process}" Counter [] Own
         "Failed attempts to start the telemetry of a process at the process limit."

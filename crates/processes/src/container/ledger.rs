@@ -69,8 +69,14 @@ impl HeapFigures {
         }
     }
 
-    fn live(&self) -> Option<u64> {
+    /// Objects without the free space between them.
+    pub fn objects(&self) -> Option<u64> {
         self.after?.checked_sub(self.free?)
+    }
+
+    /// Free space between objects, and memory that is committed beyond them.
+    pub fn room(&self) -> Option<u64> {
+        Some(self.free?.saturating_add(self.unused()?))
     }
 
     /// Committed beyond objects and tables.
@@ -169,7 +175,7 @@ pub fn divide(sources: &Sources) -> Ledger {
     };
     let counted = resident.heap.map(|heap| heap.min(anonymous.unwrap_or(u64::MAX)));
     let mut managed = Rest(counted.or(anonymous));
-    let objects = heap.live();
+    let objects = heap.objects();
     let unseen = objects.zip(heap.not_looked_at).map(|(all, (bytes, _))| bytes.min(all));
     let live = objects.map(|all| all.saturating_sub(unseen.unwrap_or(0)));
     let live = of_both(&mut managed, &mut rest, live);

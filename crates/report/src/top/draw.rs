@@ -123,15 +123,16 @@ fn help(frame: &mut Frame<'_>) {
         "↑ ↓ j k  move                   /    filter by name, pod, pid",
         "s l g h a n  sort by stopped, longest pause, GCs, heap,",
         "             allocation, name",
-        "m  where memory is, by what is reserved and not needed:",
-        "   of the limit never used, free between objects, unused",
+        "m  where memory is. unreached: of the limit, never used;",
+        "   room: free and unused, the collector works in it;",
+        "   beyond: no cycle between full collections used it",
         "x  show what is not monitored, with the reason",
         "",
         "Figures are of the last minute, the chart of half an hour.",
         "stop %: of the time. GC/s: collections of all generations.",
         "heap: after the newest collection, of its limit where known.",
     ];
-    let area = centred(frame.area(), 66, 14);
+    let area = centred(frame.area(), 66, 15);
     frame.render_widget(Clear, area);
     let text: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
     frame.render_widget(

@@ -105,7 +105,7 @@ pub(super) struct Row {
     pub(super) heap_limit: Option<u64>,
     pub(super) container_memory: Option<u64>,
     pub(super) container_limit: Option<u64>,
-    pub(super) memory: Option<Reserved>,
+    pub(super) memory: Option<MemoryLines>,
     pub(super) lost_events: Option<u64>,
     pub(super) spark: Option<Spark>,
 }
@@ -120,7 +120,7 @@ impl Row {
 /// Memory of a process by kind, in bytes.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Reserved {
+pub(super) struct MemoryLines {
     pub(super) limit: Option<u64>,
     pub(super) peak: Option<u64>,
     pub(super) usage: Option<u64>,
@@ -129,24 +129,22 @@ pub(super) struct Reserved {
     pub(super) free: Option<u64>,
     pub(super) committed_unused: Option<u64>,
     pub(super) native: Option<u64>,
+    pub(super) limit_never_reached: Option<u64>,
+    pub(super) working_room: Option<u64>,
+    pub(super) beyond_working_room: Option<u64>,
 }
 
-impl Reserved {
+impl MemoryLines {
     /// Returns the bytes of all objects, whether or not a full collection has looked at them.
     pub(super) fn objects(&self) -> Option<u64> {
         let all = [self.live, self.not_looked_at];
         all.into_iter().flatten().reduce(u64::saturating_add)
     }
 
-    /// What is reserved and not needed as far as was measured: what of the limit was never used, free space between
-    /// objects, and what is committed beyond them. `None`: nothing of it is known.
-    pub(super) fn spare(&self) -> Option<u64> {
-        let never = self
-            .limit
-            .zip(self.peak)
-            .map(|(limit, peak)| limit.saturating_sub(peak));
-        let parts = [never, self.free, self.committed_unused];
-        parts.into_iter().flatten().reduce(u64::saturating_add)
+    /// The order of rows: the limit that was never reached, and memory beyond working room. Working room is not a saving.
+    pub(super) fn order(&self) -> Option<u64> {
+        let lines = [self.limit_never_reached, self.beyond_working_room];
+        lines.into_iter().flatten().reduce(u64::saturating_add)
     }
 }
 

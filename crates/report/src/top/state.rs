@@ -47,7 +47,7 @@ pub(super) enum Sort {
     Collections,
     Heap,
     Allocated,
-    /// What is reserved and not needed; with it, the columns are those of memory.
+    /// The limit that was never reached and memory beyond working room; with it, the columns are those of memory.
     Memory,
     Name,
 }
@@ -138,7 +138,7 @@ impl Screen {
             Sort::Collections => most(|row| row.minute.map(|minute| minute.collections() as f64)),
             Sort::Heap => most(|row| row.heap_after.map(|bytes| bytes as f64)),
             Sort::Allocated => most(|row| row.minute?.allocated.map(|bytes| bytes as f64)),
-            Sort::Memory => most(|row| row.memory?.spare().map(|bytes| bytes as f64)),
+            Sort::Memory => most(|row| row.memory?.order().map(|bytes| bytes as f64)),
             Sort::Name => one.name.to_lowercase().cmp(&other.name.to_lowercase()),
         }
     }

@@ -19,6 +19,8 @@ pub struct MemoryReading {
     pub memory: MemoryFacts,
     /// What its heap may take, as it looks from outside.
     pub heap_limit: Option<u64>,
+    /// Whether its configuration was read, and the limit is a share of its container's.
+    pub follows_container: bool,
     /// The memory of the machine.
     pub machine: Option<u64>,
 }
@@ -94,6 +96,7 @@ impl MemoryReader {
         }
         self.machine = self.machine.or_else(machine);
         let limit = configured.limit(container, self.machine);
+        let follows_container = configured.follows_container();
         self.configured.entry(key).or_insert(configured);
         self.limits.insert(key, space);
         let status = status.as_deref();
@@ -123,6 +126,7 @@ impl MemoryReader {
                 address_space_limit: space.bytes,
             },
             heap_limit: limit.map(|limit| limit.bytes),
+            follows_container,
             machine: self.machine,
         }
     }

@@ -8,7 +8,7 @@ use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState};
 
 use super::figure::{age, allocated_per_second, bars, bytes, duration, percent, rate, share};
 use super::{BOLD, DIM};
-use crate::top::record::{Incident, Minute, Reserved, Row};
+use crate::top::record::{Incident, MemoryLines, Minute, Row};
 use crate::top::state::{Screen, Sort};
 
 /// Maximum number of incidents listed above the processes.
@@ -121,7 +121,7 @@ fn of_minute<T>(row: &Row, figure: impl Fn(&Minute) -> Option<T>) -> Option<T> {
     row.minute.as_ref().and_then(figure)
 }
 
-fn of_memory(row: &Row, figure: impl Fn(&Reserved) -> Option<u64>) -> Cell<'static> {
+fn of_memory(row: &Row, figure: impl Fn(&MemoryLines) -> Option<u64>) -> Cell<'static> {
     right(bytes(row.memory.as_ref().and_then(figure)))
 }
 
@@ -155,17 +155,23 @@ const COLUMNS: [Column; 10] = [
     }),
 ];
 
-/// Where memory is, ranked by what is reserved and not needed.
-const MEMORY_COLUMNS: [Column; 9] = [
+/// Where memory is.
+const MEMORY_COLUMNS: [Column; 11] = [
     column("pid", 7, 0, |row| right(row.pid.to_string())),
-    column("spare", 9, 0, |row| of_memory(row, Reserved::spare)),
+    column("unreached", 9, 0, |row| {
+        of_memory(row, |memory| memory.limit_never_reached)
+    }),
+    column("room", 9, 0, |row| of_memory(row, |memory| memory.working_room)),
+    column("beyond", 9, 0, |row| {
+        of_memory(row, |memory| memory.beyond_working_room)
+    }),
     column("limit", 9, 0, |row| of_memory(row, |memory| memory.limit)),
     column("peak", 9, 0, |row| of_memory(row, |memory| memory.peak)),
     column("used", 9, 92, |row| of_memory(row, |memory| memory.usage)),
-    column("objects", 9, 0, |row| of_memory(row, Reserved::objects)),
+    column("objects", 9, 0, |row| of_memory(row, MemoryLines::objects)),
     column("free", 9, 102, |row| of_memory(row, |memory| memory.free)),
-    column("unused", 9, 0, |row| of_memory(row, |memory| memory.committed_unused)),
-    column("native", 9, 112, |row| of_memory(row, |memory| memory.native)),
+    column("unused", 9, 112, |row| of_memory(row, |memory| memory.committed_unused)),
+    column("native", 9, 122, |row| of_memory(row, |memory| memory.native)),
 ];
 
 fn processes(frame: &mut Frame<'_>, state: &Screen, area: Rect) {

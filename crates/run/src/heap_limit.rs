@@ -1,0 +1,202 @@
+//! Maximum bytes that the heap of a process can commit, and whether the runtime knows the present limit of its container.
+//!
+//! A runtime takes its limit when it starts: a configured one, or a share of the container's limit. If the container's
+//! limit is changed in place, the runtime keeps its own until the program calls `GC.RefreshMemoryLimit` or restarts
+//! (runtime issue 39820).
+//!
+//! The present limit is a guess: from outside, the environment, `runtimeconfig.json` and the container are visible, and
+//! settings in a single file are not. So a difference counts only if the guess was right before, or if the configuration
+//! was read and has no absolute limit.
+
+use crate::identity::SaidLimit;
+
+/// A smaller difference is rounding, in percent of the smaller limit.
+const MIN_DIFFERENCE_PERCENT: u64 = 5;
+
+/// What is known of the limit of a heap.
+#[derive(Debug, Default)]
+pub(crate) struct HeapLimit {
+    /// The limit that follows from the configuration and the container's present limit, in bytes.
+    present: Option<u64>,
+    /// The first value of `present`: a runtime that does not report its limit keeps this one.
+    first: Option<u64>,
+    /// The value of `present` when the program refreshed its limit last.
+    refreshed: Option<u64>,
+    /// Whether the reported limit and `present` were equal once.
+    was_equal: bool,
+    /// Whether the configuration was read and has no absolute limit.
+    follows_container: bool,
+    /// A collection committed more by far than `present`: that limit is not in force.
+    is_refuted: bool,
+}
+
+/// A limit that the runtime keeps although the container's limit has changed, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StaleLimit {
+    /// The limit of the heap that is in force.
+    pub kept: u64,
+    /// The limit of the heap after a refresh or a restart.
+    pub fresh: u64,
+}
+
+/// Whether two limits differ by more than rounding.
+fn differ(one: u64, other: u64) -> bool {
+    let allowed = u128::from(one.min(other)) * u128::from(MIN_DIFFERENCE_PERCENT);
+    u128::from(one.abs_diff(other)) * 100 > allowed
+}
+
+impl HeapLimit {
+    /// Applies a reading from outside. A limit that is not known now stays as it was. Returns whether the limit changed.
+    pub(crate) fn measured(&mut self, present: Option<u64>, follows_container: bool, said: SaidLimit) -> bool {
+        let before = self.present;
+        if !self.is_refuted {
+            self.present = present.or(before);
+            self.first = self.first.or(self.present);
+            if present.is_some() {
+                self.follows_container = follows_container;
+            }
+        }
+        if let (SaidLimit::Bytes(said), Some(present)) = (said, self.present) {
+            self.was_equal |= !differ(said, present);
+        }
+        self.present != before
+    }
+
+    /// The runtime reported its limit: what was refreshed before is in it.
+    pub(crate) fn reported(&mut self) {
+        self.refreshed = None;
+    }
+
+    /// The program refreshed its limit. The runtime refuses a limit below what the heap has committed.
+    pub(crate) fn refresh(&mut self, committed: Option<u64>) {
+        let is_accepted = |present: &u64| committed.is_none_or(|committed| committed <= *present);
+        self.refreshed = self.present.filter(is_accepted).or(self.refreshed);
+    }
+
+    /// Returns whether a collection that committed so much shows that a limit is not in force which the runtime did not
+    /// report. If so, the limit is unknown from now on.
+    pub(crate) fn refute(&mut self, committed: u64, said: SaidLimit) -> bool {
+        let limit = self.limit(said).filter(|_| said == SaidLimit::Nothing);
+        let is_refuted = limit.is_some_and(|limit| committed > limit.saturating_add(limit / 4));
+        if is_refuted {
+            self.is_refuted = true;
+            (self.present, self.first, self.refreshed) = (None, None, None);
+        }
+        is_refuted
+    }
+
+    /// Maximum bytes that the heap can commit; `None` without a limit, or if unknown.
+    pub(crate) fn limit(&self, said: SaidLimit) -> Option<u64> {
+        match said {
+            SaidLimit::NoLimit => None,
+            SaidLimit::Bytes(limit) => self.refreshed.or(Some(limit)),
+            SaidLimit::Nothing => self.refreshed.or(self.first),
+        }
+    }
+
+    /// Returns the limit that the runtime keeps, if another one follows from the container's present limit.
+    pub(crate) fn stale(&self, said: SaidLimit) -> Option<StaleLimit> {
+        let (kept, fresh) = (self.limit(said)?, self.present?);
+        let is_proven = match said {
+            SaidLimit::Bytes(_) => self.was_equal || self.follows_container || self.refreshed.is_some(),
+            SaidLimit::Nothing => true,
+            SaidLimit::NoLimit => false,
+        };
+        (is_proven && differ(kept, fresh)).then_some(StaleLimit { kept, fresh })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn mib(stale: Option<StaleLimit>) -> Option<(u64, u64)> {
+        stale.map(|stale| (stale.kept / MIB, stale.fresh / MIB))
+    }
+
+    /// Scenario: a runtime reports 300 MiB, three quarters of its container; the container's limit is raised, lowered and
+    /// set back; its configuration is in a single file.
+    /// Guarantee: the heap keeps its limit, and each difference is known while it lasts. A difference of rounding is none.
+    #[test]
+    fn changed_container_leaves_stale_limit() {
+        let mut limit = HeapLimit::default();
+        let said = SaidLimit::Bytes(300 * MIB);
+        let mut stale = |present: u64| {
+            limit.measured(Some(present * MIB), false, said);
+            assert_eq!(limit.limit(said), Some(300 * MIB));
+            mib(limit.stale(said))
+        };
+        assert_eq!(stale(300), None);
+        assert_eq!(stale(314), None);
+        assert_eq!(stale(600), Some((300, 600)));
+        assert_eq!(stale(150), Some((300, 150)));
+        assert_eq!(stale(300), None);
+    }
+
+    /// Scenario: a difference that exists from the first reading on: with a configuration that was read, and with one that
+    /// is not visible; a runtime that says that its heap has no limit.
+    /// Guarantee: only the first is a stale limit.
+    #[test]
+    fn difference_needs_a_proof() {
+        let said = SaidLimit::Bytes(300 * MIB);
+        let stale = |follows, said| {
+            let mut limit = HeapLimit::default();
+            limit.measured(Some(600 * MIB), follows, said);
+            mib(limit.stale(said))
+        };
+        assert_eq!(stale(true, said), Some((300, 600)));
+        assert_eq!(stale(false, said), None);
+        assert_eq!(stale(true, SaidLimit::NoLimit), None);
+    }
+
+    /// Scenario: a runtime that does not report its limit; the container's limit is raised, the program refreshes, the
+    /// limit is lowered below what the heap has committed, and the program tries to refresh.
+    /// Guarantee: the first limit stays in force until the refresh, a refused refresh changes nothing, and a reading that
+    /// failed changes nothing either.
+    #[test]
+    fn refresh_takes_the_present_limit() {
+        let said = SaidLimit::Nothing;
+        let mut limit = HeapLimit::default();
+        assert!(limit.measured(Some(300 * MIB), true, said));
+        assert!(limit.measured(Some(600 * MIB), true, said));
+        assert_eq!(
+            (limit.limit(said), mib(limit.stale(said))),
+            (Some(300 * MIB), Some((300, 600)))
+        );
+        limit.refresh(Some(290 * MIB));
+        assert_eq!((limit.limit(said), mib(limit.stale(said))), (Some(600 * MIB), None));
+        assert!(!limit.measured(None, true, said));
+        assert!(limit.measured(Some(200 * MIB), true, said));
+        limit.refresh(Some(290 * MIB));
+        assert_eq!(mib(limit.stale(said)), Some((600, 200)));
+    }
+
+    /// Scenario: a runtime refreshes its limit, and a new session reports it.
+    /// Guarantee: the reported limit counts from then on.
+    #[test]
+    fn report_replaces_refresh() {
+        let mut limit = HeapLimit::default();
+        limit.measured(Some(300 * MIB), false, SaidLimit::Bytes(300 * MIB));
+        limit.measured(Some(600 * MIB), false, SaidLimit::Bytes(300 * MIB));
+        limit.refresh(None);
+        assert_eq!(limit.limit(SaidLimit::Bytes(300 * MIB)), Some(600 * MIB));
+        limit.reported();
+        assert_eq!(limit.limit(SaidLimit::Bytes(590 * MIB)), Some(590 * MIB));
+        assert_eq!(mib(limit.stale(SaidLimit::Bytes(590 * MIB))), None);
+    }
+
+    /// Scenario: a collection commits more by far than a limit that is only visible from outside, and a little more.
+    /// Guarantee: the first shows that the limit is not in force, and it stays unknown.
+    #[test]
+    fn collection_refutes_limit() {
+        let said = SaidLimit::Nothing;
+        let mut limit = HeapLimit::default();
+        limit.measured(Some(100 * MIB), true, said);
+        assert!(!limit.refute(120 * MIB, said));
+        assert!(limit.refute(130 * MIB, said));
+        limit.measured(Some(100 * MIB), true, said);
+        assert_eq!((limit.limit(said), limit.stale(said)), (None, None));
+    }
+}

@@ -1,0 +1,256 @@
+//! The low-water mark of the memory that the collector has and does not use.
+//!
+//! Free space between objects and committed, unused memory are the collector's working room: allocation and promotion
+//! consume it, and a full collection restores it. Only the part that no cycle between two full collections touched is
+//! beyond working room.
+//!
+//! The room is at its minimum right before a collection: what is committed, without the objects that the previous
+//! collection left and without the bytes allocated since. The mark is the minimum of the cycles that ended in the hour
+//! before the newest full collection.
+
+use std::collections::VecDeque;
+
+use base::time::Moment;
+use clr_gc::gc::Collection;
+use processes::container::ledger::HeapFigures;
+
+/// Length of a slot. Cycles that end in the same slot share an entry.
+const SLOT_NS: u64 = 300_000_000_000;
+
+/// Number of slots in the window.
+const SLOTS: u64 = 12;
+
+/// The lowest working room of the cycles that ended in one slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cycle {
+    slot: u64,
+    /// Bytes; `None` if a collection in a cycle did not show its room.
+    low: Option<u64>,
+}
+
+/// Room over the cycles between full collections.
+#[derive(Debug, Clone, Default)]
+pub struct Room {
+    /// Whole cycles, the oldest first.
+    cycles: VecDeque<Cycle>,
+    /// The lowest room since the newest full collection; `None` before the first full collection.
+    open: Option<Low>,
+    /// Room and objects after the newest collection.
+    after: Option<After>,
+}
+
+/// A minimum over collections.
+#[derive(Debug, Clone, Copy)]
+enum Low {
+    /// No collection has followed the full one.
+    NotMeasured,
+    Bytes(u64),
+    /// A collection did not show its room.
+    Unknown,
+}
+
+/// The heap after a collection, bytes.
+#[derive(Debug, Clone, Copy)]
+struct After {
+    room: u64,
+    objects: u64,
+}
+
+/// The figures of a collection that show the room, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    is_full: bool,
+    /// Committed for objects, in use or kept, when it started.
+    committed_before: Option<u64>,
+    /// Allocated since the previous collection.
+    allocated: Option<u64>,
+    after: Option<After>,
+}
+
+impl Reading {
+    fn of(collection: &Collection) -> Self {
+        let heap = HeapFigures::of(collection);
+        Self {
+            is_full: collection.generation == Some(2),
+            committed_before: collection.committed.total_before(),
+            allocated: collection.allocated.ok().map(|allocated| allocated.bytes),
+            after: heap
+                .room()
+                .zip(heap.objects())
+                .map(|(room, objects)| After { room, objects }),
+        }
+    }
+}
+
+impl Room {
+    /// Maximum memory of the entries, in bytes. A queue doubles until it has room.
+    #[cfg(test)]
+    const MAX_BYTES: usize = (SLOTS as usize + 2).next_power_of_two() * size_of::<Cycle>();
+
+    /// Applies a collection, in the order in which the histories of collections are complete.
+    pub(crate) fn observe(&mut self, collection: &Collection, at: Moment) {
+        self.apply(Reading::of(collection), at);
+    }
+
+    fn apply(&mut self, reading: Reading, at: Moment) {
+        let before = self.before(reading);
+        if let Some(open) = &mut self.open {
+            *open = match (*open, before) {
+                (Low::Unknown, _) | (_, None) => Low::Unknown,
+                (Low::NotMeasured, Some(bytes)) => Low::Bytes(bytes),
+                (Low::Bytes(low), Some(bytes)) => Low::Bytes(low.min(bytes)),
+            };
+        }
+        self.after = reading.after;
+        if reading.is_full {
+            self.close(at);
+            self.open = Some(Low::NotMeasured);
+        }
+    }
+
+    /// The room right before a collection. The next allocation can commit new memory instead of using free space of an
+    /// old generation, so what is committed by then counts if it is known.
+    fn before(&self, reading: Reading) -> Option<u64> {
+        let after = self.after?;
+        let room = match reading.committed_before {
+            Some(committed) => committed.saturating_sub(after.objects),
+            None => after.room,
+        };
+        Some(room.saturating_sub(reading.allocated?))
+    }
+
+    /// A full collection ends a cycle.
+    fn close(&mut self, at: Moment) {
+        let low = match self.open {
+            None => return,
+            Some(Low::Bytes(bytes)) => Some(bytes),
+            Some(Low::NotMeasured | Low::Unknown) => None,
+        };
+        let slot = at.ns() / SLOT_NS;
+        match self.cycles.back_mut() {
+            Some(newest) if newest.slot >= slot => newest.low = newest.low.zip(low).map(|(one, other)| one.min(other)),
+            _ => self.cycles.push_back(Cycle { slot, low }),
+        }
+        while self.cycles.front().is_some_and(|cycle| cycle.slot + SLOTS < slot) {
+            self.cycles.pop_front();
+        }
+    }
+
+    /// Returns the bytes that no cycle of the window used, or `None` without two full collections, or if a collection in
+    /// the window did not show its room.
+    pub fn unused_by_cycles(&self) -> Option<u64> {
+        let newest = self.cycles.back()?;
+        let lower = |low: Option<u64>, cycle: &Cycle| low.zip(cycle.low).map(|(one, other)| one.min(other));
+        let whole = self.cycles.iter().fold(newest.low, lower)?;
+        match self.open {
+            Some(Low::Bytes(bytes)) => Some(whole.min(bytes)),
+            Some(Low::Unknown) => None,
+            Some(Low::NotMeasured) | None => Some(whole),
+        }
+    }
+
+    /// Bytes on the heap that this takes.
+    #[cfg(test)]
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.cycles.capacity() * size_of::<Cycle>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const MINUTE: u64 = 60;
+
+    fn at(second: u64) -> Moment {
+        Moment::from_ns((1_000_000 + second) * 1_000_000_000)
+    }
+
+    /// A collection: MiB committed before and after, MiB of objects after it, MiB allocated before it.
+    fn collection(is_full: bool, committed: [u64; 2], objects: u64, allocated: Option<u64>) -> Reading {
+        Reading {
+            is_full,
+            committed_before: Some(committed[0] * MIB),
+            allocated: allocated.map(|mib| mib * MIB),
+            after: Some(After {
+                room: (committed[1] - objects) * MIB,
+                objects: objects * MIB,
+            }),
+        }
+    }
+
+    /// Scenario: a cache of 100 MiB with 400 MiB of free space. Young collections promote 50 MiB each into the free space,
+    /// until a full collection frees it again.
+    /// Guarantee: the mark is unknown before the second full collection, then it is the room before that one, and a cycle
+    /// in progress that needs more lowers it at once.
+    #[test]
+    fn mark_is_room_that_no_cycle_used() {
+        let mut room = Room::default();
+        let committed = [520, 520];
+        room.apply(collection(true, committed, 100, None), at(0));
+        for step in 1..=5 {
+            room.apply(collection(false, committed, 100 + 50 * step, Some(20)), at(step));
+            assert_eq!(room.unused_by_cycles(), None);
+        }
+        room.apply(collection(true, committed, 100, Some(20)), at(6));
+        // 520 committed, 350 objects, 20 allocated.
+        assert_eq!(room.unused_by_cycles(), Some(150 * MIB));
+        room.apply(collection(false, committed, 480, Some(20)), at(7));
+        assert_eq!(room.unused_by_cycles(), Some(150 * MIB));
+        room.apply(collection(false, committed, 480, Some(20)), at(8));
+        assert_eq!(room.unused_by_cycles(), Some(20 * MIB));
+    }
+
+    /// Scenario: the program allocates more than the unused memory, so the runtime commits more; free space of generation 2
+    /// stays.
+    /// Guarantee: the free space that was not used remains in the mark.
+    #[test]
+    fn new_commitment_leaves_free_space() {
+        let mut room = Room::default();
+        for second in 0..3 {
+            let allocated = (second > 0).then_some(64);
+            room.apply(collection(true, [264, 210], 100, allocated), at(second));
+        }
+        assert_eq!(room.unused_by_cycles(), Some(100 * MIB));
+    }
+
+    /// Scenario: a full collection every ten minutes, one cycle of which needs more; then one in each second.
+    /// Guarantee: a cycle counts for an hour, and the entries are bounded.
+    #[test]
+    fn cycle_counts_for_an_hour() {
+        let mut room = Room::default();
+        let full = |allocated: u64| collection(true, [300, 300], 100, Some(allocated));
+        for minute in (0..=100).step_by(10) {
+            room.apply(full(if minute == 30 { 180 } else { 50 }), at(minute * MINUTE));
+            let expected = match minute {
+                0 => None,
+                30..=90 => Some(20 * MIB),
+                _ => Some(150 * MIB),
+            };
+            assert_eq!(room.unused_by_cycles(), expected, "{minute}");
+        }
+        for second in 0..20_000 {
+            room.apply(full(50), at(6000 + second));
+        }
+        assert!(room.memory_bytes() <= Room::MAX_BYTES, "{}", room.memory_bytes());
+    }
+
+    /// Scenario: a collection in the cycle does not show what was allocated before it.
+    /// Guarantee: the mark is unknown until the cycle has left the window.
+    #[test]
+    fn mark_is_unknown_after_loss() {
+        let mut room = Room::default();
+        let full = |allocated| collection(true, [300, 300], 100, allocated);
+        room.apply(full(None), at(0));
+        room.apply(full(Some(50)), at(10 * MINUTE));
+        assert!(room.unused_by_cycles().is_some());
+        room.apply(collection(false, [300, 300], 100, None), at(11 * MINUTE));
+        assert_eq!(room.unused_by_cycles(), None);
+        room.apply(full(Some(50)), at(20 * MINUTE));
+        assert_eq!(room.unused_by_cycles(), None);
+        room.apply(full(Some(50)), at(30 * MINUTE));
+        room.apply(full(Some(50)), at(95 * MINUTE));
+        assert_eq!(room.unused_by_cycles(), Some(150 * MIB));
+    }
+}
