@@ -248,7 +248,7 @@ fn a_lock_of_another_user_is_none() {
     let daemon = start(&scene);
     daemon.await_target(runtime.pid(), "it is read again", attached);
     assert!(
-        daemon.said().contains("which is no gcwatch that counts here"),
+        daemon.said().contains("which is not a valid lease holder"),
         "{}",
         daemon.said()
     );
