@@ -120,7 +120,7 @@ fn who_died_in_a_burst_begins_none_again() {
     let found_first = found(&daemon, first.pid());
     let why = found_first["none_because"].as_str().unwrap_or_default();
     assert!(
-        why.contains("gcwatch was killed in the middle of a burst"),
+        why.contains("gcwatch was killed during a burst"),
         "{found_first}"
     );
     let second = Runtime::start(&scene, "burst");
@@ -145,7 +145,7 @@ fn bursts_that_do_not_end_take_nobodys_turn() {
         let found = found(&daemon, runtime.pid());
         let why = found["none_because"].as_str().unwrap_or_default();
         println!("{}: {why}", runtime.pid());
-        why.contains("did not end in its time, and took the turn of others")
+        why.contains("did not finish in time and delayed other bursts")
     });
     assert_eq!(late.count(), hostile.len() - 1);
 }

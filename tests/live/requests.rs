@@ -541,7 +541,7 @@ fn more_requests_than_the_limit_end_it(runtime: Runtime) {
     assert!(
         unread(&shop, &daemon)
             .unwrap()
-            .contains("more than 5 requests a second")
+            .contains("more than 5 requests per second")
     );
     let collections = || -> u64 {
         let record = daemon.process(shop.pid);
