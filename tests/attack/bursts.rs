@@ -119,10 +119,7 @@ fn who_died_in_a_burst_begins_none_again() {
     let daemon = start(&scene);
     let found_first = found(&daemon, first.pid());
     let why = found_first["none_because"].as_str().unwrap_or_default();
-    assert!(
-        why.contains("gcwatch was killed during a burst"),
-        "{found_first}"
-    );
+    assert!(why.contains("gcwatch was killed during a burst"), "{found_first}");
     let second = Runtime::start(&scene, "burst");
     let found_second = found(&daemon, second.pid());
     assert!(found_second["none_because"].is_null(), "{found_second}");
