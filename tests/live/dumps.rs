@@ -120,10 +120,10 @@ fn unread_dump_is_not_reported_as_debugger(runtime: Runtime) {
     let verdict = of_kind(&said, "diagnosis")[0].to_string();
     assert!(verdict.contains("\"verdict\":\"silent\""), "{verdict}");
     assert!(
-        verdict.contains("a tool does not read the events that it asked for"),
+        verdict.contains("a tool does not read the events it requested"),
         "{verdict}"
     );
-    assert!(!verdict.contains("it is stopped by"), "{verdict}");
+    assert!(!verdict.contains("the process is stopped by"), "{verdict}");
     std::thread::sleep(RESTS.saturating_sub(began.elapsed()));
     let record = daemon.process(target.pid());
     assert_eq!(record["stream"]["healings"], 0, "{}", record["stream"]);

@@ -549,7 +549,7 @@ fn too_many_requests_end_their_observation(runtime: Runtime) {
     assert!(
         unread(&shop, &daemon)
             .unwrap()
-            .contains("more than 5 requests a second")
+            .contains("more than 5 requests per second")
     );
     let collections = || -> u64 {
         let record = daemon.process(shop.pid);

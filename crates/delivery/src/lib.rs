@@ -1,4 +1,4 @@
-//! Delivers what gcwatch knows: telemetry to OTLP receivers, alerts to Alertmanagers and webhooks.
+//! Delivers gcwatch's results: telemetry to OTLP receivers, alerts to Alertmanagers and webhooks.
 //!
 //! ```text
 //! gc-telemetry: spans, metrics, logs --> otlp   --+
@@ -6,20 +6,20 @@
 //! gc-rules: changes of alerts        --> alerts --+
 //! ```
 //!
-//! Layers, each using only those before it: `clock`; `transport` and `store` (what waits on disk); `otlp` and `alerts`,
-//! which do not know each other.
+//! Layers, each using only earlier layers: `transport` and `store` (the queue on disk); `otlp` and `alerts`, which are
+//! independent of each other.
 //!
 //! # Invariants
 //!
-//! * **Callers never wait.** Queues are bounded; what does not fit is dropped and counted by reason.
+//! * **Callers never wait.** Queues are bounded. Excess items are dropped and counted by reason.
 //! * **Secrets are never shown**: not in errors, not in logs, not in `Debug`.
 //! * **Time is a value.** Queues, firing alerts, outboxes, answers and delays are pure: time and randomness are
-//!   arguments. Only the tasks that send ask tokio's clock, and `clock` asks the wall clock.
-//! * A reload keeps the connections and queues of receivers that stay.
-//! * Everything that this crate logs has the target `gcwatch::export`, which is never exported: a receiver that is down
+//!   arguments. Only the sending tasks read a clock (tokio's or the wall clock).
+//! * A reload keeps the connections and queues of unchanged receivers.
+//! * All log messages of this crate have the target `gcwatch::export`, which is never exported: an unavailable receiver
 //!   must not cause telemetry about itself.
 
-// Time is a value: only the modules that allow it ask a clock (clippy.toml).
+// Time is a value: only modules with an exception read a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]
 
 #[expect(

@@ -1,28 +1,28 @@
-//! One OTLP client for the data of all targets: queue, batch, encode, send, retry; and gcwatch's own telemetry beside
-//! it.
+//! One OTLP client for the data of all targets: queue, batch, encode, send and retry. Also sends gcwatch's own
+//! telemetry.
 //!
 //! ```text
 //! spans, logs, metrics          one task per signal
-//!   encoded when given     ->     batches by time, items and bytes    ->   gRPC | HTTP/protobuf | HTTP/JSON
+//!   encoded on arrival     ->     batches by time, items and bytes    ->   gRPC | HTTP/protobuf | HTTP/JSON
 //!   bounded, oldest dropped       grouped by resource                      one connection per endpoint
 //!   (outgoing, queue, batch)      retried, halved, expired (sender)        (target, transport::connection)
 //! own log records and spans ->  opentelemetry-otlp (own)              ->   the same receivers and connections
 //! ```
 //!
-//! Layers, each using only those before it: `signal`, `settings`, `stats`, `error`; `batch` with `split`, `answer` and
+//! Layers, each using only earlier layers: `signal`, `settings`, `stats`, `error`; `batch` with `split`, `answer` and
 //! `queue`, which are pure; `target`; `store_handle` (the queue on disk); `outgoing`; `give` and `answer_counts`;
-//! `sender`; `own`; the [`Exporter`] here, and `running`, which ends it.
+//! `sender`; `own`; the [`Exporter`] here, and `running`, which stops it.
 //!
-//! With a queue on disk, a request that the receiver did not take is written there, then what comes meanwhile, each
-//! after a second or a mebibyte. When the receiver takes requests again, what is new is sent first, one stored request
-//! after each. In fair weather nothing is written.
+//! With a queue on disk, a request that the receiver does not accept is written there, followed by new requests, each
+//! after 1 s or 1 MiB. When the receiver accepts requests again, new data is sent first, with one stored request after
+//! each new one. Nothing is written while the receiver is available.
 //!
 //! # Invariants
 //!
-//! * Giving something never blocks: what does not fit is dropped and counted by reason ([`stats`]).
+//! * Adding items never blocks: excess items are dropped and counted by reason ([`stats`]).
 //! * Every item is counted once: `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight` + `stored`.
-//! * A stored item leaves the disk when the receiver accepted or refused it, and not before.
-//! * What an answer means is decided in one place (`answer`), what follows from it in another (`answer_counts`).
+//! * A stored item leaves the disk only when the receiver has accepted or refused it.
+//! * One module (`answer`) decides what an answer means, another one (`answer_counts`) what follows from it.
 
 pub mod error;
 pub mod settings;
@@ -75,17 +75,18 @@ use crate::otlp::store_handle::{Found, StoreHandle};
 use crate::otlp::target::Target;
 use crate::transport::connection::Connection;
 
-/// Queued items are measured as protobuf; as JSON they are about three times as large, rarely more.
+/// Factor for the size of items as JSON. Queued items are measured as protobuf; JSON is about three times as large,
+/// rarely more.
 const JSON_GROWTH: usize = 4;
 
-/// Sends spans, metrics and log records of any number of processes. Cheap to clone; no call waits for the network.
+/// Sends spans, metrics and log records of any number of processes. Cheap to clone. No call waits for the network.
 #[derive(Clone)]
 pub struct Exporter {
     signals: Arc<Signals>,
 }
 
 impl fmt::Debug for Exporter {
-    /// Nothing of what waits, nor of the endpoints: both can be secret.
+    /// Shows neither queued data nor endpoints, because both can be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exporter").finish_non_exhaustive()
     }
@@ -96,11 +97,11 @@ struct Signals {
     metrics: Arc<Outgoing>,
     logs: Arc<Outgoing>,
     profiles: Arc<Outgoing>,
-    /// What was found when the queue on disk was opened.
+    /// Findings from opening the queue on disk.
     disk_notes: Vec<Note>,
-    /// Those in use.
+    /// The connections in use.
     connections: Mutex<Vec<Arc<Connection>>>,
-    /// What must be shut down before the runtime ends.
+    /// Telemetry that must be shut down before the runtime ends.
     own: Mutex<Vec<OwnTelemetry>>,
 }
 
@@ -109,7 +110,7 @@ impl Signals {
         [&self.traces, &self.metrics, &self.logs, &self.profiles]
     }
 
-    /// So many items of each signal are on disk from before.
+    /// Counts the items of each signal that were on disk at the start.
     fn found(&self, items: [u64; 4]) {
         for (outgoing, items) in self.each().into_iter().zip(items) {
             outgoing.queue().found(items);
@@ -123,12 +124,12 @@ impl Signals {
 }
 
 impl Exporter {
-    /// Begins to send what is given from now on. Nothing is connected before there is something to send, and a receiver
-    /// that is down is not an error.
+    /// Starts to send items. A connection is opened only when there are items to send, and an unavailable receiver is
+    /// not an error.
     ///
     /// # Errors
     ///
-    /// When a receiver's settings cannot be used (see [`Error`]), or outside a tokio runtime.
+    /// Returns an [`Error`] if the settings of a receiver are invalid, or outside a tokio runtime.
     pub fn start(settings: &OtlpSettings) -> Result<(Self, Running), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let (store_handle, disk_notes, found) = match &settings.disk {
@@ -179,12 +180,13 @@ impl Exporter {
         ))
     }
 
-    /// Continues with other settings; what waits is sent to the new receivers. A batch that waits for a retry is sent
-    /// at once when its receiver changed. What waits of a signal without a receiver is dropped and counted.
+    /// Changes the settings. Queued items are sent to the new receivers. A batch that waits for a retry is sent at once
+    /// if its receiver has changed. Queued items of a signal without a receiver are dropped and counted. Must be called
+    /// inside a tokio runtime.
     ///
     /// # Errors
     ///
-    /// When a receiver's settings cannot be used; then nothing changes. Must be called inside a tokio runtime.
+    /// Returns an error if the settings of a receiver are invalid. Nothing changes in that case.
     pub fn reconfigure(&self, settings: &OtlpSettings) -> Result<(), Error> {
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let mut connections = self.signals.connections.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,7 +226,7 @@ impl Exporter {
                 limits.batch_bytes /= JSON_GROWTH;
             }
             if outgoing.signal == Signal::Profiles {
-                // Each has tables of its own, and a request has one set of them.
+                // Each profile has its own tables, and a request contains only one set of tables.
                 limits.batch_items = 1;
             }
             let dropped = outgoing.queue().configure(limits, target.is_some(), same);
@@ -249,8 +251,8 @@ impl Exporter {
         give(&self.signals.traces, resource, &spans, |_| 1, Joined::Never);
     }
 
-    /// Queues spans of one process that are encoded already: `fields` are fields `spans` of a `ScopeSpans` message,
-    /// each with tag and length, one behind the other; `spans` is their number. They are sent or dropped together.
+    /// Queues encoded spans of one process. `fields` is a concatenation of `spans` fields of a `ScopeSpans` message,
+    /// each with tag and length; `spans` is their number. They are sent or dropped together.
     pub fn encoded_spans(&self, resource: &Arc<Origin>, fields: Box<[u8]>, spans: u64) {
         if spans > 0 {
             let entry = Entry::encoded(resource, fields, spans);
@@ -270,7 +272,7 @@ impl Exporter {
         give(&self.signals.metrics, resource, &metrics, count, Joined::ToSize);
     }
 
-    /// Whether profiles are exported; else none need be made.
+    /// Returns whether profiles are exported. If not, the caller need not create them.
     pub fn takes_profiles(&self) -> bool {
         self.signals.profiles.queue().takes()
     }
@@ -283,12 +285,12 @@ impl Exporter {
         }
     }
 
-    /// A provider of gcwatch's own log records: to the receiver of log records, now and after a reload. It costs a
-    /// thread.
+    /// Creates a provider for gcwatch's own log records, which go to the receiver of log records, also after a reload.
+    /// Costs a thread.
     ///
     /// # Errors
     ///
-    /// Outside a tokio runtime.
+    /// Returns an error outside a tokio runtime.
     pub fn own_logs(&self, resource: &Arc<Origin>) -> Result<SdkLoggerProvider, Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let provider = own::logs(&self.signals.logs, resource, runtime);
@@ -296,11 +298,12 @@ impl Exporter {
         Ok(provider)
     }
 
-    /// A tracer for gcwatch's own spans: to the receiver of spans, now and after a reload. It costs a thread.
+    /// Creates a tracer for gcwatch's own spans, which go to the receiver of spans, also after a reload. Costs a
+    /// thread.
     ///
     /// # Errors
     ///
-    /// Outside a tokio runtime.
+    /// Returns an error outside a tokio runtime.
     pub fn own_spans(&self, resource: &Arc<Origin>) -> Result<SdkTracer, Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let provider = own::spans(&self.signals.traces, resource, runtime);
@@ -309,7 +312,7 @@ impl Exporter {
         Ok(tracer)
     }
 
-    /// The counters of everything that was given.
+    /// Returns the counters of all items.
     pub fn stats(&self) -> Stats {
         let of = |outgoing: &Outgoing| {
             outgoing.count_drops();
@@ -334,23 +337,23 @@ impl Exporter {
         }
     }
 
-    /// What was found when the queue on disk was opened, for the log, which may begin later.
+    /// Returns the findings from opening the queue on disk. The caller logs them, because the log may start later.
     pub fn disk_notes(&self) -> Vec<Note> {
         self.signals.disk_notes.clone()
     }
 
-    /// How long ago the tasks that send were alive, all of them; each says so every second.
+    /// Returns the time since the last heartbeat of the slowest sending task. Each task sends a heartbeat every second.
     pub fn idle_for(&self, now: Instant) -> Duration {
         let ages = self.signals.each().map(|outgoing| outgoing.idle_for(now));
         ages.into_iter().max().unwrap_or_default()
     }
 
-    /// Completes when the counters are as `is` says.
+    /// Waits until the counters satisfy `is`.
     pub async fn until(&self, is: impl Fn(&Stats) -> bool) {
         loop {
-            // That of all signals.
+            // This notification is shared by all signals.
             let mut changed = pin!(self.signals.traces.settled.notified());
-            // From here on no change is missed; only then the counters may be read.
+            // Enable the notification before reading the counters, so that no change is missed.
             changed.as_mut().enable();
             if is(&self.stats()) {
                 return;
@@ -359,7 +362,8 @@ impl Exporter {
         }
     }
 
-    /// Waits until all data of targets given so far was sent, stored or dropped, for `within` at most. True when it was.
+    /// Waits until all data of targets queued so far was sent, stored or dropped, at most for `within`. Returns whether
+    /// it was.
     pub async fn flush(&self, within: Duration) -> bool {
         let marks = self.signals.each().map(|outgoing| {
             let mark = outgoing.queue().mark_flush();
@@ -370,7 +374,7 @@ impl Exporter {
             for (outgoing, mark) in marks {
                 loop {
                     let mut changed = pin!(outgoing.settled.notified());
-                    // From here on no change is missed; only then the queue may be read.
+                    // Enable the notification before reading the queue, so that no change is missed.
                     changed.as_mut().enable();
                     if outgoing.queue().is_settled(mark) {
                         break;

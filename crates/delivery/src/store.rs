@@ -1,22 +1,21 @@
-//! What receivers did not take, on disk: one log of segments for each signal, with one bound for all of them.
+//! Stores requests that receivers have not accepted on disk: one log of segments per signal, with a common limit.
 //!
 //! ```text
-//! <directory>/traces/position            how far the log was sent: two slots, each with a checksum
-//! <directory>/traces/0000000000000000    segments, by the number of their first record
+//! <directory>/traces/position            number of the first unsent record: two slots, each with a checksum
+//! <directory>/traces/0000000000000000    segments, named after the number of their first record
 //! <directory>/traces/000000000000004f      record = header with checksum, request compressed with zstd, its checksum
 //! <directory>/metrics/...
 //! ```
 //!
-//! Layers, each using only those before it: `disk`, `record`, `position`; `log`, which is one signal's; the [`Store`]
-//! here.
+//! Layers, each using only earlier layers: `disk`, `record`, `position`; `log`, for one signal; the [`Store`] here.
 //!
 //! # Invariants
 //!
-//! * What [`Store::append`] accepted is on the disk (`fdatasync`) and is given back, byte for byte, until it is removed
-//!   or dropped; what is given back was appended. Only after a power failure can something that was removed come back.
-//! * A segment is never written to after a reopen or an error, so that what is torn is only ever at an end.
-//! * Memory does not grow with what is stored, but for a few words for each segment.
-//! * Everything here blocks: it is called where that is allowed.
+//! * A request that [`Store::append`] accepted is on the disk (`fdatasync`). It is returned unchanged until it is
+//!   removed or dropped. Only appended requests are returned. Only a power failure can bring back a removed request.
+//! * A segment is never written to after a reopen or an error, so torn data can only be at its end.
+//! * Memory does not grow with the stored data, except for a few words per segment.
+//! * All functions block. Call them only where blocking is allowed.
 
 mod disk;
 mod log;
@@ -32,46 +31,47 @@ use base::directory::create_private;
 use crate::store::disk::Folder;
 use crate::store::log::Log;
 
-/// Level 1 makes spans of collections about eight times smaller, at some hundred megabytes per second.
+/// Compression level of zstd. Level 1 makes spans of collections about eight times smaller, at some hundred megabytes
+/// per second.
 const LEVEL: i32 = 1;
 
-/// The largest segment: what is dropped at once when the store is full.
+/// Maximum size of a segment, which is the amount that is dropped at once when the store is full.
 const LARGEST_SEGMENT: u64 = 8 << 20;
 
-/// The smallest, for a store with a small bound.
+/// Minimum size of a segment, for a store with a small limit.
 const SMALLEST_SEGMENT: u64 = 64 << 10;
 
-/// How many logs there are: one for each signal.
+/// Number of logs: one per signal.
 pub(crate) const LOGS: usize = 4;
 
-/// The bounds of a store.
+/// Limits of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) max_bytes: u64,
     pub(crate) max_age: Duration,
 }
 
-/// Items that were dropped from one log.
+/// Numbers of items that were dropped from one log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Drops {
-    /// Newer ones needed the space.
+    /// Items that were dropped to free space for newer items.
     pub(crate) full: u64,
-    /// They were too old.
+    /// Items that were too old.
     pub(crate) expired: u64,
-    /// Their checksum was wrong.
+    /// Items whose checksum was wrong.
     pub(crate) damaged: u64,
 }
 
-/// A request that is stored.
+/// A stored request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) number: u64,
     pub(crate) items: u64,
-    /// As it was appended.
+    /// The request as appended.
     pub(crate) request: Vec<u8>,
 }
 
-/// The requests of all signals.
+/// The stored requests of all signals.
 #[derive(Debug)]
 pub(crate) struct Store {
     logs: [Log<Folder>; LOGS],
@@ -80,7 +80,8 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens the store in `directory`, which is made when it is missing. `names` are those of the logs.
+    /// Opens the store in `directory`, and creates the directory if it does not exist. `names` are the names of the
+    /// logs.
     pub(crate) fn open(directory: &Path, names: [&str; LOGS], bounds: Bounds) -> io::Result<Self> {
         create_private(directory)?;
         let open = |name: &str| {
@@ -96,7 +97,7 @@ impl Store {
         })
     }
 
-    /// Other bounds from now on.
+    /// Changes the limits.
     pub(crate) fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
         for log in &mut self.logs {
@@ -104,7 +105,7 @@ impl Store {
         }
     }
 
-    /// Stores a request. When this returns, it is on the disk.
+    /// Stores a request. The request is on the disk when this method returns.
     pub(crate) fn append(&mut self, which: usize, items: u64, request: &[u8], now_unix_ns: u64) -> io::Result<()> {
         let compressed = zstd::bulk::compress(request, LEVEL)?;
         self.expire(now_unix_ns);
@@ -115,7 +116,7 @@ impl Store {
         log.append(items, request.len(), &compressed, now_unix_ns)
     }
 
-    /// The oldest request of a log. It stays until it is [removed](Self::remove).
+    /// Returns the oldest request of a log. It stays there until it is [removed](Self::remove).
     pub(crate) fn oldest(&mut self, which: usize, now_unix_ns: u64) -> io::Result<Option<Stored>> {
         self.expire(now_unix_ns);
         let (Some(log), Some(drops)) = (self.logs.get_mut(which), self.drops.get_mut(which)) else {
@@ -151,42 +152,42 @@ impl Store {
         }
     }
 
-    /// Removes the oldest request of a log, which has this number. False: it was dropped before.
+    /// Removes the oldest request of a log, which has this number. Returns `false` if it was dropped before.
     pub(crate) fn remove(&mut self, which: usize, number: u64) -> bool {
         self.logs.get_mut(which).is_some_and(|log| log.remove(number))
     }
 
-    /// Whether this request is still there.
+    /// Returns whether this request is still stored.
     pub(crate) fn has(&self, which: usize, number: u64) -> bool {
         self.logs.get(which).is_some_and(|log| log.has(number))
     }
 
-    /// Items in a log.
+    /// Returns the number of items in a log.
     pub(crate) fn items(&self, which: usize) -> u64 {
         self.logs.get(which).map_or(0, Log::items)
     }
 
-    /// Bytes on the disk, of all logs.
+    /// Returns the number of bytes of all logs on the disk.
     pub(crate) fn bytes(&self) -> u64 {
         self.logs.iter().map(Log::bytes).sum()
     }
 
-    /// Bytes on the disk of one log.
+    /// Returns the number of bytes of one log on the disk.
     pub(crate) fn log_bytes(&self, which: usize) -> u64 {
         self.logs.get(which).map_or(0, Log::bytes)
     }
 
-    /// Requests that were missing when the store was opened: their segments were damaged.
+    /// Returns the number of requests that were missing when the store was opened because their segments were damaged.
     pub(crate) fn missing(&self) -> u64 {
         self.logs.iter().map(Log::missing).sum()
     }
 
-    /// What was dropped from a log since the last call.
+    /// Returns the items dropped from a log since the last call.
     pub(crate) fn take_drops(&mut self, which: usize) -> Drops {
         self.drops.get_mut(which).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Drops what is too old.
+    /// Drops requests that are too old.
     fn expire(&mut self, now_unix_ns: u64) {
         let age = u64::try_from(self.bounds.max_age.as_nanos()).unwrap_or(u64::MAX);
         let before = now_unix_ns.saturating_sub(age);
@@ -197,7 +198,7 @@ impl Store {
         }
     }
 
-    /// Drops the oldest segments until `bytes` more fit.
+    /// Drops the oldest segments until `bytes` more bytes fit.
     fn make_room(&mut self, bytes: u64) {
         while self.bytes() + bytes > self.bounds.max_bytes {
             let logs = self.logs.iter_mut().zip(&mut self.drops);
@@ -210,13 +211,13 @@ impl Store {
     }
 }
 
-/// The file is not what was written: it was removed, cut or changed.
+/// Returns whether the error means that a file was removed, truncated or changed.
 fn is_damage(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
 }
 
-/// A sixteenth of the bound: what is dropped at once stays small beside what is kept.
+/// Returns 1/16 of the limit: the amount that is dropped at once stays small compared with the stored amount.
 fn segment_bytes(max_bytes: u64) -> u64 {
     (max_bytes / 16).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT)
 }

@@ -1,11 +1,11 @@
-//! What all receivers have in common: address and secrets, the connection, when a request is retried.
+//! Functions shared by all receivers: address and secrets, connection, retries.
 //!
 //! ```text
 //! receiver (URL, headers, certificates) -> connection (gRPC channel or HTTP client, TLS) -> request -> retry (pure)
 //! ```
 //!
-//! Knows neither OTLP nor alerts. Text from receivers and libraries is shown only through [`text`]: one line, bounded,
-//! without secrets.
+//! This module is independent of OTLP and of alerts. Text from receivers and libraries is shown only through [`text`]:
+//! one line, bounded, without secrets.
 
 pub mod connection;
 pub mod error;

@@ -1,5 +1,5 @@
-//! Bursts that incidents ask for by themselves: whether one may begin, and what is kept of it. Pure: what is known of
-//! the process, and times, are values.
+//! Decides whether a burst requested by an incident may start, and which of its results are kept. Pure: facts about the
+//! process and times are values.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -17,25 +17,26 @@ use gc_rules::rule::Evidence;
 
 use super::burst::{BUFFER_MB, MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE};
 
-/// How long an incident waits for a moment in which a burst may begin; later, what it is about may be over.
+/// Maximum time for which an incident waits until a burst can start. Later, the problem may have ended.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a service has no burst after one that did not end in its time: meanwhile others waited.
+/// Time for which a service has no burst after one that did not finish in time, because it delayed others.
 pub const AFTER_LATE: Duration = Duration::from_secs(60 * 60);
-/// How long the end of an automatic burst may take: the names of a large program come within some seconds.
+/// Timeout for the end of an automatic burst. The names of a large program arrive within a few seconds.
 pub const END_WITHIN: Duration = Duration::from_secs(10);
-/// From this share of its limit on, in percent, a heap is left alone.
+/// Share of its limit, in percent, at which a heap is no longer sampled.
 const FULL_PERCENT: u64 = 95;
-/// Frames of a stack that an incident has.
+/// Maximum number of stack frames in an incident.
 const MOST_FRAMES: usize = 8;
 
-/// Whether incidents have bursts, and of which length.
+/// Whether incidents request bursts, and their length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurstOptions {
-    /// If false, only people have them, with `gcwatch callers` and `gcwatch allocations`.
+    /// Whether incidents request bursts. If false, only users start them, with `gcwatch callers` and `gcwatch
+    /// allocations`.
     pub enabled: bool,
-    /// How long one lasts.
+    /// Duration of a burst.
     pub time: Duration,
-    /// How long a process is left alone after one.
+    /// Minimum interval between bursts of a process.
     pub every: Duration,
 }
 
@@ -49,71 +50,71 @@ impl Default for BurstOptions {
     }
 }
 
-/// What is known of a process that an incident asks about. `None`: unknown.
+/// Facts about a process for which an incident requests evidence. A field is `None` if unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// Its standing session is read.
+    /// Whether its permanent session is read.
     pub is_attached: bool,
-    /// gcwatch has not read all that the process wrote.
+    /// Whether gcwatch has not yet read everything that the process has written.
     pub is_behind: bool,
-    /// The first number of the runtime's version.
+    /// Major version of the runtime.
     pub major: Option<u32>,
-    /// Bytes that the heap has committed, or has after a collection.
+    /// Bytes committed by the heap, or its size after a collection.
     pub heap: Option<u64>,
-    /// What it may commit.
+    /// Maximum number of bytes that the heap can commit.
     pub heap_limit: Option<u64>,
-    /// Bytes that its container uses.
+    /// Bytes used by the container.
     pub container: Option<u64>,
-    /// What that may use.
+    /// Memory limit of the container, in bytes.
     pub container_limit: Option<u64>,
-    /// Pinned objects in the newest collection.
+    /// Number of pinned objects in the last collection.
     pub pinned_objects: Option<u32>,
-    /// Bytes of objects, and free space between them, after its newest collection.
+    /// Bytes of objects and of free space between them after the last collection.
     pub live: Option<u64>,
-    /// It has the server collector.
+    /// Whether the process uses server GC.
     pub server: Option<bool>,
-    /// It was compiled with NativeAOT.
+    /// Whether the program was compiled with NativeAOT.
     pub native_aot: Option<bool>,
-    /// Bytes that the machine has for new memory.
+    /// Bytes of memory available on the machine.
     pub available: Option<u64>,
 }
 
-/// What is known of other bursts and dumps.
+/// Other bursts and dumps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Others {
-    /// One runs on this host.
+    /// Whether a burst or dump is running on this host.
     pub is_one_running: bool,
-    /// How long ago the newest one of this process began.
+    /// Time since the start of the last one of this process.
     pub of_process: Option<Duration>,
-    /// How long ago the newest one of its service was that did not end in its time.
+    /// Time since the last one of the service that did not finish in time.
     pub late_of_service: Option<Duration>,
-    /// gcwatch died during one of this process.
+    /// Whether gcwatch died during one of this process.
     pub was_fatal: bool,
 }
 
 impl Others {
-    /// Why there is none for long. `what`: what gcwatch died in, if it did.
+    /// Returns the reason why there is no burst or dump for a long time. `what` is what gcwatch may have died in.
     pub(super) fn forbid(&self, what: &str) -> Option<String> {
         if self.was_fatal {
-            return Some(format!("gcwatch was killed in the middle of a {what} of this process"));
+            return Some(format!("gcwatch was killed during a {what} of this process"));
         }
         let ago = self.late_of_service.filter(|ago| *ago < AFTER_LATE)?;
         Some(format!(
-            "the last burst of this service, {} ago, did not end in its time, and took the turn of others",
+            "the last burst of this service, {} ago, did not finish in time and delayed other bursts",
             minutes(ago)
         ))
     }
 
-    /// What there is to wait for. `what`: what may be running.
+    /// Returns the reason to wait. `what` is what may be running.
     pub(super) fn delay(&self, condition: &Condition, what: &str) -> Option<String> {
         let reasons = [
             (
                 !condition.is_attached,
-                "gcwatch does not read the process at present".to_owned(),
+                "gcwatch does not currently read the process".to_owned(),
             ),
             (
                 condition.is_behind,
-                "gcwatch is behind with what the process writes".to_owned(),
+                "gcwatch is behind in reading the process".to_owned(),
             ),
             (self.is_one_running, format!("another {what} runs on this host")),
         ];
@@ -121,18 +122,18 @@ impl Others {
     }
 }
 
-/// Whether a burst begins.
+/// Decision about a burst.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It does.
+    /// The burst starts.
     Start(Question),
-    /// Not now: this may pass.
+    /// The burst must wait, for a temporary reason.
     Wait(String),
-    /// It does not: a clause that says why.
+    /// There will be no burst, with the reason as a clause.
     Never(String),
 }
 
-/// Whether a burst that an incident asks for begins now. `evidence` is of [callers](Evidence::Callers),
+/// Decides whether a burst requested by an incident starts now. `evidence` is [callers](Evidence::Callers),
 /// [allocations](Evidence::Allocations) or [stacks](Evidence::Stacks).
 pub fn decide(evidence: Evidence, condition: &Condition, others: Others, options: &BurstOptions) -> Decision {
     if let Some(why) = at_limit(condition) {
@@ -158,17 +159,17 @@ pub fn decide(evidence: Evidence, condition: &Condition, others: Others, options
     }
 }
 
-/// Which session the runtime is asked for, by its price.
+/// Selects the session to request, by its cost.
 fn question(evidence: Evidence, condition: &Condition) -> Result<Question, String> {
     match (evidence, condition.major, condition.pinned_objects) {
         (Evidence::Allocations, Some(major), _) if major >= SAMPLES_SINCE => Ok(Question::Allocations),
-        (Evidence::Allocations, None, _) => Err("the version of its runtime is unknown".to_owned()),
+        (Evidence::Allocations, None, _) => Err("the version of the runtime is unknown".to_owned()),
         (Evidence::Allocations, Some(major), Some(pinned)) if pinned > MAX_PINNED_FOR_VERBOSE => Err(format!(
-            ".NET {major} has it for a Verbose session only, of which each of the {pinned} pinned objects is an event of \
-             every collection"
+            ".NET {major} reports allocations only in Verbose sessions, where each of the {pinned} pinned objects is \
+             an event in every collection"
         )),
         (Evidence::Allocations, Some(major), None) => Err(format!(
-            ".NET {major} has it for a Verbose session only, whose price is unknown before a collection was seen"
+            ".NET {major} reports allocations only in Verbose sessions, whose cost is unknown before a collection"
         )),
         (Evidence::Allocations, Some(_), Some(_)) => Ok(Question::Ticks { any_pins: false }),
         (Evidence::Stacks, ..) => Ok(Question::Stacks),
@@ -176,7 +177,7 @@ fn question(evidence: Evidence, condition: &Condition) -> Result<Question, Strin
     }
 }
 
-/// Why a process has no memory for a burst.
+/// Returns the reason why a process has no memory for a burst.
 fn at_limit(condition: &Condition) -> Option<String> {
     let mib = |bytes: u64| bytes >> 20;
     let heap = condition.heap.zip(condition.heap_limit);
@@ -191,7 +192,7 @@ fn at_limit(condition: &Condition) -> Option<String> {
     let container = condition.container.zip(condition.container_limit);
     let (used, limit) = container.filter(|(used, limit)| used.saturating_add(buffers) > *limit)?;
     Some(format!(
-        "the container is at its limit ({} of {} MiB; the buffers of a burst may take {BUFFER_MB})",
+        "the container is at its limit ({} of {} MiB; the buffers of a burst can take {BUFFER_MB})",
         mib(used),
         mib(limit)
     ))
@@ -208,7 +209,7 @@ pub(super) fn minutes(time: Duration) -> String {
     }
 }
 
-/// There was no burst, for this reason.
+/// Returns a finding without a burst, with the reason.
 pub fn none(evidence: Evidence, because: String) -> Finding {
     match evidence {
         Evidence::Allocations => Finding::Allocations(FoundAllocations::none(because)),
@@ -218,7 +219,7 @@ pub fn none(evidence: Evidence, because: String) -> Finding {
     }
 }
 
-/// What an incident has of a burst's callers.
+/// Converts the callers of a burst to the finding of an incident.
 pub fn callers(callers: &Callers, window: Window) -> Finding {
     let found = callers.callers.iter().take(MOST_FOUND).map(|caller| FoundCaller {
         api: caller.api.map(str::to_owned),
@@ -243,7 +244,7 @@ pub fn callers(callers: &Callers, window: Window) -> Finding {
     })
 }
 
-/// What an incident has of a burst's allocations.
+/// Converts the allocations of a burst to the finding of an incident.
 pub fn allocations(allocations: &Allocations, window: Window) -> Finding {
     let types = allocations.types.iter().take(MOST_FOUND).map(|one| FoundType {
         r#type: one.name.clone(),
@@ -273,7 +274,7 @@ pub fn allocations(allocations: &Allocations, window: Window) -> Finding {
     })
 }
 
-/// What an incident has of a burst's stacks.
+/// Converts the stacks of a burst to the finding of an incident.
 pub fn stacks(threads: &ThreadStacks, window: Window) -> Finding {
     let mut groups: Vec<&Group> = threads.groups.iter().collect();
     let (finalizers, ran) = (
@@ -349,10 +350,11 @@ mod tests {
         }
     }
 
-    /// Scenario: processes of .NET 8 and 10 that are well, just below every limit, and nothing else goes on.
-    /// Guarantee: a burst begins, by chance where the runtime can do that, and never with any number of pins.
+    /// Scenario: healthy processes of .NET 8 and 10 are just below every limit, and no other burst runs.
+    /// Guarantee: a burst starts, with random sampling if the runtime supports it, and never with an unlimited number
+    /// of pins.
     #[test]
-    fn a_process_that_is_well_is_asked() {
+    fn healthy_process_is_sampled() {
         let start = |evidence, major| on(evidence, &well(major), Others::default());
         assert_eq!(start(Evidence::Callers, 8), Decision::Start(Question::Callers));
         assert_eq!(start(Evidence::Allocations, 10), Decision::Start(Question::Allocations));
@@ -366,10 +368,10 @@ mod tests {
         assert_eq!(callers, Decision::Start(Question::Callers));
     }
 
-    /// Scenario: a heap at 95 % of its limit, a container without room for the buffers; whatever else holds.
-    /// Guarantee: no burst, and the figures say why.
+    /// Scenario: a heap is at 95 % of its limit; a container has no space for the buffers.
+    /// Guarantee: no burst starts, and the reason contains the figures.
     #[test]
-    fn a_process_at_its_limit_is_left_alone() {
+    fn process_at_limit_is_not_sampled() {
         let mut full = well(10);
         full.heap = Some(95 * MIB);
         let why = reason(on(Evidence::Callers, &full, Others::default()));
@@ -383,10 +385,10 @@ mod tests {
         );
     }
 
-    /// Scenario: a second burst of a process just before and after half an hour.
-    /// Guarantee: only the later one begins.
+    /// Scenario: a second burst of a process is requested just before and after half an hour.
+    /// Guarantee: only the later burst starts.
     #[test]
-    fn a_process_has_one_in_half_an_hour() {
+    fn process_is_sampled_once_per_interval() {
         let after = |seconds| Others {
             of_process: Some(Duration::from_secs(seconds)),
             ..Others::default()
@@ -399,17 +401,17 @@ mod tests {
         ));
     }
 
-    /// Scenario: a service's last burst did not end in its time, just under and after an hour ago; gcwatch died during
-    /// one of the process.
-    /// Guarantee: there is none within the hour, and of that process never again.
+    /// Scenario: the last burst of a service did not finish in time, just less than an hour ago and an hour ago;
+    /// gcwatch died during a burst of the process.
+    /// Guarantee: no burst starts within the hour, and never again for the process in which gcwatch died.
     #[test]
-    fn what_took_the_turn_of_others_has_none() {
+    fn late_or_fatal_burst_prevents_next() {
         let late = |seconds| Others {
             late_of_service: Some(Duration::from_secs(seconds)),
             ..Others::default()
         };
         let why = reason(on(Evidence::Callers, &well(8), late(3599)));
-        assert!(why.contains("59 min ago, did not end in its time"), "{why}");
+        assert!(why.contains("59 min ago, did not finish in time"), "{why}");
         let later = on(Evidence::Callers, &well(8), late(3600));
         assert_eq!(later, Decision::Start(Question::Callers));
         let fatal = Others {
@@ -420,14 +422,15 @@ mod tests {
         assert!(why.contains("gcwatch was killed"), "{why}");
     }
 
-    /// Scenario: Verbose work on .NET 8 with too many pinned objects, before any collection, and of an unknown runtime.
-    /// Guarantee: refused with the reason; who makes it collect is asked all the same.
+    /// Scenario: allocations are requested on .NET 8 with too many pinned objects, before any collection, and from an
+    /// unknown runtime.
+    /// Guarantee: the burst is refused with the reason; a burst for callers starts anyway.
     #[test]
-    fn a_price_that_is_high_or_unknown_is_not_paid() {
+    fn high_or_unknown_cost_is_refused() {
         for (major, pinned, text) in [
             (Some(8), Some(10_001), "each of the 10001 pinned objects"),
-            (Some(8), None, "whose price is unknown"),
-            (None, Some(0), "version of its runtime is unknown"),
+            (Some(8), None, "whose cost is unknown"),
+            (None, Some(0), "version of the runtime is unknown"),
         ] {
             let mut condition = well(8);
             (condition.major, condition.pinned_objects) = (major, pinned);
@@ -438,10 +441,10 @@ mod tests {
         }
     }
 
-    /// Scenario: gcwatch is behind, the session is being begun, another burst runs.
-    /// Guarantee: each is waited for.
+    /// Scenario: gcwatch is behind, the session is being started, or another burst runs.
+    /// Guarantee: the burst waits in each case.
     #[test]
-    fn what_passes_is_waited_for() {
+    fn burst_waits_for_temporary_obstacles() {
         let mut behind = well(10);
         behind.is_behind = true;
         let mut detached = well(10);

@@ -1,15 +1,15 @@
-//! The recordings of incidents: what led to them, and [`FOLLOWS`] after it, as files that `gcwatch analyze`, PerfView
+//! Recordings of incidents: the time before them and [`FOLLOWS`] after them, as files that `gcwatch analyze`, PerfView
 //! and TraceEvent open.
 //!
 //! ```text
-//! pipeline: an incident begins, a process died -> Order, never waits -> writer, a thread of its own:
-//!     targets::black_box (what is in memory) -> nettrace::keep::Rewriter -> ID.partial
-//!     the stream ends, or FOLLOWS have passed       -> end, fsync, rename        -> ID-27s-10s.nettrace
+//! pipeline: an incident starts, a process died -> Order, never waits -> writer, a dedicated thread:
+//!     targets::black_box (streams in memory) -> nettrace::keep::Rewriter -> ID.partial
+//!     the stream ends, or FOLLOWS have passed         -> end, fsync, rename        -> ID-27s-10s.nettrace
 //! ```
 //!
-//! What is in memory is written at once: a gcwatch that is killed meanwhile leaves a file that is cut, which the next
-//! one finds. Everything that waits for a disk is in the writer and in [`files`]; when it is behind, orders are dropped
-//! and counted, and a recording ends where what follows it no longer fits into memory.
+//! The stream in memory is written immediately: if gcwatch is killed during the recording, it leaves a truncated file,
+//! which the next instance finds. Only the writer and [`files`] wait for a disk. If the writer is behind, orders are
+//! dropped and counted, and a recording ends where the following stream no longer fits into memory.
 
 mod begun;
 pub mod files;
@@ -31,20 +31,20 @@ use begun::Begun;
 use files::Files;
 use writer::Writer;
 
-/// How long the stream is followed after an incident began.
+/// Time for which the stream is recorded after the start of an incident.
 pub const FOLLOWS: Duration = Duration::from_secs(10);
 
-/// Orders that wait for the writer.
+/// Maximum number of orders that wait for the writer.
 const MOST_ORDERS: usize = 1024;
 
-/// Whether incidents are recorded, and how much of that is kept.
+/// Whether incidents are recorded, and how many recordings are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlackBoxOptions {
-    /// If false, nothing is kept in memory or written.
+    /// Whether incidents are recorded. If false, no stream is kept in memory or written.
     pub enabled: bool,
-    /// Most files; of more, whoever has most loses the oldest.
+    /// Maximum number of files. Beyond it, the owner with most files loses its oldest one.
     pub max_files: usize,
-    /// Most bytes of all files, likewise.
+    /// Maximum number of bytes of all files, with the same rule.
     pub max_bytes: u64,
 }
 
@@ -58,20 +58,20 @@ impl Default for BlackBoxOptions {
     }
 }
 
-/// What the writer is to do.
+/// An order for the writer.
 #[derive(Debug)]
 enum Order {
-    /// An incident of the run began: write a recording with this id.
+    /// An incident of the run started: write a recording with this id.
     Incident(RunKey, Arc<str>),
-    /// The process of that tenant and service exited: its stream is over.
+    /// The process of that tenant and service exited, so its stream has ended.
     Ended(RunKey, Share),
-    /// The process was killed, or ended while its memory was out; when, Unix nanoseconds.
+    /// The process was killed, or exited while its memory was exhausted, at this time.
     Died(RunKey, Moment, Arc<str>),
-    /// Complete what is open, and end.
+    /// Complete open recordings, and stop.
     Stop(SyncSender<()>),
 }
 
-/// Records incidents. Nothing here waits for a disk, but [`Self::stop`], which has a deadline.
+/// Records incidents. No method waits for a disk, except [`Self::stop`], which has a deadline.
 #[derive(Debug, Clone)]
 pub struct BlackBox {
     boxes: Arc<BlackBoxes>,
@@ -81,11 +81,12 @@ pub struct BlackBox {
 }
 
 impl BlackBox {
-    /// Writes into a directory below `state`, which is made. What an earlier gcwatch left unfinished is completed.
+    /// Opens a directory below `state`, and creates it if it does not exist. Completes recordings that an earlier
+    /// instance left unfinished.
     ///
     /// # Errors
     ///
-    /// When the directory cannot be made, or no thread begun.
+    /// Returns an error if the directory cannot be created, or no thread can be started.
     pub fn open(state: &Path, options: &BlackBoxOptions) -> std::io::Result<Self> {
         let files = Arc::new(Files::open(state, options)?);
         let boxes = BlackBoxes::new().ok_or_else(|| std::io::Error::other("no memory for zstd"))?;
@@ -103,12 +104,12 @@ impl BlackBox {
         })
     }
 
-    /// Where streams are kept.
+    /// Returns the black boxes in which streams are kept.
     pub fn boxes(&self) -> Arc<BlackBoxes> {
         Arc::clone(&self.boxes)
     }
 
-    /// What was recorded lately: whoever has an incident recorded asks it first.
+    /// Returns the recent recordings, which a caller must consult before it has an incident recorded.
     pub fn recordings(&self) -> Arc<dyn Recordings> {
         self.recordings.clone()
     }
@@ -117,26 +118,26 @@ impl BlackBox {
         &self.files
     }
 
-    /// An incident of the run began. Once for each id: more often changes nothing.
+    /// Records an incident of the run that has started. Further calls with the same id have no effect.
     pub fn incident(&self, run: RunKey, id: &Arc<str>) {
         if !self.order(Order::Incident(run, Arc::clone(id))) {
             self.recordings.forget(id);
         }
     }
 
-    /// The process of that tenant and service exited.
+    /// Reports that the process of that tenant and service has exited.
     pub fn ended(&self, run: RunKey, share: Share) {
         self.order(Order::Ended(run, share));
     }
 
-    /// The process that exited was killed for memory, or ended while its memory was out: unless an incident was recorded
-    /// up to its end, or another death of its service within ten minutes, what is left of its stream is written. More
-    /// often changes nothing.
+    /// Reports that the exited process was killed for memory, or exited while its memory was exhausted. The rest of its
+    /// stream is written unless an incident was recorded up to its end, or another death of its service was recorded
+    /// within ten minutes. Further calls have no effect.
     pub fn died(&self, run: RunKey, at: Moment, id: Arc<str>) {
         self.order(Order::Died(run, at, id));
     }
 
-    /// Completes what is open, within that time; what is not complete then is found by the next gcwatch.
+    /// Completes open recordings within a time. The next instance finds incomplete ones.
     pub fn stop(&self, within: Duration) {
         let (done, is_done) = sync_channel(1);
         if self.orders.try_send(Order::Stop(done)).is_ok() {
@@ -144,7 +145,7 @@ impl BlackBox {
         }
     }
 
-    /// Whether it is taken.
+    /// Sends an order. Returns whether it was accepted.
     fn order(&self, order: Order) -> bool {
         let is_taken = self.orders.try_send(order).is_ok();
         if !is_taken {
@@ -162,7 +163,7 @@ impl BlackBox {
     }
 }
 
-/// Until it is stopped, or everybody who can give orders is gone.
+/// Runs until the writer is stopped, or all senders of orders are dropped.
 fn run(mut writer: Writer, orders: &Receiver<Order>) {
     loop {
         let order = match writer.next() {

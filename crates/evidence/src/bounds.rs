@@ -1,12 +1,12 @@
-//! Bounds of a process of gcwatch that computes something of foreign bytes, set by the process itself.
+//! Resource limits of a gcwatch process that processes untrusted bytes, set by the process itself.
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-/// What a process is taken to have mapped where that cannot be read.
+/// Assumed size of the process's mappings if it is not readable.
 const OWN_BYTES: u64 = 256 << 20;
 
-/// Bounds this process: so many bytes beyond what it has mapped, and so many seconds of CPU. It is the first that the
-/// kernel kills where memory is short. A bound that the system refuses is not set.
+/// Limits this process to `more_bytes` beyond its current mappings and to `cpu_seconds` of CPU time. The kernel kills
+/// it first if memory is scarce. A limit that the system refuses is not set.
 pub fn bound(more_bytes: u64, cpu_seconds: u64) {
     let _not_the_first = std::fs::write("/proc/self/oom_score_adj", "1000");
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One burst, from its session to the process left as it was.
+//! A burst, from the start of its session until the process is restored.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,86 +12,91 @@ use dotnet_diagnostics::{Client, Error, Session};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// Samples of allocations after which a burst ends: the error is about 4 % then, and more would cost more.
+/// Number of allocation samples after which a burst ends. The error is about 4 % then, and more samples would cost
+/// more.
 pub const MAX_SAMPLES: u64 = 2_000;
-/// Pinned objects above which a Verbose session is refused: each is an event in every collection.
+/// Number of pinned objects above which a Verbose session is refused, because each is an event in every collection.
 pub const MAX_PINNED_FOR_VERBOSE: u32 = 10_000;
-/// The first .NET that samples allocations by chance.
+/// First major version of .NET that samples allocations randomly.
 pub const SAMPLES_SINCE: u32 = 10;
 
-/// Upper limit of the target's event buffers, megabytes. Most is used by the rundown: 4 MB for 11,000 methods.
+/// Maximum size of the target's event buffers, in megabytes. Most of it is used by the rundown: 4 MB for 11,000
+/// methods.
 pub const BUFFER_MB: u32 = 32;
-/// Modules, JIT-compiled and precompiled methods: all that is needed for names, and for whose code they are.
+/// Keywords for modules, JIT-compiled and precompiled methods, which suffice for names and for the owner of the code.
 pub(crate) const RUNDOWN_KEYWORD: u64 = 0x38;
 const KEYWORD_GC: u64 = 0x1;
 const KEYWORD_ALLOCATION_SAMPLING: u64 = 0x800_0000_0000;
 const INFORMATIONAL: u32 = 4;
 const VERBOSE: u32 = 5;
-/// GCStart, GCEnd, the edges of stops, HeapStats and GCTriggered: who asked, and how long it took.
+/// GCStart, GCEnd, the edges of suspensions, HeapStats and GCTriggered: the requester and the duration of collections.
 const CALLER_EVENTS: [u32; 8] = [1, 2, 3, 4, 7, 8, 9, 35];
-/// The runtime writes what it saw every 100 ms, and collections that were asked for just before the end may end.
+/// Time to read after the end. The runtime writes its events every 100 ms, and collections that were requested just
+/// before the end can finish.
 const LAST_WITHIN: Duration = Duration::from_millis(200);
-/// How long the session that heals may take; it is over within a tenth of a second.
+/// Timeout for the healing session, which normally takes less than 0.1 s.
 const HEAL_WITHIN: Duration = Duration::from_secs(3);
-/// How often it is tried.
+/// Number of attempts to heal.
 const HEAL_TRIES: u32 = 3;
-/// How long a session may take to end whose stream is not wanted any more.
+/// Maximum time for a session to end whose stream is no longer needed.
 const END_WITHIN: Duration = Duration::from_secs(3);
 const READ_BYTES: usize = 64 << 10;
 
-/// What is asked for.
+/// The question that a burst answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
-    /// Who makes it collect.
+    /// The callers that request collections.
     Callers,
-    /// Who allocates, sampled by chance (.NET 10 and later).
+    /// The callers that allocate, sampled randomly (.NET 10 and later).
     Allocations,
-    /// What every managed thread is doing: about every millisecond the runtime stops them and writes their stacks.
+    /// The activity of every managed thread: about every millisecond, the runtime suspends the threads and writes their
+    /// stacks.
     Stacks,
-    /// Who allocates, by Verbose ticks: ends early when a collection has too many pinned objects, unless allowed.
+    /// The callers that allocate, from Verbose ticks. The burst ends early when a collection has too many pinned
+    /// objects, unless they are allowed.
     Ticks {
-        /// Whatever is pinned.
+        /// Whether any number of pinned objects is allowed.
         any_pins: bool,
     },
 }
 
-/// Why a burst ended.
+/// Reason why a burst ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoppedBy {
-    /// Its time was up.
+    /// The time was up.
     Time,
     /// There were enough samples.
     Samples,
-    /// It was asked to end.
+    /// A signal requested the end.
     Signal,
     /// The process has too many pinned objects for a Verbose session.
     PinnedObjects,
     /// The process exited.
     Exit,
-    /// A recording is over.
+    /// The recording has ended.
     EndOfFile,
 }
 
-/// A burst that is over.
+/// The outcome of a burst.
 #[derive(Debug)]
 pub struct Done {
-    /// What it shows.
+    /// Results of the burst.
     pub burst: Burst,
-    /// Why it ended.
+    /// Reason why the burst ended.
     pub stopped_by: StoppedBy,
-    /// What the runtime gave other than what was asked for.
+    /// Differences between the requested and the actual session.
     pub compromises: Vec<Compromise>,
-    /// From the request to stop to the end of the stream: the rundown.
+    /// Time from the stop request to the end of the stream, which contains the rundown.
     pub stop_took: Duration,
-    /// The stream was not read to its end: a sentence.
+    /// Reason why the stream was not read to its end, as a sentence.
     pub cut: Option<String>,
-    /// The process could not be healed, though it lives: a sentence.
+    /// Reason why a living process could not be healed, as a sentence.
     pub not_healed: Option<String>,
 }
 
 impl Question {
-    /// The session that answers it.
+    /// Returns the configuration of the session that answers the question.
     fn session(self) -> SessionConfig {
         let provider = match self {
             Self::Callers => Provider {
@@ -114,7 +119,7 @@ impl Question {
         }
     }
 
-    /// What has been read is enough.
+    /// Returns why the burst can end early, if it can.
     fn is_answered(self, burst: &Burst) -> Option<StoppedBy> {
         if let Self::Ticks { any_pins: false } = self
             && burst
@@ -127,12 +132,13 @@ impl Question {
     }
 }
 
-/// Runs a burst. It ends after this time, with enough samples, or when `stop` is ready; a second `stop` gives up the
-/// names. `keep` is given the bytes of the stream. Whatever happens, the session is ended and the process healed: the
-/// future must be driven to its end.
+/// Runs a burst. It ends after `time`, with enough samples, or when `stop` completes; a second `stop` abandons the
+/// names. `keep` receives the bytes of the stream. The session is always stopped and the process healed, so the future
+/// must be driven to completion.
 ///
 /// # Errors
-/// When the session cannot be begun.
+///
+/// Returns an error if the session cannot be started.
 pub async fn run<S: Future<Output = ()>>(
     client: &Client,
     question: Question,
@@ -144,7 +150,7 @@ pub async fn run<S: Future<Output = ()>>(
     let mut session = match begun {
         Ok(session) => session,
         Err(error) => {
-            // The command may have been carried out all the same.
+            // The command may have been executed anyway.
             let _gone = heal(client).await;
             return Err(error);
         }
@@ -195,7 +201,7 @@ pub async fn run<S: Future<Output = ()>>(
         let _ended = tokio::time::timeout(END_WITHIN, session.drain(|_| ())).await;
         done.cut = Some(problem);
     }
-    // A process that exits while the session stops does not answer any more.
+    // A process that exits while the session stops no longer answers.
     let _stopped = session.stopped().await;
     if let Err(error) = done.burst.finish() {
         done.cut.get_or_insert(error.to_string());
@@ -204,7 +210,7 @@ pub async fn run<S: Future<Output = ()>>(
     Ok(done)
 }
 
-/// Where a stream is read into, and who else gets it.
+/// The buffer into which a stream is read, and the receiver of its bytes.
 type Pieces<'a> = (&'a mut [u8], &'a mut dyn FnMut(&[u8]));
 
 /// Reads until the burst must end.
@@ -239,7 +245,7 @@ async fn watch<S: Future<Output = ()>>(
     }
 }
 
-/// Reads on for a moment: what happened in time comes, and collections that were asked for in time end.
+/// Reads for a moment longer: events that occurred in time arrive, and collections that were requested in time finish.
 async fn linger(session: &mut Session, burst: &mut Burst, (buffer, keep): Pieces<'_>) -> Result<(), String> {
     let until = Instant::now() + LAST_WITHIN;
     loop {
@@ -250,7 +256,7 @@ async fn linger(session: &mut Session, burst: &mut Burst, (buffer, keep): Pieces
     }
 }
 
-/// Reads to the end of the stream; the session has a deadline for it.
+/// Reads to the end of the stream, for which the session has a deadline.
 async fn drain(session: &mut Session, burst: &mut Burst, (buffer, keep): Pieces<'_>) -> Result<(), String> {
     loop {
         match session.read(buffer).await.map_err(|error| error.to_string())? {
@@ -266,12 +272,12 @@ fn push(burst: &mut Burst, (buffer, keep): Pieces<'_>, read: usize) -> Result<()
     burst.push(bytes).map_err(|error| error.to_string())
 }
 
-/// Leaves the process as it was. The error is a sentence.
+/// Restores the process. The error is a sentence.
 pub(crate) async fn heal(client: &Client) -> Result<(), String> {
     let mut tries = 1;
     loop {
         match client.recompute_levels(HEAL_WITHIN).await {
-            // Its socket was there a moment ago: the process has exited.
+            // The socket existed a moment ago, so the process has exited.
             Ok(()) | Err(Error::NoSocket { .. } | Error::Refused { .. }) => return Ok(()),
             Err(error) if tries == HEAL_TRIES => return Err(error.to_string()),
             Err(_) => tries += 1,
@@ -279,7 +285,7 @@ pub(crate) async fn heal(client: &Client) -> Result<(), String> {
     }
 }
 
-/// The clock of streams on this host.
+/// Returns the time on the clock of streams on this host.
 fn monotonic_ns() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)

@@ -1,18 +1,18 @@
-//! The census that incidents of growing memory ask for by themselves: two heap dumps, some minutes apart. Pure: what is
-//! known of the process, and times, are values.
+//! The census requested by incidents of growing memory: two heap dumps, some minutes apart. Pure: facts about the
+//! process and times are values.
 //!
 //! ```text
-//! incident with `evidence: [census]`                              daemon::bursts asks, each second
+//! incident with `evidence: [census]`                              daemon::bursts checks, each second
 //!   -> decide(account, condition, history)   -> Wait | Never(why) | Take(buffer, stop)
-//!        account    what grows is live objects: the ledger's account of growth
-//!        condition  what the standing session and the control group say: room, limits, who holds the heap
-//!        history    dumps of its service; what the first one of this incident was like
+//!        account    whether live objects grow: the ledger's account of growth
+//!        condition  facts from the permanent session and the control group: space, limits, parts of the heap
+//!        history    dumps of its service; facts about the first dump of this incident
 //!   -> evidence::heap: session -> child (graph) -> survey                     first dump: `alone`, kept as `First`
 //!   -> decide again, `apart` later                                             second dump: `compared`
 //!   -> gc_rules::incident::FoundCensus: record, log, notifications, page
 //! ```
 //!
-//! The collection of a dump is known as gcwatch's own: the pipeline knows when one begins and ends.
+//! The collection of a dump is recognized as gcwatch's own: the pipeline is notified of its start and end.
 
 use std::time::Duration;
 
@@ -24,28 +24,28 @@ use gc_rules::ledger::{Ledger, WORTH_SAYING};
 
 use super::automatic::{Condition, Others, minutes, part};
 
-/// How long an incident waits for a moment in which a dump may be taken: what grows is known after a minute or two, and
-/// goes on.
+/// Maximum time for which an incident waits until a dump can be taken. The cause of growth is known after a minute or
+/// two, and the growth continues.
 pub const PATIENCE: Duration = Duration::from_secs(5 * 60);
-/// Types of a way that an incident has.
+/// Maximum number of types on a path in an incident.
 const MOST_STEPS: usize = 8;
-/// Frames and types with longer names lose their middle, characters.
+/// Maximum number of characters in a name. Longer names are truncated.
 const MOST_NAME: usize = 256;
 
-/// Whether incidents have a census, and within which bounds.
+/// Whether incidents request a census, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CensusOptions {
-    /// If false, only people have heap dumps, with `gcwatch heap`.
+    /// Whether incidents request heap dumps. If false, only users take them, with `gcwatch heap`.
     pub enabled: bool,
-    /// From the first dump to the second.
+    /// Interval between the first and the second dump.
     pub apart: Duration,
-    /// How long a service is left alone from the beginning of a census: two dumps in that time.
+    /// Minimum interval between the starts of two censuses of a service, each with two dumps.
     pub every: Duration,
-    /// The longest stop of one dump, as forecast.
+    /// Maximum forecast suspension of one dump.
     pub most_stop: Duration,
-    /// How many times what the dump needs must be free.
+    /// Number of times that the memory for the dump must be free.
     pub room: u32,
-    /// None within so many percent of a limit.
+    /// Distance from a limit below which no dump is taken, in percent.
     pub headroom_percent: u32,
 }
 
@@ -62,39 +62,39 @@ impl Default for CensusOptions {
     }
 }
 
-/// What is known of earlier dumps.
+/// Earlier dumps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct History {
-    /// The first dump of this incident: how long ago it ended, and what it was like.
+    /// The first dump of this incident: the time since its end, and its figures.
     pub first: Option<(Duration, Seen)>,
-    /// How long ago the newest census of its service began.
+    /// Time since the start of the last census of the service.
     pub of_service: Option<Duration>,
 }
 
-/// Whether a dump is taken.
+/// Decision about a dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It is.
+    /// The dump is taken.
     Take(Plan),
-    /// Its time has not come, however long that takes.
+    /// The time of the second dump has not come. This does not count as waiting.
     Later,
-    /// Not now: this may pass.
+    /// The dump must wait, for a temporary reason.
     Wait(String),
-    /// It is not: a clause that says why.
+    /// There will be no dump, with the reason as a clause.
     Never(String),
 }
 
-/// A dump that is affordable.
+/// The parameters of an affordable dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// Megabytes of the runtime's buffer: what does not fit is dropped, and the dump refused.
+    /// Size of the runtime's buffer, in megabytes. Events that do not fit are dropped, and the dump is then refused.
     pub buffer_mb: u32,
-    /// Bytes that live.
+    /// Number of live bytes.
     pub live_bytes: u64,
 }
 
-/// Whether a dump that an incident asks for is taken now. `account`: the ledger of the incident's process; `None`:
-/// unknown yet. Growth counts for the first dump, what is dangerous for both.
+/// Decides whether a dump requested by an incident is taken now. `account` is the ledger of the incident's process, or
+/// `None` if it does not exist yet. Growth is required only for the first dump; dangers count for both.
 pub fn decide(
     account: Option<&Ledger>,
     condition: &Condition,
@@ -116,7 +116,7 @@ pub fn decide(
     }
     let live_bytes = match condition.live {
         Some(live) if live > 0 => live,
-        _ => return Decision::Wait("the size of its heap is unknown before a collection".to_owned()),
+        _ => return Decision::Wait("the size of the heap is unknown before the first collection".to_owned()),
     };
     let plan = match afford(live_bytes, condition, history, options) {
         Ok(plan) => plan,
@@ -128,7 +128,7 @@ pub fn decide(
     }
 }
 
-/// What does not pass by itself soon.
+/// Returns a reason that does not pass soon by itself.
 fn never(condition: &Condition, others: Others, history: &History, options: &CensusOptions) -> Option<String> {
     if condition.native_aot == Some(true) {
         return Some("it was compiled with NativeAOT, whose runtime makes no heap dump".to_owned());
@@ -139,7 +139,7 @@ fn never(condition: &Condition, others: Others, history: &History, options: &Cen
     let ago = history.of_service.filter(|ago| *ago < options.every);
     if let Some(ago) = ago.filter(|_| history.first.is_none()) {
         return Some(format!(
-            "the last census of this service was {} ago, and there is one in {} (evidence.census_every)",
+            "the last census of this service was {} ago, and there is at most one in {} (evidence.census_every)",
             minutes(ago),
             minutes(options.every)
         ));
@@ -147,7 +147,7 @@ fn never(condition: &Condition, others: Others, history: &History, options: &Cen
     near(condition, options)
 }
 
-/// The limit that it is near to.
+/// Returns the limit that the process has almost reached, as a clause.
 fn near(condition: &Condition, options: &CensusOptions) -> Option<String> {
     let kinds = [
         ("heap", condition.heap, condition.heap_limit),
@@ -167,12 +167,11 @@ fn near(condition: &Condition, options: &CensusOptions) -> Option<String> {
     })
 }
 
-/// Whether what grows is live objects. Old objects that no full collection has looked at may be: the dump looks at
-/// them.
+/// Checks that live objects grow. Old objects that no full collection has examined may be live; the dump examines them.
 fn grows(account: Option<&Ledger>) -> Result<(), String> {
     let growth = account.map(|ledger| ledger.growth).unwrap_or_default();
     let objects = match (growth.live, growth.not_looked_at) {
-        (None, None) => return Err("how its memory grows is not known yet".to_owned()),
+        (None, None) => return Err("the growth of the memory is unknown".to_owned()),
         (live, old) => live.unwrap_or(0).saturating_add(old.unwrap_or(0)),
     };
     let others = [
@@ -193,14 +192,14 @@ fn grows(account: Option<&Ledger>) -> Result<(), String> {
         .max();
     match most {
         Some((bytes, name)) if bytes > objects && bytes >= WORTH_SAYING => {
-            Err(format!("what grows most is {name}, not live objects"))
+            Err(format!("the largest growth is in {name}, not in live objects"))
         }
         _ if objects < WORTH_SAYING => Err("live objects do not grow".to_owned()),
         _ => Ok(()),
     }
 }
 
-/// The price, if it is within the bounds.
+/// Returns the plan of a dump if its cost is within the limits.
 fn afford(live_bytes: u64, condition: &Condition, history: &History, options: &CensusOptions) -> Result<Plan, String> {
     let known = Known {
         live_bytes,
@@ -214,7 +213,7 @@ fn afford(live_bytes: u64, condition: &Condition, history: &History, options: &C
     let stop = Duration::from_nanos(forecast.stop_ns.high);
     if stop > options.most_stop {
         return Err(format!(
-            "it might stop the process for {:.1} s{} ({} MiB live), and a stop may take {:.1} s \
+            "a dump might stop the process for {:.1} s{} ({} MiB live), but the limit is {:.1} s \
              (evidence.census_max_stop)",
             stop.as_secs_f64(),
             if forecast.stops > 1 { ", twice" } else { "" },
@@ -227,12 +226,12 @@ fn afford(live_bytes: u64, condition: &Condition, history: &History, options: &C
     let of_container = of_container.map(|(limit, used)| limit.saturating_sub(used));
     let free = [of_container, condition.available].into_iter().flatten().min();
     let Some(free) = free else {
-        return Err("how much memory is free is unknown".to_owned());
+        return Err("the amount of free memory is unknown".to_owned());
     };
     let room = u64::from(options.room.max(1));
     if needs.saturating_mul(room) > free {
         return Err(format!(
-            "it takes about {} MiB beside the heap, and of that {room} times must be free, which is {} MiB \
+            "a dump takes about {} MiB in addition to the heap; {room} times that must be free, but only {} MiB are \
              (evidence.census_room)",
             needs >> 20,
             free >> 20
@@ -245,7 +244,7 @@ fn afford(live_bytes: u64, condition: &Condition, history: &History, options: &C
     })
 }
 
-/// Bytes that a dump takes: before the first one its heap's own size, as a rule.
+/// Returns the bytes that a dump takes. For the first dump, this is usually the size of the heap.
 fn needs(forecast: &Forecast, live_bytes: u64, history: &History) -> u64 {
     match history.first {
         Some(_) => forecast.buffer_bytes,
@@ -253,16 +252,16 @@ fn needs(forecast: &Forecast, live_bytes: u64, history: &History) -> u64 {
     }
 }
 
-/// The first dump of an incident, until the second one.
+/// The first dump of an incident, kept until the second one.
 #[derive(Debug, Clone)]
 pub struct First {
     survey: Survey,
-    /// What it was like.
+    /// Figures of the dump.
     pub seen: Seen,
 }
 
 impl First {
-    /// Keeps what a comparison needs. `live_bytes`: what was known to live before it.
+    /// Keeps the parts that a comparison needs. `live_bytes` is the number of live bytes known before the dump.
     pub fn of(mut survey: Survey, live_bytes: u64) -> Self {
         survey.shorten();
         survey.paths = Vec::new();
@@ -278,7 +277,7 @@ impl First {
     }
 }
 
-/// What an incident has of its first dump: the types and roots that keep most.
+/// Returns the finding from the first dump: the types and roots that retain most.
 pub fn alone(survey: &Survey) -> FoundCensus {
     let types = survey.types.iter().take(MOST_LIVING);
     let roots = survey.roots.iter().take(MOST_LIVING);
@@ -289,14 +288,14 @@ pub fn alone(survey: &Survey) -> FoundCensus {
     }
 }
 
-/// What it has of both: the types and roots that grew.
+/// Returns the finding from both dumps: the types and roots that grew.
 pub fn compared(first: &First, survey: &Survey, apart: Duration) -> FoundCensus {
     let growth = diff(&first.survey, survey);
     let grew = |one: &&Growth| one.retained.max(one.bytes) > Some(0);
     let types = growth.iter().filter(grew).filter_map(|one| {
         let name = one.r#type.as_deref()?;
         let of_name = survey.types.iter().filter(|row| row.r#type == name);
-        // Of two nested types with one name, the one that has as much.
+        // If two nested types have the same name, select the one with enough objects.
         let row = of_name.max_by_key(|row| i64::try_from(row.objects).is_ok_and(|objects| objects >= one.objects))?;
         Some(living(row, survey, Some(one)))
     });
@@ -319,7 +318,7 @@ pub fn compared(first: &First, survey: &Survey, apart: Duration) -> FoundCensus 
     }
 }
 
-/// What lives in all.
+/// Returns a finding with the totals.
 fn head(survey: &Survey) -> FoundCensus {
     let heap = &survey.heap;
     FoundCensus {
@@ -334,7 +333,7 @@ fn head(survey: &Survey) -> FoundCensus {
 }
 
 fn living(row: &TypeRow, survey: &Survey, growth: Option<&Growth>) -> FoundLiving {
-    // Most bytes first.
+    // The paths are sorted by bytes, largest first.
     let way = survey.paths.iter().find(|path| path.r#type == row.r#type);
     FoundLiving {
         r#type: short(&row.r#type),
@@ -349,7 +348,7 @@ fn living(row: &TypeRow, survey: &Survey, growth: Option<&Growth>) -> FoundLivin
     }
 }
 
-/// The end of a long way is what says most.
+/// Returns the end of a long path, which is the most informative part.
 fn steps(way: &PathRow) -> Vec<String> {
     let long = way.path.len().saturating_sub(MOST_STEPS);
     way.path.iter().skip(long).map(|name| short(name)).collect()
@@ -403,7 +402,7 @@ mod tests {
         }
     }
 
-    /// A heap of 100 MiB in a container with room.
+    /// Returns the condition of a heap of 100 MiB in a container with enough space.
     fn well() -> Condition {
         Condition {
             is_attached: true,
@@ -423,7 +422,7 @@ mod tests {
         decide(Some(account), condition, Others::default(), &history, &options)
     }
 
-    /// A leak that has had no dump.
+    /// Decides about a leak that has had no dump.
     fn beside(condition: &Condition, others: Others) -> Decision {
         let options = CensusOptions::default();
         decide(Some(&leaks()), condition, others, &History::default(), &options)
@@ -443,10 +442,10 @@ mod tests {
         }
     }
 
-    /// Scenario: live objects grow, and all is well.
-    /// Guarantee: a dump is taken, with a buffer of at most half of what is free.
+    /// Scenario: live objects grow in a healthy process.
+    /// Guarantee: a dump is taken, with a buffer of at most half of the free memory.
     #[test]
-    fn a_leak_with_room_is_looked_at() {
+    fn leak_with_free_memory_is_dumped() {
         let Decision::Take(plan) = ask(&leaks(), &well(), History::default()) else {
             panic!()
         };
@@ -459,14 +458,14 @@ mod tests {
         assert_eq!(plan.buffer_mb, 120);
     }
 
-    /// Scenario: native memory grows most; nothing grows; growth is not known yet, or the heap is not.
-    /// Guarantee: no dump is taken, which may pass, and the line that grows is named.
+    /// Scenario: native memory grows most, or no memory grows, or the growth or the heap size is unknown.
+    /// Guarantee: the dump waits, and the reason names the memory that grows.
     #[test]
-    fn only_growing_objects_are_looked_at() {
+    fn only_growing_objects_are_dumped() {
         let mut native = leaks();
         native.growth.native = Some(13 * MIB as i64);
         let why = waits(ask(&native, &well(), History::default()));
-        assert_eq!(why, "what grows most is native memory, not live objects");
+        assert_eq!(why, "the largest growth is in native memory, not in live objects");
         let mut still = leaks();
         (still.growth.live, still.growth.not_looked_at) = (Some(0), None);
         still.growth.native = Some(0);
@@ -475,19 +474,19 @@ mod tests {
             "live objects do not grow"
         );
         let unknown = waits(ask(&Ledger::default(), &well(), History::default()));
-        assert_eq!(unknown, "how its memory grows is not known yet");
+        assert_eq!(unknown, "the growth of the memory is unknown");
         let options = CensusOptions::default();
         let decision = decide(None, &well(), Others::default(), &History::default(), &options);
         assert_eq!(waits(decision), unknown);
         let mut young = well();
         young.live = None;
-        assert!(waits(ask(&leaks(), &young, History::default())).contains("before a collection"));
+        assert!(waits(ask(&leaks(), &young, History::default())).contains("before the first collection"));
     }
 
-    /// Scenario: a container, and a heap, just outside of 10 % of its limit and within.
-    /// Guarantee: within there is none, and the figures say why.
+    /// Scenario: a container and a heap are just outside and just within 10 % of their limit.
+    /// Guarantee: no dump is taken within 10 %, and the reason contains the figures.
     #[test]
-    fn none_near_a_limit() {
+    fn no_dump_is_taken_near_limit() {
         let mut full = well();
         (full.live, full.container, full.container_limit) = (Some(20 * MIB), Some(899 * MIB), Some(1000 * MIB));
         assert!(matches!(ask(&leaks(), &full, History::default()), Decision::Take(_)));
@@ -503,11 +502,11 @@ mod tests {
         assert!(why.starts_with("the heap is within 10 %"), "{why}");
     }
 
-    /// Scenario: a heap whose dump might stop the process for longer than a second, on .NET 8 twice; one whose buffer
-    /// fits once, not twice; a machine whose free memory is unknown.
-    /// Guarantee: none of them has a dump, and each says what it would cost.
+    /// Scenario: a dump might stop the process for longer than a second, on .NET 8 twice; the buffer of another dump
+    /// fits once, but not twice; the free memory of a machine is unknown.
+    /// Guarantee: no dump is taken in any case, and each reason contains the cost.
     #[test]
-    fn a_price_above_the_bounds_is_not_paid() {
+    fn dump_above_limits_is_refused() {
         let mut large = well();
         (large.live, large.container_limit, large.major) = (Some(400 * MIB), Some(8192 * MIB), Some(8));
         let why = refused(ask(&leaks(), &large, History::default()));
@@ -519,7 +518,7 @@ mod tests {
         tight.container = Some(824 * MIB);
         let why = refused(ask(&leaks(), &tight, History::default()));
         assert!(
-            why.contains("takes about 117 MiB") && why.contains("2 times must be free, which is 200 MiB"),
+            why.contains("takes about 117 MiB") && why.contains("2 times that must be free, but only 200 MiB are"),
             "{why}"
         );
         let mut blind = well();
@@ -527,10 +526,12 @@ mod tests {
         assert!(refused(ask(&leaks(), &blind, History::default())).contains("is unknown"));
     }
 
-    /// Scenario: the second dump, before and after five minutes; its heap has doubled since; nothing grows any more.
-    /// Guarantee: it comes in its time, whatever grows, by what the first one cost; where that is too much, not.
+    /// Scenario: the second dump is due before and after five minutes; the heap has doubled since the first one; no
+    /// memory grows any longer.
+    /// Guarantee: the dump is taken at its time, independent of growth, with the cost of the first dump as the basis;
+    /// it is refused if that is too high.
     #[test]
-    fn the_second_one_comes_later() {
+    fn second_dump_is_taken_later() {
         let first = |seconds: u64, stop_ms: u64| History {
             first: Some((
                 Duration::from_secs(seconds),
@@ -552,23 +553,23 @@ mod tests {
         assert!(why.contains("might stop the process for 1.0 s"), "{why}");
     }
 
-    /// Scenario: another census of the service 59 and 60 minutes ago; a burst of it that was late; gcwatch died during
-    /// one; NativeAOT.
-    /// Guarantee: there is one in an hour, and none of the others.
+    /// Scenario: another census of the service started 59 or 60 minutes ago; a burst of the service was late; gcwatch
+    /// died during a dump; the program uses NativeAOT.
+    /// Guarantee: there is at most one census per hour, and none in the other cases.
     #[test]
-    fn a_service_has_one_in_an_hour() {
+    fn service_has_one_census_per_hour() {
         let ago = |minutes: u64| History {
             of_service: Some(Duration::from_secs(minutes * 60)),
             ..History::default()
         };
         let why = refused(ask(&leaks(), &well(), ago(59)));
-        assert!(why.contains("59 min ago, and there is one in 60 min"), "{why}");
+        assert!(why.contains("59 min ago, and there is at most one in 60 min"), "{why}");
         assert!(matches!(ask(&leaks(), &well(), ago(60)), Decision::Take(_)));
         let late = Others {
             late_of_service: Some(Duration::from_secs(60)),
             ..Others::default()
         };
-        assert!(refused(beside(&well(), late)).contains("did not end in its time"));
+        assert!(refused(beside(&well(), late)).contains("did not finish in time"));
         let fatal = Others {
             was_fatal: true,
             ..Others::default()
@@ -579,10 +580,10 @@ mod tests {
         assert!(refused(ask(&leaks(), &native, History::default())).contains("NativeAOT"));
     }
 
-    /// Scenario: gcwatch is behind, the session is being begun, a burst runs.
-    /// Guarantee: each is waited for.
+    /// Scenario: gcwatch is behind, the session is being started, or a burst runs.
+    /// Guarantee: the dump waits in each case.
     #[test]
-    fn what_passes_is_waited_for() {
+    fn dump_waits_for_temporary_obstacles() {
         let (mut behind, mut detached) = (well(), well());
         (behind.is_behind, detached.is_attached) = (true, false);
         let running = Others {
@@ -638,11 +639,11 @@ mod tests {
         }
     }
 
-    /// Scenario: a type leaks between two dumps, another one does not grow.
-    /// Guarantee: the first dump alone says what lives; both say the type that grew, by how much, and what holds it; what
-    /// did not grow is not there; all stops are in it.
+    /// Scenario: a type leaks between two dumps, and another one does not grow.
+    /// Guarantee: the first dump shows the live types; both dumps show the type that grew, by how much, and its holder,
+    /// but not the type that did not grow; all suspensions are included.
     #[test]
-    fn a_leak_is_named_with_its_holder() {
+    fn leak_is_found_with_holder() {
         let found = alone(&survey(1_000));
         assert_eq!((found.types.len(), found.roots.len(), found.is_final()), (2, 1, false));
         assert_eq!(found.types[0].root.as_deref(), Some("static entries"));

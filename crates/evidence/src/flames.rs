@@ -1,5 +1,5 @@
-//! Flame graphs of the bursts that incidents had: in memory, compressed, the newest few. They are for the page, and
-//! gone with gcwatch; what they are made of is in the incident's record.
+//! Flame graphs of the last bursts for incidents, compressed in memory. They are for the page and are lost when gcwatch
+//! exits; their data is in the incident's record.
 
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
@@ -12,22 +12,22 @@ use flate2::write::GzEncoder;
 
 use crate::black_box::files::URL;
 
-/// Most compressed bytes of one; a larger one is not kept. A graph of a thousand frames takes 20 KiB.
+/// Maximum number of compressed bytes of a graph. A larger one is not kept. A graph of a thousand frames takes 20 KiB.
 const MOST_ONE: usize = 128 << 10;
-/// Most of all of them together: the oldest give way.
+/// Maximum number of compressed bytes of all graphs. The oldest are dropped.
 const MOST_ALL: usize = 512 << 10;
-/// The beginning of a graph's name, and its end.
+/// Start and end of a graph's name.
 const START: &str = "flame-";
 const ENDING: &str = ".svg";
 
-/// The graphs by their names.
+/// The graphs by name.
 #[derive(Debug, Default)]
 pub struct Flames {
     kept: Mutex<VecDeque<(String, Vec<u8>)>>,
 }
 
 impl Flames {
-    /// Keeps the graph of a run's incident. Returns where it is served; `None`: it is too large.
+    /// Keeps the graph of a run's incident. Returns its URL, or `None` if the graph is too large.
     pub fn put(&self, run: RunKey, incident: u64, svg: &str) -> Option<String> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(svg.as_bytes()).ok()?;
@@ -45,7 +45,7 @@ impl Flames {
         Some(url)
     }
 
-    /// The graph of that name (SVG); `None`: it is not there, or not any more.
+    /// Returns the graph with that name (SVG), or `None` if it is not or no longer kept.
     pub fn get(&self, name: &str) -> Option<String> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, packed) = kept.iter().find(|(known, _)| known == name)?;
@@ -55,7 +55,7 @@ impl Flames {
     }
 }
 
-/// Whether it has the form of a graph's name.
+/// Returns whether a name has the form of a graph's name.
 pub fn is_name(name: &str) -> bool {
     name.starts_with(START) && name.ends_with(ENDING)
 }
@@ -64,14 +64,14 @@ pub fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Scenario: more graphs than there is room for, of one incident twice, and one that is too large.
-    /// Guarantee: the newest are there as they were given, the oldest are not, and the bound holds.
+    /// Scenario: there are more graphs than fit, two graphs of one incident, and one that is too large.
+    /// Guarantee: the newest graphs are returned unchanged, the oldest are dropped, and the limit is respected.
     #[test]
-    fn the_newest_are_kept() {
+    fn newest_graphs_are_kept() {
         let flames = Flames::default();
         let run = |pid| RunKey { pid, start_time: 9 };
         let mut random = fastrand::Rng::with_seed(7);
-        // What does not compress takes its room.
+        // Incompressible text takes its full size.
         let mut svg = |bytes: usize| -> String { (0..bytes).map(|_| random.alphanumeric()).collect() };
         let first = svg(100_000);
         assert_eq!(

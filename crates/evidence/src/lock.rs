@@ -1,35 +1,36 @@
-//! One burst on the host at a time.
+//! The host-wide burst lock: one burst at a time.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use targets::lease::{Lease, Leases, NoLease};
 
-/// How often a turn is asked for again.
+/// Interval between attempts to acquire the lock.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
-/// The turn of one burst. The kernel ends it with the process that has it.
+/// The host-wide burst lock. The kernel releases it when its holder exits.
 #[derive(Debug)]
 pub struct Turn {
     _lease: Option<Lease>,
     no_lock: Option<String>,
 }
 
-/// Another burst runs.
+/// Error returned if another burst holds the lock.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("another burst runs on this host: {holder}")]
 pub struct Taken {
-    /// Whose.
+    /// Program, version and pid of the holder.
     pub holder: String,
 }
 
 impl Turn {
-    /// Takes the turn if nobody has it; blocking, for a moment. `pid` and `uid` are those of the process: if
-    /// this program is killed, the daemon heals it. Where no folder can hold the lock, for which anybody may be the
-    /// reason who can write to `/tmp`, it is a turn all the same, which [says so](Self::no_lock).
+    /// Acquires the lock if it is free. Blocks briefly. `pid` and `uid` belong to the process: if this program is
+    /// killed, the daemon heals that process. If no folder can hold the lock, which any user with write access to
+    /// `/tmp` can cause, the burst is permitted without a lock; see [`no_lock`](Self::no_lock).
     ///
     /// # Errors
-    /// When somebody has it.
+    ///
+    /// Returns an error if another burst holds the lock.
     pub fn take(folder: PathBuf, pid: u32, uid: Option<u32>) -> Result<Self, Taken> {
         let (lease, no_lock) = match Leases::new(folder).take_burst(pid, uid) {
             Ok(lease) => (Some(lease), None),
@@ -39,7 +40,7 @@ impl Turn {
         Ok(Self { _lease: lease, no_lock })
     }
 
-    /// Why others cannot know of this turn: a sentence.
+    /// Returns why other instances cannot detect this burst, as a sentence; `None` if the lock is held.
     pub fn no_lock(&self) -> Option<String> {
         let problem = self.no_lock.as_ref()?;
         Some(format!(
@@ -47,7 +48,7 @@ impl Turn {
         ))
     }
 
-    /// Waits for the turn; `waits` is called once, with who has it. Cancel safe.
+    /// Waits for the lock. `waits` is called once with the holder. This method is cancel safe.
     pub async fn wait(folder: PathBuf, pid: u32, uid: Option<u32>, waits: impl FnOnce(&str)) -> Self {
         let mut waits = Some(waits);
         loop {
@@ -68,10 +69,10 @@ impl Turn {
 mod tests {
     use super::*;
 
-    /// Scenario: two bursts ask for their turn, then the first ends.
-    /// Guarantee: one has it, the other has it afterwards.
+    /// Scenario: two bursts request the lock, then the first ends.
+    /// Guarantee: one burst holds the lock, and the other acquires it afterwards.
     #[test]
-    fn one_burst_has_the_turn() {
+    fn lock_has_one_holder() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("leases");
         let first = Turn::take(folder.clone(), 7, None).unwrap();
@@ -80,10 +81,10 @@ mod tests {
         Turn::take(folder, 7, None).unwrap();
     }
 
-    /// Scenario: a burst waits while another one runs, which ends when it is waited for.
-    /// Guarantee: who has the turn is named once, and then it is given.
+    /// Scenario: a burst waits while another one runs, which ends during the wait.
+    /// Guarantee: the holder is reported once, and then the lock is acquired.
     #[tokio::test(start_paused = true)]
-    async fn a_burst_waits_for_its_turn() {
+    async fn burst_waits_for_lock() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("leases");
         let mut first = Some(Turn::take(folder.clone(), 7, None).unwrap());

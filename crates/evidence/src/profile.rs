@@ -1,8 +1,8 @@
-//! A burst's allocations as a profile of OTLP (`opentelemetry/proto/profiles/v1development/profiles.proto`, in
-//! development). Pure.
+//! Converts the allocations of a burst to an OTLP profile (`opentelemetry/proto/profiles/v1development/profiles.proto`,
+//! in development). Pure.
 //!
-//! What repeats is in tables that the profile refers to by place; place 0 of each table is its empty value. One value
-//! per sample: the bytes that it stands for.
+//! Repeated values are in tables to which the profile refers by index. Index 0 of each table is its empty value. Each
+//! sample has one value: the bytes that it stands for.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -20,34 +20,34 @@ use opentelemetry_proto::tonic::profiles::v1development::{
     Function, KeyValueAndUnit, Line, Link, Location, Mapping, Profile, ProfilesDictionary, Sample, Stack, ValueType,
 };
 
-/// What the samples are called: as in profiles of Go and in [`clr_evidence::pprof`].
+/// Type and unit of the samples, as in profiles of Go and in [`clr_evidence::pprof`].
 const SPACE: (&str, &str) = ("alloc_space", "bytes");
 
-/// A profile, and the tables that it refers to.
+/// A profile, and the tables to which it refers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profiled {
-    /// Its samples.
+    /// The profile with its samples.
     pub profile: Profile,
     /// Strings, functions, locations, stacks and attributes.
     pub dictionary: ProfilesDictionary,
 }
 
-/// What a profile is of.
+/// Metadata of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subject<'a> {
-    /// Id of the incident that asked.
+    /// Id of the incident that requested the profile.
     pub incident: &'a str,
-    /// What was counted, on the stream's clock.
+    /// Time span of the samples, on the stream's clock.
     pub window: Window,
-    /// Unix nanoseconds of the beginning.
+    /// Start of the profile, in Unix nanoseconds.
     pub began_unix_ns: u64,
-    /// The runtime did not sample by chance.
+    /// Whether the runtime did not sample randomly.
     pub is_biased: bool,
-    /// Any 16 bytes that no other profile has.
+    /// Unique id of the profile.
     pub id: [u8; 16],
 }
 
-/// The profile of these stacks.
+/// Creates the profile of these stacks.
 pub fn profile(stacks: &[Stacked<'_>], subject: &Subject<'_>) -> Profiled {
     let mut tables = Tables::new();
     let space = ValueType {
@@ -92,7 +92,7 @@ pub fn profile(stacks: &[Stacked<'_>], subject: &Subject<'_>) -> Profiled {
     }
 }
 
-/// The tables, and the places of what is in them.
+/// The tables, and the indices of their rows.
 struct Tables {
     dictionary: ProfilesDictionary,
     strings: HashMap<String, i32>,
@@ -135,7 +135,7 @@ impl Tables {
         )
     }
 
-    /// `distinct`: what tells its values apart.
+    /// Adds an attribute. `distinct` distinguishes its values.
     fn attribute(&mut self, attribute: &Attribute, value: Value, distinct: &str) -> i32 {
         let key = (attribute.name, distinct.to_owned());
         if let Some(place) = self.attributes.get(&key) {
@@ -198,7 +198,8 @@ impl Tables {
     }
 }
 
-/// Appends a row; its place. A burst has some thousands of samples, each with some hundreds of frames at most.
+/// Appends a row and returns its index. A burst has some thousands of samples, each with at most some hundreds of
+/// frames.
 fn put<K: Eq + Hash, T>(table: &mut Vec<T>, row: T, places: &mut HashMap<K, i32>, key: K) -> i32 {
     let place = i32::try_from(table.len()).unwrap_or(i32::MAX);
     table.push(row);
@@ -210,10 +211,11 @@ fn put<K: Eq + Hash, T>(table: &mut Vec<T>, row: T, places: &mut HashMap<K, i32>
 mod tests {
     use super::*;
 
-    /// Scenario: three stacks, two of them alike, with a frame in common, one of a type that is not known.
-    /// Guarantee: every row is there once, behind the empty one of its table; every place leads to what it was made of.
+    /// Scenario: a profile has three stacks, two of them equal, with a common frame; one has an unknown type.
+    /// Guarantee: every row occurs once, after the empty row of its table, and every index refers to the original
+    /// value.
     #[test]
-    fn a_profile_refers_to_what_its_tables_have() {
+    fn profile_refers_to_table_rows() {
         let names = [
             Frame::of("Shop.Program", "Main"),
             Frame::of("Shop.Orders+<ParseAsync>d__7", "MoveNext"),

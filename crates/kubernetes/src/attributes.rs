@@ -1,12 +1,13 @@
-//! Resource attributes of a pod, by the semantic conventions and their page on Kubernetes (non-normative, 1.44).
+//! Resource attributes of a pod, according to the semantic conventions and their page on Kubernetes (non-normative,
+//! 1.44).
 //!
-//! `service.name` is the first of: the annotation `resource.opentelemetry.io/service.name`; by option the labels
+//! `service.name` is the first of: the annotation `resource.opentelemetry.io/service.name`; by option, the labels
 //! `app.kubernetes.io/instance` and `app.kubernetes.io/name`; the deployment, replica set, stateful set, daemon set,
 //! cron job or job; the pod. The environment of the process (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`) takes
-//! precedence over all of it, but for `k8s.*` and `container.*`.
+//! precedence over all of these, except for `k8s.*` and `container.*`.
 //!
-//! `service.instance.id` remains that of the run: the page's `namespace.pod.container` is the same for all processes of
-//! a container.
+//! `service.instance.id` remains the id of the run, because the page's `namespace.pod.container` is the same for all
+//! processes of a container.
 
 use std::collections::BTreeMap;
 
@@ -22,10 +23,10 @@ use processes::text::bounded;
 /// Prefix of annotations that become resource attributes.
 const RESOURCE: &str = "resource.opentelemetry.io/";
 
-/// Limit of annotations that become resource attributes.
+/// Maximum number of annotations that become resource attributes.
 const MAX_ANNOTATED: usize = 32;
 
-/// Attributes that annotations cannot set: those of the producer of the data, and those that gcwatch detects.
+/// Attributes that annotations cannot set: attributes of the producer of the data, and attributes that gcwatch detects.
 const NOT_ANNOTATED: [&str; 5] = ["telemetry.", "process.", "container.id", "k8s.pod.uid", "gcwatch."];
 
 const INSTANCE: &str = "app.kubernetes.io/instance";
@@ -35,7 +36,7 @@ const VERSION: &str = "app.kubernetes.io/version";
 /// The label by which a deployment distinguishes its replica sets.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// Attributes of all containers of a pod, each name once.
+/// Returns the attributes shared by all containers of a pod, each name once.
 pub(crate) fn of_pod(name: &str, object: &PodObject, settings: &Settings) -> Vec<KeyValue> {
     let meta = &object.metadata;
     let mut out = Attributes::default();
@@ -78,7 +79,7 @@ pub(crate) fn of_pod(name: &str, object: &PodObject, settings: &Settings) -> Vec
     out.0
 }
 
-/// Attributes of one container.
+/// Returns the attributes of one container.
 pub(crate) fn of_container(container: &ContainerSpec) -> Vec<KeyValue> {
     let mut out = Attributes::default();
     out.text(&row::K8S_CONTAINER_NAME, Some(&container.name));
@@ -94,7 +95,7 @@ pub(crate) fn of_container(container: &ContainerSpec) -> Vec<KeyValue> {
     out.0
 }
 
-/// The owners of a pod, outermost first, as far as its own metadata names them.
+/// Returns the owners of a pod, outermost first, if its own metadata names them.
 fn owner(meta: &ObjectMeta) -> Vec<(&'static Attribute, String)> {
     let owners = meta.owner_references.as_deref().unwrap_or_default();
     let Some(OwnerReference { kind, name, .. }) = owners.iter().find(|owner| owner.controller == Some(true)) else {
@@ -118,15 +119,15 @@ fn owner(meta: &ObjectMeta) -> Vec<(&'static Attribute, String)> {
     }
 }
 
-/// The cron job of a job, which is named after it and the minutes since 1970 (8 digits until 2160); before Kubernetes
-/// 1.21 the seconds (10 digits).
+/// Returns the cron job of a job, whose name consists of the name of the cron job and the minutes since 1970 (8 digits
+/// until 2160), or the seconds before Kubernetes 1.21 (10 digits).
 fn cron_job(job: &str) -> Option<&str> {
     let (name, time) = job.rsplit_once('-')?;
     let is_time = matches!(time.len(), 8 | 10) && time.bytes().all(|byte| byte.is_ascii_digit());
     (is_time && !name.is_empty()).then_some(name)
 }
 
-/// `registry:5000/shop/web:1.2@sha256:...` split into its parts.
+/// The parts of `registry:5000/shop/web:1.2@sha256:...`.
 #[derive(Debug, PartialEq, Eq)]
 struct Image<'a> {
     name: &'a str,
@@ -149,7 +150,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Attributes of which the first value of each name is kept.
+/// Attributes. The first value of each name is kept.
 #[derive(Debug, Default)]
 struct Attributes(Vec<KeyValue>);
 

@@ -1,5 +1,5 @@
-//! What a pod knows of its cluster: the API server's address from the environment, token and certificates of the
-//! service account.
+//! The cluster from the point of view of a pod: the API server's address from the environment, and token and
+//! certificates of the service account.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,7 +15,7 @@ use processes::text::bounded;
 const HOST: &str = "KUBERNETES_SERVICE_HOST";
 const PORT: &str = "KUBERNETES_SERVICE_PORT";
 
-/// Where the kubelet mounts a pod's service account.
+/// Path at which the kubelet mounts a pod's service account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// The service account of gcwatch's own pod.
@@ -25,7 +25,7 @@ pub(crate) struct ServiceAccount {
     pub(crate) certificates: PathBuf,
 }
 
-/// The API server, and who gcwatch is to it.
+/// The API server, and gcwatch's account on it.
 #[derive(Debug, Clone)]
 pub(crate) struct Cluster {
     pub(crate) url: Url,
@@ -33,7 +33,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// As the environment of this process says.
+    /// Reads the environment of this process.
     pub(crate) fn from_environment() -> Result<Self, SetupError> {
         Ok(Self {
             url: api_server(std::env::var_os(HOST), std::env::var_os(PORT))?,
@@ -41,7 +41,7 @@ impl Cluster {
         })
     }
 
-    /// Whether this process runs in a pod with a service account.
+    /// Returns whether this process runs in a pod with a service account.
     pub(crate) fn is_at_hand() -> bool {
         std::env::var_os(HOST).is_some() && Path::new(ACCOUNT).join("token").exists()
     }
@@ -55,13 +55,13 @@ impl ServiceAccount {
         }
     }
 
-    /// Whether both files are there: pods may be without an account.
+    /// Returns whether both files exist. Pods can be without an account.
     pub(crate) fn is_mounted(&self) -> bool {
         self.token.exists() && self.certificates.exists()
     }
 }
 
-/// The URL of the API server from the variables that the kubelet sets. An IPv6 address is put into brackets.
+/// Returns the URL of the API server from the variables that the kubelet sets. IPv6 addresses are enclosed in brackets.
 fn api_server(host: Option<OsString>, port: Option<OsString>) -> Result<Url, SetupError> {
     let text = |name: &'static str, value: Option<OsString>| -> Result<String, SetupError> {
         let value = value.filter(|value| !value.is_empty());
@@ -86,14 +86,14 @@ fn api_server(host: Option<OsString>, port: Option<OsString>) -> Result<Url, Set
     url.ok().filter(is_host).ok_or_else(|| invalid(HOST, &host))
 }
 
-/// The whole of a small file; more than `limit` bytes are an error.
+/// Reads a whole small file. More than `limit` bytes are an error.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
-        return Err(io::Error::other(format!("it has more than {limit} bytes")));
+        return Err(io::Error::other(format!("the file has more than {limit} bytes")));
     }
     Ok(bytes)
 }
@@ -107,10 +107,11 @@ mod tests {
         api_server(given(host), given(port)).map(|url| url.to_string())
     }
 
-    /// Scenario: names, IPv4 and IPv6 addresses, with and without brackets, with the usual port and another.
-    /// Guarantee: each becomes a URL over TLS that a client can use.
+    /// Scenario: the host is a name, an IPv4 or an IPv6 address, with and without brackets, with the default port and
+    /// another one.
+    /// Guarantee: each becomes a valid URL with TLS.
     #[test]
-    fn the_api_server_is_found_by_name_and_address() {
+    fn api_server_is_found_by_name_and_address() {
         let urls = [
             ("kubernetes.default.svc", "443", "https://kubernetes.default.svc/"),
             ("10.11.12.13", "6443", "https://10.11.12.13:6443/"),
@@ -128,10 +129,10 @@ mod tests {
         }
     }
 
-    /// Scenario: variables that are missing, empty, no port, or more than a host.
-    /// Guarantee: an error that names the variable and what to do; a token is not sent to whatever follows an `@`.
+    /// Scenario: variables are missing, empty, not a port, or more than a host.
+    /// Guarantee: the error names the variable and the remedy; a token is not sent to the host after an `@`.
     #[test]
-    fn variables_that_are_missing_or_invalid_are_named() {
+    fn missing_and_invalid_variables_are_named() {
         let missing = api_server(None, Some("443".into())).unwrap_err().to_string();
         assert!(
             missing.contains(HOST) && missing.contains("kubernetes.metadata"),
@@ -151,8 +152,8 @@ mod tests {
         }
     }
 
-    /// Scenario: files at and beyond the limit.
-    /// Guarantee: no more than the limit is kept, and a cut file is not taken for a whole one.
+    /// Scenario: files have exactly the maximum size, or more.
+    /// Guarantee: at most `limit` bytes are read, and a file that is too large is an error.
     #[test]
     fn files_are_read_within_their_limit() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,10 @@
-//! Why Kubernetes cannot be asked, and why an answer cannot be used. Every message says what is wrong, where, and what
-//! to do.
+//! Errors of the setup and of requests to Kubernetes. Every message states the problem, its place, and the remedy.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why there is no client. Nothing of it heals without a change of the pod or of the configuration.
+/// Error returned if there can be no client. It requires a change of the pod or of the configuration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SetupError {
     #[error(
@@ -33,7 +32,8 @@ pub(crate) enum SetupError {
     Tls(String),
 }
 
-/// Why an answer cannot be used. The server's name is added where this is logged ([`super::client::Client::server`]).
+/// Error returned if an answer is not usable. The log messages add the name of the server
+/// ([`super::client::Client::server`]).
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failed {
     #[error("the resource version is no longer available (410 Gone); all pods are listed again")]
@@ -49,7 +49,7 @@ pub(crate) enum Failed {
     #[error("the server answered {answer}")]
     Refused {
         answer: String,
-        /// How long the server asks to be left alone (429, 503).
+        /// Delay that the server requests (429, 503).
         retry_after: Option<Duration>,
     },
     #[error("cannot connect: {0}; check the address, the NetworkPolicy and the server's certificate")]
@@ -67,12 +67,13 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
-    /// Somebody must change rights or the service account: waiting alone does not help.
+    /// Returns whether access was denied. Waiting does not help: the permissions or the service account must be
+    /// changed.
     pub(crate) const fn is_denied(&self) -> bool {
         matches!(self, Self::Forbidden(_) | Self::Unauthorized(_))
     }
 
-    /// How long the server asks to be left alone.
+    /// Returns the delay that the server requests.
     pub(crate) const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { retry_after, .. } => *retry_after,
@@ -81,7 +82,7 @@ impl Failed {
     }
 }
 
-/// An error and its causes on one line, each once.
+/// Returns an error and its causes on one line, each once.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     processes::text::bounded(&base::error::causes(error))
 }

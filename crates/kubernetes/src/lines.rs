@@ -1,33 +1,33 @@
-//! Lines of a stream, within bounds.
+//! Splits a stream into lines of bounded length.
 
-/// How much of the buffer stays allocated between lines.
+/// Size of the buffer that stays allocated between lines, in bytes.
 const KEPT: usize = 64 << 10;
 
-/// A line without its end.
+/// A line without its line break.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
-    /// All of it.
+    /// The whole line.
     Whole(&'a [u8]),
-    /// It was longer than may be kept, and was skipped.
+    /// A line that was too long and was skipped.
     Skipped,
 }
 
-/// A line that does not end within what is skipped.
+/// Error returned if a line does not end within the skipped bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Endless;
 
-/// Cuts a stream into lines. A line of more than `longest` bytes is skipped; one of more than `endless` bytes ends the
-/// stream. At most `longest` bytes and one piece are held.
+/// Splits a stream into lines. A line of more than `longest` bytes is skipped; a line of more than `endless` bytes ends
+/// the stream. At most `longest` bytes and one piece are held.
 #[derive(Debug)]
 pub(crate) struct Lines {
     longest: usize,
     endless: usize,
     buffer: Vec<u8>,
-    /// Where the next line begins.
+    /// Position of the next line.
     start: usize,
-    /// Up to here no line ends.
+    /// Position up to which no line ends.
     searched: usize,
-    /// How many bytes of the line that began were dropped.
+    /// Number of dropped bytes of the current line.
     dropped: usize,
 }
 
@@ -43,7 +43,7 @@ impl Lines {
         }
     }
 
-    /// The next piece of the stream; call it when [`Self::next`] has nothing more.
+    /// Appends the next piece of the stream. Call it when [`Self::next`] returns `None`.
     pub(crate) fn push(&mut self, piece: &[u8]) {
         self.buffer.drain(..self.start);
         self.searched = self.searched.saturating_sub(self.start);
@@ -54,7 +54,7 @@ impl Lines {
         self.buffer.extend_from_slice(piece);
     }
 
-    /// The next line; `None` until there is more of the stream.
+    /// Returns the next line, or `None` until more of the stream arrives.
     pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, Endless> {
         let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
         let Some(length) = unsearched.iter().position(|byte| *byte == b'\n') else {
@@ -78,7 +78,7 @@ impl Lines {
         Ok(Some(if is_skipped { Line::Skipped } else { Line::Whole(line) }))
     }
 
-    /// Whether a line began that has not ended.
+    /// Returns whether a line has started and not ended.
     pub(crate) fn is_within_a_line(&self) -> bool {
         self.dropped > 0 || self.start < self.buffer.len()
     }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All lines of these pieces (`None`: skipped), and whether one is unfinished.
+    /// Returns all lines of these pieces (`None` if skipped), and whether one is unfinished.
     fn cut(pieces: &[&[u8]], longest: usize) -> (Vec<Option<Vec<u8>>>, bool) {
         let mut lines = Lines::new(longest, usize::MAX);
         let mut found = Vec::new();
@@ -106,10 +106,10 @@ mod tests {
         (found, lines.is_within_a_line())
     }
 
-    /// Scenario: a line at the limit, one beyond it, and one after it.
-    /// Guarantee: exactly the one that is too long is skipped.
+    /// Scenario: one line has the maximum length, the next one is longer, and another follows.
+    /// Guarantee: only the line that is too long is skipped.
     #[test]
-    fn lines_that_are_too_long_are_skipped() {
+    fn long_lines_are_skipped() {
         let whole = |line: &[u8]| Some(line.to_vec());
         let expected = vec![whole(b"1234"), None, whole(b""), whole(b"ab")];
         assert_eq!(cut(&[b"1234\n12345\n\nab\n"], 4), (expected.clone(), false));
@@ -117,10 +117,10 @@ mod tests {
         assert_eq!(cut(&[b"12345", b"6789", b"0"], 4), (Vec::new(), true));
     }
 
-    /// Scenario: a line that never ends.
-    /// Guarantee: it is an error once more was skipped than may be.
+    /// Scenario: a line never ends.
+    /// Guarantee: an error is returned when more than the permitted number of bytes was skipped.
     #[test]
-    fn a_line_without_an_end_is_an_error() {
+    fn endless_line_is_error() {
         let mut lines = Lines::new(4, 10);
         for piece in ["12345", "67890"] {
             lines.push(piece.as_bytes());
@@ -131,8 +131,8 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any stream, in any pieces.
-        /// Guarantee: the lines are those of the whole stream; how it was cut does not matter.
+        /// Scenario: arbitrary streams arrive in arbitrary pieces.
+        /// Guarantee: the lines are those of the whole stream, however it was split.
         #[test]
         fn pieces_do_not_matter(pieces in proptest::collection::vec("[a\n]{0,9}", 0..20), longest in 0_usize..6) {
             let stream = pieces.concat();

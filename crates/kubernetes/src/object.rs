@@ -1,4 +1,4 @@
-//! The fields of Kubernetes' objects that gcwatch reads. All of them may be absent or null in the JSON.
+//! The fields of Kubernetes objects that gcwatch reads. Each can be absent or null in the JSON.
 
 use std::collections::BTreeMap;
 
@@ -76,12 +76,12 @@ pub(crate) struct PodStatus {
 #[serde(default)]
 pub(crate) struct ContainerStatus {
     pub(crate) name: String,
-    /// `containerd://ID`.
+    /// Id with its scheme: `containerd://ID`.
     #[serde(rename = "containerID")]
     pub(crate) container_id: Option<String>,
-    /// What it does now: where it ended and is not started again (yet), its end.
+    /// Current state. Contains the end of the container if it has ended and was not restarted (yet).
     pub(crate) state: Option<ContainerState>,
-    /// How the one before it ended.
+    /// State of the previous container, which contains its end.
     #[serde(rename = "lastState")]
     pub(crate) last_state: Option<ContainerState>,
 }
@@ -122,7 +122,7 @@ pub(crate) struct ErrorEvent {
     pub(crate) object: Status,
 }
 
-/// Why a request was refused: in the body of the answer, or in a line of a watch.
+/// Reason why a request was refused, in the body of the answer or in a line of a watch.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Status {

@@ -8,19 +8,19 @@ use super::settings::Settings;
 use processes::surroundings::Ended;
 use processes::text::bounded;
 
-/// Limit of containers kept of a pod.
+/// Maximum number of containers that are kept per pod.
 const MAX_CONTAINERS: usize = 64;
 
-/// The annotation of a mirror pod with the uid that the kubelet uses for the static pod.
+/// Annotation of a mirror pod that contains the uid used by the kubelet for the static pod.
 const CONFIG_HASH: &str = "kubernetes.io/config.hash";
 
 /// The parts of a pod that are kept.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pod {
     pub(crate) uid: String,
-    /// Of a static pod, the uid in the name of its control group.
+    /// UID in the control group name of a static pod.
     pub(crate) hash: Option<String>,
-    /// Attributes of all its containers.
+    /// Attributes shared by all containers of the pod.
     pub(crate) attributes: Vec<KeyValue>,
     pub(crate) containers: Vec<Container>,
 }
@@ -28,22 +28,22 @@ pub(crate) struct Pod {
 /// The parts of a container that are kept.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Container {
-    /// The container runtime's id; `None` before the container was started.
+    /// Id from the container runtime; `None` before the container was started.
     pub(crate) id: Option<String>,
-    /// Attributes of this container alone.
+    /// Attributes of only this container.
     pub(crate) attributes: Vec<KeyValue>,
-    /// How containers in its place ended, the newest ones: by the runtime's id.
+    /// The last ends of containers with this name, by their ids from the runtime.
     pub(crate) ended: Vec<(String, Ended)>,
 }
 
-/// What the kubelet calls a container that was killed for memory.
+/// The kubelet's reason for a container that was killed for memory.
 const OOM_KILLED: &str = "OOMKilled";
 
-/// The exit codes of a process that ended by itself or because it was asked to (SIGTERM).
+/// Exit codes of a process that ended by itself or because of SIGTERM.
 const ORDINARY: [i32; 2] = [0, 128 + 15];
 
 impl Pod {
-    /// `None`: the object has no uid or no name.
+    /// Creates a pod, or returns `None` if the object has no uid or no name.
     pub(crate) fn new(object: &PodObject, settings: &Settings) -> Option<Self> {
         let meta = &object.metadata;
         let uid = meta.uid.as_deref().filter(|uid| !uid.is_empty())?;
@@ -76,14 +76,14 @@ impl Pod {
         })
     }
 
-    /// How that container ended; `None`: it runs, or its end is not known any more.
+    /// Returns how a container ended; `None` if it runs, or if its end is no longer known.
     pub(crate) fn ended(&self, container: &str) -> Option<Ended> {
         let mut ends = self.containers.iter().flat_map(|container| &container.ended);
         ends.find(|(id, _)| id == container).map(|(_, ended)| *ended)
     }
 
-    /// The attributes of a process in one of the pod's containers. The container's id may be unknown (`None`), or not
-    /// yet be in the pod's status; a pod's only container is found nevertheless.
+    /// Returns the attributes of a process in one of the pod's containers. The id of the container can be unknown
+    /// (`None`), or missing in the status of the pod. If the pod has only one container, that one is used.
     pub(crate) fn attributes(&self, container: Option<&str>) -> Vec<KeyValue> {
         let mut containers = self.containers.iter();
         let known = containers.find(|known| container.is_some() && known.id.as_deref() == container);
@@ -102,7 +102,7 @@ impl Pod {
     }
 }
 
-/// The ends in the status of a container.
+/// Returns the ends in the status of a container.
 fn ended(status: &ContainerStatus) -> Vec<(String, Ended)> {
     let states = [&status.state, &status.last_state];
     let ends = states
@@ -117,7 +117,7 @@ fn ended(status: &ContainerStatus) -> Vec<(String, Ended)> {
     ends.filter_map(end).collect()
 }
 
-/// `containerd://ID` -> `ID`.
+/// Removes the scheme: `containerd://ID` becomes `ID`.
 fn id(text: &str) -> Option<String> {
     let id = text.split_once("://").map_or(text, |(_, id)| id);
     (!id.is_empty()).then(|| bounded(id))

@@ -9,7 +9,7 @@ use super::pod::Pod;
 use processes::container::ContainerIdentity;
 use processes::surroundings::{Ended, Surroundings};
 
-/// Limit of pods that are kept: a node has a few hundred at most.
+/// Maximum number of pods that are kept. A node has a few hundred at most.
 pub(crate) const MAX_PODS: usize = 4096;
 
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub struct Pods(RwLock<Known>);
 #[derive(Debug, Default)]
 struct Known {
     by_uid: HashMap<String, Arc<Pod>>,
-    /// The uid by a container's id, and by the uid in the control group of a static pod.
+    /// Uids by container id, and by the uid in the control group name of a static pod.
     uids: HashMap<String, String>,
 }
 
@@ -54,11 +54,11 @@ impl Known {
 /// The outcome of adding a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Put {
-    /// It was known just so.
+    /// The pod was already known and has not changed.
     Same,
-    /// It is new or differs from what was known.
+    /// The pod is new or has changed.
     Changed,
-    /// It is not kept: the limit is reached.
+    /// The pod is not kept because the limit is reached.
     Full,
 }
 
@@ -68,7 +68,7 @@ fn names(pod: &Pod) -> impl Iterator<Item = &str> {
 }
 
 impl Pods {
-    /// Keeps a pod, and replaces what was known of it.
+    /// Adds a pod, or replaces the known one.
     pub(crate) fn put(&self, pod: Pod) -> Put {
         self.0.write().unwrap_or_else(PoisonError::into_inner).put(pod)
     }
@@ -78,7 +78,7 @@ impl Pods {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(uid)
     }
 
-    /// Replaces all pods by these. Returns whether anything changed, and how many pods are beyond the limit.
+    /// Replaces all pods by `pods`. Returns whether there was a change, and the number of pods beyond the limit.
     pub(crate) fn replace(&self, pods: Vec<Pod>) -> (bool, usize) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let new: std::collections::HashSet<String> = pods.iter().map(|pod| pod.uid.clone()).collect();
@@ -98,7 +98,7 @@ impl Pods {
         (changed, full)
     }
 
-    /// The number of known pods.
+    /// Returns the number of known pods.
     pub fn count(&self) -> usize {
         self.0.read().unwrap_or_else(PoisonError::into_inner).by_uid.len()
     }
@@ -107,7 +107,8 @@ impl Pods {
 impl Known {
     fn pod_of(&self, container: &ContainerIdentity) -> Option<&Arc<Pod>> {
         let id = container.container_id.as_deref();
-        // The container's id comes first: a static pod has another uid in its control group than at the API server.
+        // The container id has precedence: the uid of a static pod in its control group differs from its uid at the API
+        // server.
         let by_container = id.and_then(|id| self.uids.get(id));
         let by_pod = container.pod_uid.as_ref().map(|uid| self.uids.get(uid).unwrap_or(uid));
         by_container.or(by_pod).and_then(|uid| self.by_uid.get(uid))

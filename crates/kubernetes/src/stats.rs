@@ -6,23 +6,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Default)]
 pub struct Stats(Mutex<StatsNow>);
 
-/// [`Stats`] at one moment.
+/// A snapshot of [`Stats`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatsNow {
-    /// The last request succeeded: what is known of pods is current.
+    /// Whether the last request succeeded, so that the metadata of pods is current.
     pub current: bool,
-    /// Lists that were read completely.
+    /// Number of lists that were read completely.
     pub lists: u64,
-    /// Changes of pods received.
+    /// Number of received changes of pods.
     pub events: u64,
-    /// Failed requests and broken watches.
+    /// Number of failed requests and broken watches.
     pub failures: u64,
-    /// Pods that were not kept: beyond the limit, or unreadable.
+    /// Number of pods that were not kept because they were beyond the limit, or unreadable.
     pub left_out: u64,
 }
 
 impl Stats {
-    /// Reads all counters.
+    /// Returns all counters.
     pub fn now(&self) -> StatsNow {
         *self.counts()
     }
@@ -31,7 +31,7 @@ impl Stats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this is a change.
+    /// Sets whether the metadata is current. Returns whether this is a change.
     pub(crate) fn set_current(&self, current: bool) -> bool {
         std::mem::replace(&mut self.counts().current, current) != current
     }

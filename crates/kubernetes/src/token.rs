@@ -1,4 +1,4 @@
-//! The token by which Kubernetes knows gcwatch: in a file that the kubelet replaces before the token expires.
+//! The token that identifies gcwatch to Kubernetes, in a file that the kubelet replaces before the token expires.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,16 +11,16 @@ use super::cluster::read;
 use super::error::SetupError;
 use targets::FileReading;
 
-/// Most bytes of a token. They go into one header line, of which servers take some KiB.
+/// Maximum size of a token, in bytes. The token is part of a header line, for which servers accept some KiB.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// How long the file may take.
+/// Timeout for reading the file.
 const READ_WITHIN: Duration = Duration::from_secs(2);
 
 /// Replaces a token in messages.
 const REDACTED: &str = "<redacted>";
 
-/// A bearer token. Neither its `Debug` nor that of a request with it shows it.
+/// A bearer token. Neither its `Debug` output nor that of a request shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token(HeaderValue);
 
@@ -42,12 +42,12 @@ impl Token {
         Ok(Self(header))
     }
 
-    /// The value of the header `Authorization`.
+    /// Returns the value of the `Authorization` header.
     pub(crate) fn header(&self) -> HeaderValue {
         self.0.clone()
     }
 
-    /// A message of the server without the token, should it repeat it.
+    /// Removes the token from a message of the server, in case it repeats the token.
     pub(crate) fn redact(&self, message: &str) -> String {
         let header = String::from_utf8_lossy(self.0.as_bytes());
         let secret = header.strip_prefix("Bearer ").unwrap_or(&header);
@@ -55,8 +55,8 @@ impl Token {
     }
 }
 
-/// The file of a token. It is read before each request: there is one request per page, watch and poll, so that this
-/// costs nothing, and a token that was replaced is used at once.
+/// The file of a token. It is read before each request, so that a replaced token is used at once. There is only one
+/// request per page, watch and poll, so the cost is negligible.
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,
@@ -65,7 +65,7 @@ pub(crate) struct TokenFile {
 }
 
 impl TokenFile {
-    /// The file must have a token now.
+    /// Opens a file, which must contain a token now.
     pub(crate) fn open(path: PathBuf) -> Result<Self, SetupError> {
         let remedy = "check automountServiceAccountToken of the pod and of the service account";
         let bytes = read(&path, MAX_BYTES).map_err(|source| SetupError::Read {
@@ -84,7 +84,7 @@ impl TokenFile {
         }
     }
 
-    /// The token as it is now; while the file has none, or does not respond, the last one that it had.
+    /// Returns the current token. If the file has no token or does not respond, returns the last one.
     pub(crate) async fn current(&self) -> Token {
         let path = self.path.clone();
         let bytes = self.reading.within(READ_WITHIN, move || read(&path, MAX_BYTES)).await;
@@ -105,9 +105,9 @@ mod tests {
     use super::*;
 
     /// Scenario: a token file is replaced, emptied, filled with an invalid token, and removed.
-    /// Guarantee: a new token is used at once; while there is none, the last one stays.
+    /// Guarantee: a new token is used at once; without a valid token, the last one is kept.
     #[tokio::test]
-    async fn a_token_that_is_replaced_is_used_at_once() {
+    async fn replaced_token_is_used_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         assert!(matches!(TokenFile::open(path.clone()), Err(SetupError::Read { .. })));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     /// Scenario: a token is formatted for debugging, and repeated by a server.
-    /// Guarantee: it is replaced.
+    /// Guarantee: the token is replaced in both texts.
     #[test]
     fn tokens_are_redacted() {
         let token = Token::new(b"s3cr3t.token").unwrap();

@@ -1,9 +1,9 @@
 //! Lists and watches of pods: requests, pages, events.
 //!
-//! A list returns the pods at one resource version; a watch from that version on returns what changes, one JSON object
-//! per line. The server ends a watch after some minutes, and the next one continues at the newest version received
-//! (bookmarks carry it also while no pod changes). A version that the server no longer has is answered with 410, and
-//! all pods are listed again.
+//! A list returns the pods at one resource version. A watch from that version returns the changes, one JSON object per
+//! line. The server ends a watch after some minutes, and the next one continues at the last received version (which
+//! bookmarks contain even if no pod changes). If the server no longer has a version, it answers with 410, and all pods
+//! are listed again.
 
 use std::time::Duration;
 
@@ -15,30 +15,30 @@ use super::lines::{Endless, Line, Lines};
 use super::object::{ErrorEvent, EventKind, PodEvent, PodList, PodObject};
 use processes::text::bounded;
 
-/// Pods on a page of a list.
+/// Number of pods on a page of a list.
 const PAGE: usize = 100;
-/// Most pages: more than [`super::pods::MAX_PODS`] pods are not kept.
+/// Maximum number of pages. More than [`super::pods::MAX_PODS`] pods are not kept.
 const MAX_PAGES: usize = 100;
-/// Most bytes of a page. An object has 1.5 MiB at most in etcd, and mostly a few KiB.
+/// Maximum size of a page, in bytes. An object has at most 1.5 MiB in etcd, and usually a few KiB.
 const MAX_PAGE_BYTES: usize = 32 << 20;
-/// Most bytes of a line of a watch; the object of a longer one is skipped.
+/// Maximum size of a line of a watch, in bytes. The object of a longer line is skipped.
 const MAX_LINE_BYTES: usize = 4 << 20;
-/// Most bytes of a line that are skipped; a watch with a longer one is ended.
+/// Maximum number of skipped bytes of a line. A watch with a longer line is ended.
 const MAX_SKIPPED_BYTES: usize = 32 << 20;
-/// How long the server is asked to keep a watch.
+/// Duration for which a watch is requested.
 const WATCH_SECONDS: u32 = 290;
-/// How long a watch may be silent: longer than it is asked for, so that the server ends it first.
+/// Maximum silence of a watch: longer than its requested duration, so that the server ends it first.
 pub(crate) const SILENT: Duration = Duration::from_secs(330);
 
 /// An event of a watch.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The pod is new or changed.
+    /// The pod is new or has changed.
     Put(Box<PodObject>),
     Deleted(Box<PodObject>),
-    /// Only a newer resource version.
+    /// There is only a newer resource version.
     Bookmark,
-    /// The line is too long or is no event of a pod.
+    /// The line is too long or is not an event of a pod.
     Unreadable,
 }
 
@@ -47,7 +47,7 @@ fn path(node: Option<&str>, more: &str) -> String {
     format!("/api/v1/pods?{}{more}", selector.unwrap_or_default())
 }
 
-/// A value in a query (RFC 3986: all but the unreserved characters).
+/// Encodes a value for a query (RFC 3986: all except the unreserved characters).
 fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let one = |byte: u8| match byte {
@@ -66,8 +66,8 @@ async fn page<T: Transport>(client: &Client<T>, path: &str) -> Result<PodList, F
     serde_json::from_slice(&bytes).map_err(|error| invalid(&error))
 }
 
-/// All pods of the node, and their resource version. `take` gets each pod while its page is read, so that of pods that
-/// are not kept no more than a page is held.
+/// Returns all pods of the node, and their resource version. `take` receives each pod while its page is read, so that
+/// only one page of unneeded pods is held in memory.
 pub(crate) async fn list<T: Transport, K>(
     client: &Client<T>,
     node: Option<&str>,
@@ -94,22 +94,22 @@ pub(crate) async fn list<T: Transport, K>(
     Err(Failed::TooMany(MAX_PAGES * PAGE))
 }
 
-/// The pods that the kubelet runs.
+/// Returns the pods that the kubelet runs.
 pub(crate) async fn kubelet<T: Transport>(client: &Client<T>) -> Result<Vec<PodObject>, Failed> {
     Ok(page(client, "/pods").await?.items.unwrap_or_default())
 }
 
-/// A watch that has begun.
+/// A running watch.
 #[derive(Debug)]
 pub(crate) struct Watch<B> {
     body: B,
     lines: Lines,
-    /// The newest resource version received.
+    /// The last received resource version.
     pub(crate) version: String,
 }
 
 impl<B: Body> Watch<B> {
-    /// Begins to watch from that version on.
+    /// Starts a watch from a version.
     pub(crate) async fn begin<T: Transport<Body = B>>(
         client: &Client<T>,
         node: Option<&str>,
@@ -126,8 +126,8 @@ impl<B: Body> Watch<B> {
         })
     }
 
-    /// The next event; `None`: the server ended the watch in order. No event is lost when this is dropped before it is
-    /// done.
+    /// Returns the next event, or `None` if the server ended the watch cleanly. This method is cancel safe: no event is
+    /// lost.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failed> {
         loop {
             match self.lines.next() {
@@ -148,7 +148,7 @@ impl<B: Body> Watch<B> {
     }
 }
 
-/// What a line says. `version` becomes that of its object.
+/// Parses a line. Sets `version` to that of its object.
 fn event(line: &[u8], version: &mut String) -> Result<Event, Failed> {
     let EventKind { kind } = serde_json::from_slice(line).map_err(|error| invalid(&error))?;
     if kind == "ERROR" {

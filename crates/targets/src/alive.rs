@@ -1,16 +1,17 @@
-//! When the two parts that run beside everything else were alive last: the thread that reads, and the supervisor.
+//! Heartbeats of the two parts that run independently of everything else: the reading thread and the supervisor.
 //!
-//! Each says so itself, every second, also when it has nothing to do.
+//! Each part sends a heartbeat every second, even if it is idle.
 //!
 //! # How far streams were read
 //!
-//! What a runtime wrote waits in a socket until the reading thread comes to it. Between two words of that thread it
-//! looked at every socket, and a stream rests for less than that, so what waited at one word was read by the next: all
-//! streams are read up to the last word but one. While that is long ago, what they say of the present is not known, and
-//! `pipeline` does not let the time of the rules pass. A stream that has more than can be read at once says so itself
+//! Bytes written by a runtime wait in a socket until the reading thread reads them. Between two heartbeats, the thread
+//! has checked every socket, and a stream pauses for less than that time. The bytes that were waiting at one heartbeat
+//! were therefore read by the next one, so all streams are read up to the second to last heartbeat. If that is long
+//! ago, the present state of the streams is unknown, and `pipeline` does not advance the time of the rules. A stream
+//! with more bytes than can be read at once reports that itself
 //! ([`RunSink::undrained`](crate::sink::RunSink::undrained)).
 //!
-//! The clock is the monotonic one: it is paused while the machine is suspended, as all processes are.
+//! The clock is monotonic and stops while the machine is suspended, like all processes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,31 +19,31 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often a part says that it is alive.
+/// Interval between heartbeats.
 pub(crate) const SAYS_EVERY: Duration = Duration::from_secs(1);
 
-/// When each part was alive last.
+/// Times of the last heartbeat of each part.
 #[derive(Debug)]
 pub struct Alive {
     began: Instant,
     reading_ms: AtomicU64,
-    /// The last word of the reading thread but one.
+    /// Time of the second to last heartbeat of the reading thread.
     read_ms: AtomicU64,
-    /// The longest silence of the reading thread since it was taken, and when it ended.
+    /// Longest silence of the reading thread since the last call of [`take_silence`](Self::take_silence).
     silence: Mutex<Option<Silence>>,
     supervisor_ms: AtomicU64,
 }
 
-/// A time without a word of the reading thread.
+/// A period without a heartbeat of the reading thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Silence {
     pub length: Duration,
-    /// When it was over.
+    /// End of the silence.
     pub ended: Instant,
 }
 
 impl Alive {
-    /// Both are alive now: one that never begins is late as any other.
+    /// Creates heartbeats that count from now, so that a part that never starts becomes late like any other.
     pub fn new(now: Instant) -> Self {
         Self {
             began: now,
@@ -53,7 +54,7 @@ impl Alive {
         }
     }
 
-    /// The thread that reads is alive; called by it alone.
+    /// Records a heartbeat of the reading thread. Only that thread calls this method.
     pub(crate) fn reading(&self, now: Instant) {
         let before = self.reading_ms.load(Ordering::Relaxed);
         self.read_ms.store(before, Ordering::Relaxed);
@@ -65,13 +66,13 @@ impl Alive {
         }
     }
 
-    /// How long ago it was that all which had been written was read.
+    /// Returns the age of the data that is certainly read: all bytes written before then have been read.
     pub fn behind(&self, now: Instant) -> Duration {
         let read = Duration::from_millis(self.read_ms.load(Ordering::Relaxed));
         self.since_began(now).saturating_sub(read)
     }
 
-    /// The longest silence of the reading thread since the last call.
+    /// Returns the longest silence of the reading thread since the last call.
     pub fn take_silence(&self) -> Option<Silence> {
         self.silence.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -89,7 +90,7 @@ impl Alive {
         part.store(u64::try_from(since).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Each part, and how long ago it was alive.
+    /// Returns each part with the time since its last heartbeat.
     pub fn ages(&self, now: Instant) -> [(&'static str, Duration); 2] {
         let since = self.since_began(now);
         let age = |part: &AtomicU64| since.saturating_sub(Duration::from_millis(part.load(Ordering::Relaxed)));
@@ -104,10 +105,10 @@ impl Alive {
 mod tests {
     use super::*;
 
-    /// Scenario: one part says that it is alive, the other one never does.
-    /// Guarantee: the age of each is from its own last word, at first from the beginning.
+    /// Scenario: one part sends a heartbeat, and the other part never does.
+    /// Guarantee: each age counts from the part's own last heartbeat, or from the start if there is none.
     #[test]
-    fn ages_are_from_the_last_word() {
+    fn ages_count_from_last_heartbeat() {
         let began = Instant::now();
         let at = |ms: u64| began + Duration::from_millis(ms);
         let alive = Alive::new(began);
@@ -122,11 +123,11 @@ mod tests {
         );
     }
 
-    /// Scenario: a word every second, then none for 75 s, then one every second again.
-    /// Guarantee: streams count as read up to the last word but one, so that the first word after the silence, which
-    /// may come before any stream was read, does not count; the silence is given once, with its length.
+    /// Scenario: heartbeats come every second, then not for 75 s, then every second again.
+    /// Guarantee: streams count as read up to the second to last heartbeat, so that the first heartbeat after the
+    /// silence, which can precede any read, does not count; the silence is returned once, with its length.
     #[test]
-    fn what_waited_at_a_word_is_read_by_the_next() {
+    fn streams_are_read_up_to_second_to_last_heartbeat() {
         let began = Instant::now();
         let at = |ms: u64| began + Duration::from_millis(ms);
         let alive = Alive::new(began);

@@ -1,15 +1,15 @@
-//! The task of one run: one attempt to attach, and the session that comes of it.
+//! The task of one run: attempts to attach, and reads the resulting session.
 //!
-//! # A process that is out of memory
+//! # Processes that are out of memory
 //!
 //! The first session with the runtime's provider makes CoreCLR run managed code on the thread that answers commands
-//! (`EventSource.DoCommand`). While the heap is full to its hard limit, that code can fail and end the *process*: "Out
-//! of memory.", or a stack overflow in the making of the message. Seen on 10.0.14 in 4 of 8 processes at their limit,
-//! and on 10.0.0; not in 6 of 6 (10.0.14) that had had a session before their heap was full, nor with a session of the
-//! rundown provider alone (3 of 3). Collections need the runtime's provider, so that what helps is to attach early:
-//! a new socket is noticed at once, and a session that has begun is kept. Where it can be seen from outside that memory
-//! is at its limit, the first session waits (`heap_limit`). The settings' own session has no part in it, comes second,
-//! and is not begun while memory is scarce.
+//! (`EventSource.DoCommand`). If the heap has reached its hard limit, that code can fail and end the *process*, with
+//! "Out of memory." or with a stack overflow while the message is built. This happened on 10.0.14 in 4 of 8 processes
+//! at their limit, and on 10.0.0. It did not happen in 6 of 6 processes (10.0.14) that had had a session before their
+//! heap was full, nor with a session of only the rundown provider (3 of 3). Collections need the runtime's provider, so
+//! the remedy is to attach early: a new socket is noticed at once, and a running session is kept. If memory is visibly
+//! at its limit from outside, the first session waits (`heap_limit`). The session that reads the settings does not
+//! matter here: it comes second, and does not start while memory is scarce.
 
 mod session;
 
@@ -44,27 +44,27 @@ use base::run_key::RunKey;
 use processes::text::bounded;
 use processes::{Identity, RunState};
 
-/// How long the inspection of one process may take; it is a few files of `/proc`, and the open of its socket.
+/// Timeout for the inspection of one process, which reads a few files in `/proc` and opens the socket.
 const INSPECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// How an attempt ended.
+/// Outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The process exited.
+    /// The process has exited.
     Gone,
-    /// Attaching failed, or the session ended: to be retried.
+    /// Attaching failed, or the session ended. The run is retried.
     Again {
-        /// The session lived for so long before.
+        /// Duration of the session.
         lived: Duration,
-        /// Its stream took more memory than it may: later, slower each time.
+        /// Whether the stream used too much memory. The retry then comes later, and later each time.
         over_memory: bool,
     },
-    /// It was ordered to stop, and did. A text: it did not end in order.
+    /// The task was ordered to stop and has stopped. The text is the problem if the session did not end cleanly.
     Stopped(Option<String>),
 }
 
 impl End {
-    /// To be retried; no session lived.
+    /// A retry after an attempt without a session.
     pub(crate) const FAILED: Self = Self::Again {
         lived: Duration::ZERO,
         over_memory: false,
@@ -75,48 +75,48 @@ impl End {
 pub(crate) struct Attempt<S: Sink> {
     pub(crate) shared: Arc<Shared<S>>,
     pub(crate) options: Arc<TargetOptions>,
-    /// Who the run is, as far as it is known; without attributes.
+    /// Identity of the run, if known; without attributes.
     pub(crate) sketch: Identity,
     pub(crate) kept: KeptRun<S::Run>,
     pub(crate) orders: watch::Receiver<Order>,
-    /// It is in our `/proc`; else its socket is all that is known of it.
+    /// Whether the process is visible in gcwatch's `/proc`. If not, only its socket is known.
     pub(crate) visible: bool,
-    /// Where it connects to us, if it does.
+    /// Endpoint of the process's reverse connections; `None` if it does not connect to gcwatch.
     pub(crate) reverse: Option<Endpoint>,
-    /// Sent when the session has begun, dropped when it will not: a suspended runtime is resumed then.
+    /// Sender that resumes a suspended runtime: used when the session has started, dropped if there will be no session.
     pub(crate) begun: Option<oneshot::Sender<()>>,
 }
 
-/// A session that has begun.
+/// A session that has started.
 #[derive(Debug)]
 struct Begun {
     session: Session,
     client: Arc<Client>,
-    /// What the process's monotonic clock is ahead of ours by.
+    /// Offset of the process's monotonic clock from that of gcwatch, in nanoseconds.
     ahead_ns: Option<i64>,
-    /// Looked at for other tools' connections; `None`: they cannot be seen.
+    /// Tracks the connections of other tools; `None` if they are not visible.
     watched: Option<Arc<Watched>>,
-    /// Its requests are read, too.
+    /// Whether requests are read, too.
     reads_requests: bool,
 }
 
 impl<S: Sink> Attempt<S> {
-    /// Makes the attempt: attaches here, and reads the session where all sessions are read. Whatever it meets is
-    /// reported to the sink and logged.
+    /// Attaches to the process on the current executor, and reads the session on the executor of all readers. All
+    /// outcomes are reported to the sink and logged.
     pub(crate) async fn run(mut self: Box<Self>) -> (KeptRun<S::Run>, End) {
-        // What attaching needs, in this future and with it, is not to be held for as long as the session lasts.
+        // Boxed, so that the data needed for attaching is not held for the whole session.
         let begun = match Box::pin(self.begin()).await {
             Ok(begun) => begun,
             Err(end) => return (self.kept, end),
         };
         let executor = self.shared.readers.executor.clone();
-        // Whoever ends this ends the reading.
+        // Dropping this future ends the reading.
         let mut reading = JoinSet::new();
         reading.spawn_on(self.read(Box::new(begun)), &executor);
         match reading.join_next().await {
             Some(Ok(ended)) => ended,
             Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // Its executor is being shut down.
+            // The executor is shutting down.
             Some(Err(_)) | None => (KeptRun::default(), End::Stopped(None)),
         }
     }
@@ -125,7 +125,7 @@ impl<S: Sink> Attempt<S> {
         self.sketch.key
     }
 
-    /// Inspects the process, and begins the session.
+    /// Inspects the process and starts the session.
     async fn begin(&mut self) -> Result<Begun, End> {
         let mut orders = self.orders.clone();
         let inspected = tokio::select! {
@@ -139,7 +139,7 @@ impl<S: Sink> Attempt<S> {
             at_limit,
         } = inspected;
         if self.kept.sink.is_none() {
-            // Where it is, in case that is all that will be known of it.
+            // Record the location of the process in case nothing else becomes known.
             self.sketch = placed(&process, &facts);
         }
         match lease {
@@ -150,7 +150,7 @@ impl<S: Sink> Attempt<S> {
             }
             Err(problem @ NoLease::NoFolder { .. }) => {
                 if !self.shared.lease_reported.swap(true, Ordering::Relaxed) {
-                    log!(warn: "{problem}; another gcwatch on this host might report the same processes");
+                    log!(warn: "{problem}; another gcwatch instance on this host might report the same processes");
                 }
             }
         }
@@ -174,7 +174,7 @@ impl<S: Sink> Attempt<S> {
             let mut attaching = pin!(self.attach(&client, &process, &facts).instrument(span));
             tokio::select! {
                 attached = &mut attaching => Some(attached),
-                // A command that is under way is not abandoned: its session would stay in the process until the next
+                // Do not abandon a command in progress: its session would stay in the process until the next
                 // collection.
                 () = ordered_to_stop(&mut orders) => timeout(STOP_WITHIN, attaching).await.ok(),
             }
@@ -183,13 +183,13 @@ impl<S: Sink> Attempt<S> {
             Some(attached) => attached?,
             None => {
                 return Err(End::Stopped(Some(
-                    "a session was being started; whether it began is unknown".to_owned(),
+                    "a session was being started; it is unknown whether it started".to_owned(),
                 )));
             }
         };
         self.kept.had_session = true;
         if let Some(begun) = self.begun.take() {
-            // Whoever waits for it may have given up.
+            // The receiver may have been dropped.
             let _waiting = begun.send(());
         }
         let watched = self.shared.watching.watch(&process, client.endpoint());
@@ -207,7 +207,7 @@ impl<S: Sink> Attempt<S> {
         })
     }
 
-    /// Inspects the process as it is now, and takes the lease.
+    /// Inspects the current state of the process and takes the lease.
     async fn inspect(&mut self) -> Result<Inspected, End> {
         let shared = Arc::clone(&self.shared);
         let _permit = shared.inspections.acquire().await;
@@ -236,13 +236,13 @@ impl<S: Sink> Attempt<S> {
             Ok(Ok(_) | Err(Error::NoProcess { .. })) => Err(End::Gone),
             Ok(Err(error)) => Err(self.unattachable(error.obstacle())),
             Err(_panicked) => {
-                let detail = "its inspection failed".to_owned();
+                let detail = "the inspection failed".to_owned();
                 Err(self.unattachable_because(Reason::Failed.as_str(), detail))
             }
         }
     }
 
-    /// Asks who it is, and begins the session.
+    /// Queries the identity of the process and starts the session.
     async fn attach(&mut self, client: &Client, process: &Process, facts: &Facts) -> Result<Session, End> {
         let info = match client.probe().await {
             Ok(info) => info,
@@ -250,7 +250,7 @@ impl<S: Sink> Attempt<S> {
         };
         let mut process = process.clone();
         if info.is_none() && process.visible {
-            // .NET Core 3: the version is in the path of its library.
+            // .NET Core 3: the version is in the path of the runtime library.
             let pid = process.pid;
             let reading = self.shared.threads.run(move || Scan::host().runtime_library(pid));
             if let Ok(reading) = reading
@@ -262,7 +262,7 @@ impl<S: Sink> Attempt<S> {
         let (identity, bad) = identity(&process, facts, info.as_ref(), &self.shared.host);
         if let (Some(bad), None) = (bad, &self.kept.sink) {
             let name = bounded(&identity.one_name());
-            log!(warn: pid = process.pid, %name, "{bad}; all of it is ignored");
+            log!(warn: pid = process.pid, %name, "{bad}; ignoring the whole variable");
         }
         self.open(identity)?;
         let config = SessionConfig {
@@ -273,7 +273,7 @@ impl<S: Sink> Attempt<S> {
         session.map_err(|error| self.unattachable(error.obstacle()))
     }
 
-    /// Opens the run's sink, or passes what is known by now to the one that it has.
+    /// Opens the sink of the run, or passes the current details to the existing sink.
     fn open(&mut self, identity: Identity) -> Result<(), End> {
         if let Some(sink) = &mut self.kept.sink {
             sink.learned(identity.runtime.clone(), identity.resource.clone());
@@ -290,7 +290,7 @@ impl<S: Sink> Attempt<S> {
                 }
             }
         }
-        // But for what it is called its attributes are not needed here any more.
+        // Only the service name is still needed here.
         let mut resource = identity.resource;
         resource.retain(|attribute| attribute.key == SERVICE_NAME.name);
         resource.shrink_to_fit();
@@ -300,7 +300,7 @@ impl<S: Sink> Attempt<S> {
 
     fn unattachable(&mut self, obstacle: Obstacle) -> End {
         if obstacle.reason == Reason::Exited {
-            // Retried shortly; then the process is gone, or answers.
+            // The run is retried soon; by then, the process has exited or responds.
             return End::FAILED;
         }
         self.unattachable_because(obstacle.reason.as_str(), obstacle.sentence())

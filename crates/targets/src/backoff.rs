@@ -1,29 +1,29 @@
-//! When attaching is retried.
+//! Pauses between attempts to attach.
 
 use std::time::Duration;
 
 use base::backoff::Backoff;
 
-/// The first pause is at most so long.
+/// Maximum duration of the first pause.
 const FIRST: Duration = Duration::from_millis(500);
-/// No pause is longer.
+/// Maximum duration of any pause.
 const LONGEST: Duration = Duration::from_secs(60);
-/// After a session that lived as long the pauses begin anew.
+/// A session that lasts at least this long resets the backoff.
 pub(crate) const GOOD_LIFE: Duration = Duration::from_secs(30);
 
-/// The first pause after a stream that took too much memory is at most so long.
+/// Maximum duration of the first pause after a stream that used too much memory.
 const FIRST_OVER_MEMORY: Duration = Duration::from_secs(30);
-/// No pause after such a stream is longer.
+/// Maximum duration of any pause after such a stream.
 const LONGEST_OVER_MEMORY: Duration = Duration::from_secs(3600);
-/// After a session that lived as long before it took too much memory, the pauses begin anew.
+/// A session that lasts at least this long before it uses too much memory resets that backoff.
 pub(crate) const GOOD_CONDUCT: Duration = Duration::from_secs(3600);
 
-/// Pauses from half a minute up to an hour.
+/// Creates a backoff from 30 s to 1 h.
 pub(crate) const fn backoff_over_memory() -> Backoff {
     Backoff::new(FIRST_OVER_MEMORY, LONGEST_OVER_MEMORY)
 }
 
-/// Pauses from half a second up to a minute.
+/// Creates a backoff from 0.5 s to 60 s.
 pub(crate) const fn backoff() -> Backoff {
     Backoff::new(FIRST, LONGEST)
 }

@@ -1,19 +1,20 @@
 //! The black box: the last seconds of every stream, in memory, for the recording of an incident.
 //!
 //! ```text
-//! decoder -> Tap: a block as it came -> the ring of its run: what is newest, unpacked
-//!                                                            pieces, packed; the oldest give way
-//! incident -> BlackBoxes::follow: all that is there -> next, next, ... : what came since -> evidence::black_box
+//! decoder -> Tap: a block, unchanged -> the ring of its run: the newest blocks, unpacked
+//!                                                            pieces, packed; the oldest are dropped
+//! incident -> BlackBoxes::follow: all kept blocks -> next, next, ... : new blocks -> evidence::black_box
 //! ```
 //!
-//! Reading a stream costs the copy of its blocks, and each [`PIECE`](ring::PIECE) of them is packed (zstd): 40 µs.
-//! Nothing here does I/O, and nobody holds the lock for longer than that: a disk that hangs holds its writer only.
+//! Reading a stream costs a copy of its blocks, and packing (zstd) each [`PIECE`](ring::PIECE) of them: 40 µs. This
+//! module does no I/O, and no caller holds the lock for longer than that. A disk that hangs blocks only its writer.
 //!
 //! # Limits
 //!
-//! A ring has at most [`ONE`](ring::ONE) bytes and about [`KEPT_SECONDS`](ring::KEPT_SECONDS); all together have
-//! [`ALL`], for which the largest ring gives its oldest piece. What a writer has not taken yet counts too, at most
-//! [`MOST_FOLLOWED`](ring::MOST_FOLLOWED) of each. So bytes of a hostile stream cost that stream's own black box.
+//! A ring has at most [`ONE`](ring::ONE) bytes and about [`KEPT_SECONDS`](ring::KEPT_SECONDS). All rings together have
+//! at most [`ALL`] bytes; beyond that, the largest ring drops its oldest piece. Bytes that a writer has not read yet
+//! count, too, at most [`MOST_FOLLOWED`](ring::MOST_FOLLOWED) for each. A hostile stream therefore harms only its own
+//! black box.
 
 mod ring;
 
@@ -29,10 +30,10 @@ use zstd::bulk::Compressor;
 pub use crate::black_box::ring::Piece;
 use crate::black_box::ring::Ring;
 
-/// Bytes of all rings.
+/// Maximum number of bytes of all rings.
 const ALL: usize = 8_000_000;
 
-/// zstd's level: the fastest of the standard ones, 400 MB/s.
+/// Compression level of zstd: the fastest standard level, 400 MB/s.
 const LEVEL: i32 = 1;
 
 /// The rings of all runs.
@@ -41,7 +42,7 @@ pub struct BlackBoxes(Mutex<Boxes>);
 
 struct Boxes {
     rings: HashMap<RunKey, Ring>,
-    /// Bytes of all rings.
+    /// Number of bytes of all rings.
     held: usize,
     packer: Compressor<'static>,
 }
@@ -55,37 +56,37 @@ impl fmt::Debug for Boxes {
     }
 }
 
-/// All that is kept of a stream when its recording begins.
+/// The kept part of a stream when its recording starts.
 #[derive(Debug)]
 pub struct Kept {
-    /// The header of the stream.
+    /// Header of the stream.
     pub header: Arc<TraceHeader>,
     /// The definitions, then the blocks.
     pub pieces: Vec<Piece>,
 }
 
-/// What came since.
+/// The blocks that have arrived since the last call.
 #[derive(Debug)]
 pub struct Next {
-    /// The blocks, in their order.
+    /// The blocks, in order.
     pub pieces: Vec<Piece>,
-    /// Whether the stream goes on.
+    /// Whether more blocks can follow.
     pub more: More,
 }
 
-/// What comes after that.
+/// Whether more blocks of the stream can follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum More {
-    /// Perhaps something.
+    /// More blocks can follow.
     Perhaps,
-    /// Nothing: the stream is over.
+    /// The stream has ended.
     Over,
-    /// Something, though not here: it came too fast.
+    /// More blocks exist, but are missing here because they arrived too fast.
     Cut,
 }
 
 impl BlackBoxes {
-    /// Empty ones; `None`: zstd has no memory.
+    /// Creates empty black boxes, or returns `None` if zstd cannot allocate memory.
     pub fn new() -> Option<Arc<Self>> {
         let boxes = Boxes {
             rings: HashMap::new(),
@@ -95,19 +96,19 @@ impl BlackBoxes {
         Some(Arc::new(Self(Mutex::new(boxes))))
     }
 
-    /// Takes the blocks of a run's next stream.
+    /// Returns a keeper for the blocks of a run's next stream.
     pub fn tap(self: &Arc<Self>, run: RunKey) -> Box<dyn Keeper> {
         let boxes = Arc::clone(self);
         Box::new(Tap { boxes, run })
     }
 
-    /// A recording of the run begins: all that is kept now. What comes is kept for it, too, until [`Self::unfollow`].
-    /// `None`: nothing is kept of the run.
+    /// Starts a recording of the run and returns all kept blocks; `None` if nothing is kept of the run. New blocks are
+    /// kept for the recording, too, until [`Self::unfollow`].
     pub fn follow(&self, run: RunKey) -> Option<Kept> {
         self.change(run, Ring::follow).flatten()
     }
 
-    /// What came since the last call.
+    /// Returns the blocks that have arrived since the last call.
     pub fn next(&self, run: RunKey) -> Next {
         let next = self.change(run, Ring::next);
         next.flatten().unwrap_or(Next {
@@ -116,12 +117,12 @@ impl BlackBoxes {
         })
     }
 
-    /// The recording of the run is complete.
+    /// Stops the recording of the run.
     pub fn unfollow(&self, run: RunKey) {
         let _no_ring = self.change(run, |ring, _| ring.unfollow());
     }
 
-    /// Nobody will ask for the run again.
+    /// Deletes the ring of a run that is no longer needed.
     pub fn forget(&self, run: RunKey) {
         let mut boxes = self.lock();
         if let Some(ring) = boxes.rings.remove(&run) {
@@ -129,7 +130,7 @@ impl BlackBoxes {
         }
     }
 
-    /// Bytes of all rings.
+    /// Returns the number of bytes of all rings.
     pub fn held(&self) -> usize {
         self.lock().held
     }
@@ -138,7 +139,7 @@ impl BlackBoxes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the ring of a run, if there is one, and keeps all within their limit.
+    /// Changes the ring of a run, if it exists, and enforces the limit of all rings.
     fn change<T>(&self, run: RunKey, change: impl FnOnce(&mut Ring, &mut Compressor<'static>) -> T) -> Option<T> {
         let mut boxes = self.lock();
         let Boxes { rings, packer, .. } = &mut *boxes;
@@ -149,7 +150,8 @@ impl BlackBoxes {
 }
 
 impl Boxes {
-    /// A ring holds more or less than before. While all hold too much, the largest gives.
+    /// Updates the total after the size of a ring has changed. While the total is too high, the largest ring drops
+    /// data.
     fn settle(&mut self, run: RunKey) {
         self.count(run);
         while self.held > ALL {
@@ -178,7 +180,7 @@ impl Boxes {
     }
 }
 
-/// Takes the blocks of one stream.
+/// Keeper for the blocks of one stream.
 #[derive(Debug)]
 struct Tap {
     boxes: Arc<BlackBoxes>,

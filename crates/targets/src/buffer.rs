@@ -1,4 +1,4 @@
-//! The buffer that all sessions are read through.
+//! The buffer through which all sessions are read.
 
 use std::future::poll_fn;
 use std::sync::{Mutex, PoisonError};
@@ -7,10 +7,10 @@ use std::task::{Poll, ready};
 use clr_gc::stream::GcStream;
 use dotnet_diagnostics::{Error, Session};
 
-/// How much is read at once; a runtime writes a few kilobytes per collection.
+/// Maximum number of bytes per read. A runtime writes a few kilobytes per collection.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 
-/// A buffer of [`READ_BYTES`] that many sessions share.
+/// A buffer of [`READ_BYTES`] bytes that many sessions share.
 #[derive(Debug)]
 pub(crate) struct SharedBuffer(Mutex<Box<[u8]>>);
 
@@ -21,8 +21,8 @@ impl Default for SharedBuffer {
 }
 
 impl SharedBuffer {
-    /// Reads from a session into a stream. It is locked only while bytes are moved through it, never while they are
-    /// waited for.
+    /// Reads from a session into a stream. The buffer is locked only while bytes are copied, not while the session
+    /// waits for bytes.
     pub(crate) async fn read(&self, session: &mut Session, stream: &mut GcStream) -> Result<usize, Error> {
         poll_fn(|cx| {
             let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,32 +1,32 @@
-//! Where a stream lies in time: pure.
+//! Converts the times of a stream to [`Moment`]s. Pure.
 //!
 //! A runtime stamps its events with CLOCK_MONOTONIC in nanoseconds, which is the clock of [`Moment`]s. The stream's
-//! header has what that clock and the wall clock showed when the session began, but cuts the wall clock to a
-//! millisecond. This host has both clocks, so that the base is taken from them: spans line up with those of requests.
-//! In three cases the header's wall clock gives the base instead: another frequency (no Linux runtime), a clock that is
-//! shifted by a time namespace whose offset cannot be read, a wall clock that was set between the header and now. The
-//! last two show as a difference between both bases.
+//! header contains the values of that clock and of the wall clock at the start of the session, but truncates the wall
+//! clock to a millisecond. This host has both clocks, so the base is taken from them, and spans line up with those of
+//! requests. In three cases, the header's wall clock gives the base instead: if the frequency differs (no Linux
+//! runtime), if the clock is shifted by a time namespace whose offset is unreadable, or if the wall clock was set
+//! between the header and now. The last two cases show as a difference between both bases.
 
 use base::time::{Moment, TimeBase, Wall};
 use nettrace::TraceHeader;
 
-/// The header's base is at most a millisecond early, and is written within a moment of its ticks; more than this means
-/// that the clocks are not the ones that the runtime has.
+/// Maximum difference between both bases. The header's base is at most 1 ms early and is written almost at the same
+/// time as its ticks. A larger difference means that the runtime has other clocks.
 pub(crate) const MAX_DIFFERENCE_NS: i128 = 50_000_000;
 
-/// What the host's clocks show at one instant, in nanoseconds.
+/// Values of the host's clocks at one instant, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clocks {
-    /// The clock that passes evenly, since the host was started without its suspensions (CLOCK_MONOTONIC).
+    /// Steady clock, which counts from the boot and excludes suspensions of the host (CLOCK_MONOTONIC).
     pub monotonic_ns: i128,
-    /// The wall clock, since 1970.
+    /// Wall clock, since 1970.
     pub unix_ns: i128,
-    /// What the even clock showed less than the wall clock when gcwatch started: [`Moment`]s count from there.
+    /// Offset of the wall clock from the steady clock when gcwatch started. [`Moment`]s count from there.
     pub origin_ns: i128,
 }
 
 impl Clocks {
-    /// So much later, while nobody sets a clock.
+    /// Returns the values after `passed_ns`, if no clock is set.
     #[must_use]
     pub fn after(self, passed_ns: u64) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Clocks {
         }
     }
 
-    /// The same instant, after the wall clock was set by so much.
+    /// Returns the values at the same instant after the wall clock was set by `by_ns`.
     #[must_use]
     pub fn set_by(self, by_ns: i64) -> Self {
         Self {
@@ -45,29 +45,29 @@ impl Clocks {
         }
     }
 
-    /// The instant.
+    /// Returns the instant as a moment.
     pub fn moment(self) -> Moment {
         Moment::from_ns(u64::try_from(self.monotonic_ns + self.origin_ns).unwrap_or(0))
     }
 
-    /// What the wall clock shows.
+    /// Returns the wall clock.
     pub fn wall(self) -> Wall {
         let ahead = self.unix_ns - (self.monotonic_ns + self.origin_ns);
         Wall::ahead(i64::try_from(ahead).unwrap_or(0))
     }
 }
 
-/// Whose clock gives the time of a stream.
+/// Clock that determines the time of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The host's clocks, the target's monotonic clock being ahead of ours by so many nanoseconds.
+    /// The host's clocks. The target's monotonic clock is ahead of gcwatch's by `ahead_ns`.
     Host { ahead_ns: i64 },
-    /// The header's.
+    /// The clock in the header.
     Header,
 }
 
 impl Source {
-    /// Which one, when a session begins.
+    /// Selects the clock at the start of a session.
     pub(crate) fn of(header: &TraceHeader, clocks: Clocks, ahead_ns: Option<i64>) -> Self {
         let host = Self::Host {
             ahead_ns: ahead_ns.unwrap_or(0),
@@ -93,13 +93,13 @@ impl Source {
         }
     }
 
-    /// Nanoseconds from the stream's sync point to now. `None`: only the stream's own clock says when something was.
+    /// Returns the nanoseconds from the stream's sync point to now; `None` if only the stream's own clock has times.
     pub(crate) fn offset(self, header: &TraceHeader, clocks: Clocks) -> Option<i64> {
         let Self::Host { ahead_ns } = self else { return None };
         i64::try_from(clocks.monotonic_ns + i128::from(ahead_ns) - i128::from(header.sync_ticks)).ok()
     }
 
-    /// The base. `None` when the header has no time that is one.
+    /// Returns the base; `None` if the time in the header is invalid.
     pub(crate) fn base(self, header: &TraceHeader, clocks: Clocks) -> Option<TimeBase> {
         let unix_ns = self.unix_ns_at_sync(header, clocks)?;
         Some(TimeBase::at(unix_ns - i128::from(clocks.wall().ahead_ns())))
@@ -116,7 +116,7 @@ pub(crate) mod tests {
     /// 2026-01-02 03:04:05.678 UTC.
     const SYNC_UNIX_NS: i128 = 1_767_323_045_678_000_000;
 
-    /// [`Moment`]s count from here.
+    /// Start of [`Moment`]s in these tests.
     const ORIGIN_NS: i128 = SYNC_UNIX_NS - 5_000_000_000;
 
     pub(crate) fn header(frequency: i64) -> TraceHeader {
@@ -145,11 +145,11 @@ pub(crate) mod tests {
         }
     }
 
-    /// Scenario: a session on this host, read a second after its header was written, 0.6 ms of which the header cut.
-    /// Guarantee: the host's clocks give the time to the nanosecond; a minute later, when the wall clock was set by 0.3
-    /// ms, the base is the same, and what it shows is the new time.
+    /// Scenario: a session on this host is read 1 s after its header was written; the header truncated 0.6 ms.
+    /// Guarantee: the host's clocks give the time to the nanosecond. A minute later, after the wall clock was set by
+    /// 0.3 ms, the base is the same, and its wall time is the new time.
     #[test]
-    fn the_hosts_clocks_are_exact() {
+    fn host_clocks_are_exact() {
         let header = header(1_000_000_000);
         let source = Source::of(&header, clocks(1_000_000_000, 600_000), Some(0));
         assert_eq!(source, Source::Host { ahead_ns: 0 });
@@ -164,11 +164,11 @@ pub(crate) mod tests {
         assert_eq!(i128::from(base.unix(later.wall()).unix_ns(7)), SYNC_UNIX_NS + 900_007);
     }
 
-    /// Scenario: the target's monotonic clock is an hour ahead by a time namespace, known and not known; a clock of 10
-    /// MHz; a wall clock that was set.
-    /// Guarantee: the known shift is taken off; in the other cases the header's time is the base.
+    /// Scenario: a time namespace shifts the target's monotonic clock by an hour, known and unknown; a clock has 10
+    /// MHz; a wall clock was set.
+    /// Guarantee: the known shift is subtracted; in the other cases, the header gives the base.
     #[test]
-    fn shifted_clocks_fall_back_to_the_header() {
+    fn unknown_clocks_fall_back_to_header() {
         const HOUR: i64 = 3_600_000_000_000;
         let header_ns = header(1_000_000_000);
         let shifted = clocks(1_000_000_000 - i128::from(HOUR), i128::from(HOUR));

@@ -1,35 +1,36 @@
-//! Whether the threads that collect had a CPU.
+//! Estimates how long the collecting threads had no CPU.
 //!
-//! The kernel counts for each thread how long it ran, and how long it was ready to run and had no CPU (the first and
-//! the second figure of `schedstat`; a thread that the CPU limit of its control group keeps from running is ready,
-//! too). Around a stop the figures are read before and after it:
+//! For each thread, the kernel counts the time that it ran, and the time that it was ready to run and had no CPU (the
+//! first and the second figure of `schedstat`). A thread that is throttled by the CPU limit of its control group counts
+//! as ready, too. The figures are read before and after a suspension:
 //!
 //! ```text
-//!     reading          stop of length L           reading          W: from reading to reading
+//!     reading       suspension of length L         reading          W: from reading to reading
 //! -------x------[############################]-------x--------     C: the thread ran, D: it was ready and had no CPU
 //! ```
 //!
-//! * At most `D` and at most `L` are the stop's.
-//! * At least `D` less the time outside of the stop, `W - L`, is.
-//! * A thread that collects wants a CPU all the time, as it may have before and after: so `L` in the proportion of `D`
-//!   to `C + D`, within the two bounds, is the estimate. Of a thread that does nothing but collect (server GC,
-//!   background GC) it is all of `D`.
+//! * At most `D` and at most `L` belong to the suspension.
+//! * At least `D` minus the time outside the suspension, `W - L`, belongs to the suspension.
+//! * A collecting thread wants a CPU all the time, and can want one before and after, too. The estimate is therefore
+//!   `L` in the proportion of `D` to `C + D`, within the two bounds. For a thread that only collects (server GC,
+//!   background GC), it is all of `D`.
 //!
-//! A thread that is neither running nor ready waits, for other threads or for a page from disk. As much of the stop as
-//! is neither `C` nor `D` counts as well where there were such page faults (`stat`), at [`PAGE_NS`] each.
+//! A thread that is neither running nor ready waits for other threads or for a page from disk. If there were such page
+//! faults (`stat`), the part of the suspension that is neither `C` nor `D` counts as well, at most [`PAGE_NS`] per page
+//! fault.
 //!
-//! Several threads collect together and wait for each other: the one that waited longest counts. What is given to one
-//! stop is given to no other.
+//! If several threads collect together, they wait for each other, and the thread with the longest wait counts. Time
+//! that is attributed to one suspension is not attributed to another.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! Nothing for a process whose stops are short. From a stop of [`LONG_NS`] on, or as much in a second, a small file of
-//! at most [`MAX_THREADS_READ`] threads is read in each round, for [`FOR`], and a second one of those that collected.
-//! So of the first long stop nothing is known. Which thread of the program collects next cannot be known: those of the
-//! thread pool are read, and those that did so before.
+//! None for a process with short suspensions. After a suspension of at least [`LONG_NS`], or that much in 1 s, one
+//! small file of at most [`MAX_THREADS_READ`] threads is read in each round, for [`FOR`], and a second file of the
+//! threads that collected. The first long suspension is therefore not covered. The thread of the program that will
+//! collect next is unknown, so the threads of the thread pool and those that have collected before are read.
 //!
-//! Kernels without the figures, and those that do not count for a thread (`0 0 0`), leave it unknown; the CPU limit of
-//! the control group may say something all the same.
+//! If the kernel does not provide the figures, or does not count for a thread (`0 0 0`), the wait is unknown. The CPU
+//! limit of the control group can still give an estimate.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -45,47 +46,48 @@ use crate::threads::Threads;
 use base::run_key::RunKey;
 use processes::container::Throttling;
 
-/// The names of threads that do nothing but collect (.NET 5 and later).
+/// Names of threads that only collect (.NET 5 and later).
 const SERVER: &str = ".NET Server GC";
 const BACKGROUND: &str = ".NET BGC";
-/// Those of the thread pool, which allocate most (.NET 6 and later).
+/// Name of thread pool threads, which allocate most (.NET 6 and later).
 const WORKER: &str = ".NET TP Worker";
 
-/// A stop of this length, or stops within a second, are worth to read more.
+/// Minimum length of a suspension, or total within 1 s, that triggers readings.
 const LONG_NS: i64 = 30_000_000;
-/// For how long after them.
+/// Duration of the readings after such a suspension.
 const FOR: Duration = Duration::from_secs(120);
-/// From one reading to the next: once in each round.
+/// Interval between readings: one per round.
 const EVERY: Duration = Duration::from_millis(190);
-/// Threads that are read at most.
+/// Maximum number of threads that are read.
 const MAX_THREADS_READ: usize = 24;
-/// Of them, those of server GC: each heap has one, and all of them wait for the slowest.
+/// Maximum number of server GC threads among them. Each heap has one, and all of them wait for the slowest.
 const MAX_SERVER: usize = 8;
-/// Readings that are kept: a few seconds of them.
+/// Number of readings that are kept, which cover a few seconds.
 const MAX_KEPT: usize = 32;
-/// A reading that is older when a stop begins says little of it.
+/// Maximum age of a reading at the start of a suspension. An older reading has little significance.
 const OLDEST_NS: i64 = 3_000_000_000;
-/// What a page from disk takes at most.
+/// Maximum time for a page from disk.
 const PAGE_NS: u64 = 10_000_000;
-/// Less than one part in so many of a stop is none: readings and stops are not at the same time.
+/// Waits below this fraction of a suspension count as 0, because readings and suspensions are not simultaneous.
 const LEAST_PART: i64 = 100;
-/// The names of all threads are looked through at most so often, and for at most one part in so many of the time.
+/// Minimum interval between scans of all thread names. Scans take at most 1/`LOOK_PARTS` of the time.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const LOOK_PARTS: u32 = 200;
 
-/// What is read of one process.
+/// CPU waits of one process.
 #[derive(Debug)]
 pub(crate) struct CpuWaits {
     run: Option<RunKey>,
     limit: Limit,
-    /// Since when stops are added up, and to how much.
+    /// Start of the sum of recent suspensions, and the sum.
     lately: Option<(Instant, i64)>,
-    /// While its stops are long.
+    /// Readings of the threads; `None` while suspensions are short.
     readings: Option<Box<Readings>>,
 }
 
 impl CpuWaits {
-    /// Of that run; `None`: it is not in our `/proc`. `threads` look for the limit of its control group.
+    /// Creates the state for a run; `None` if the process is not visible in gcwatch's `/proc`. `threads` search for the
+    /// limit of the control group.
     pub(crate) fn new(run: Option<RunKey>, threads: Threads) -> Self {
         Self {
             run,
@@ -95,12 +97,12 @@ impl CpuWaits {
         }
     }
 
-    /// When [`Self::tick`] has something to do.
+    /// Returns the next time at which [`Self::tick`] has work.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.readings.as_ref().map(|readings| readings.read_at + EVERY)
     }
 
-    /// Time passes; `at`: nanoseconds since the stream's sync point.
+    /// Handles the passing of time. `at` is the current time in nanoseconds since the stream's sync point.
     pub(crate) fn tick(&mut self, now: Instant, at: Option<i64>) {
         let Some(readings) = &mut self.readings else { return };
         match at {
@@ -113,7 +115,7 @@ impl CpuWaits {
         }
     }
 
-    /// Puts into the accounts of a collection's stops for how long its threads had no CPU, where that is known.
+    /// Adds the time without a CPU to the accounts of a collection's suspensions, if known.
     pub(crate) fn judge(&mut self, collection: &mut Collection, now: Instant, at: Option<i64>) {
         let (Some(run), Some(at)) = (self.run, at) else { return };
         if self.is_worth_it(collection.pause_ns.unwrap_or(0), now) {
@@ -126,7 +128,7 @@ impl CpuWaits {
         }
     }
 
-    /// Whether stops of so long in all, now, are worth to read more.
+    /// Returns whether suspensions of this total length trigger readings.
     fn is_worth_it(&mut self, stopped_ns: i64, now: Instant) -> bool {
         let (since, before) = self
             .lately
@@ -188,12 +190,12 @@ impl Limit {
     }
 }
 
-/// What a thread is for.
+/// Purpose of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Server,
     Background,
-    /// It allocates, and collects when its budget is used up.
+    /// A thread that allocates, and collects when its budget is used up.
     Other,
 }
 
@@ -207,19 +209,19 @@ impl Role {
     }
 }
 
-/// The counters of a thread at one time, in nanoseconds and page faults.
+/// Counters of a thread at one time, in nanoseconds and page faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Sample {
     at: i64,
     ran: u64,
     waited: u64,
-    /// Unknown of a thread that does not collect.
+    /// Page faults; `None` for a thread that does not collect.
     faults: Option<u64>,
-    /// What of the wait since the sample before was given to stops.
+    /// Part of the wait since the previous sample that was attributed to suspensions.
     given: u64,
 }
 
-/// What a thread did from one reading to another.
+/// Activity of a thread between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Between {
     over: u64,
@@ -229,18 +231,19 @@ struct Between {
     given: u64,
 }
 
-/// For how long a thread had no CPU in a stop.
+/// Time that a thread had no CPU during a suspension.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Waited {
-    /// In the run queue.
+    /// Time in the run queue.
     ns: u64,
-    /// For pages.
+    /// Time waiting for pages.
     paging_ns: u64,
     faults: Option<u64>,
 }
 
 impl Between {
-    /// What of it a stop of that length had. `None`: the kernel does not count, as a thread that collects runs.
+    /// Returns the part that belongs to a suspension of this length; `None` if the kernel does not count, because a
+    /// collecting thread must have run.
     fn of_stop(&self, length: u64) -> Option<Waited> {
         let ready = self.ran.checked_add(self.waited).filter(|ready| *ready > 0)?;
         let left = self.waited.saturating_sub(self.given);
@@ -261,7 +264,7 @@ impl Between {
     }
 }
 
-/// One stop, from the view of one collection.
+/// A suspension from the point of view of one collection.
 #[derive(Debug, Clone, Copy)]
 struct Stop {
     from: i64,
@@ -287,14 +290,14 @@ impl Stop {
 
 #[derive(Debug)]
 struct Thread {
-    /// Its number in the process's own namespace, which the stream has.
+    /// Thread id in the process's own namespace, as in the stream.
     number: u64,
     folder: PathBuf,
     role: Role,
-    /// When it was started: a number may be given again.
+    /// Start time of the thread. Thread ids are reused.
     started: Option<u64>,
     samples: VecDeque<Sample>,
-    /// When it stopped the others last; `None`: not since it is read.
+    /// Time at which the thread last suspended the others; `None` if it has not done so since it was first read.
     used: Option<Instant>,
 }
 
@@ -310,7 +313,7 @@ impl Thread {
         self.samples.push_back(sample);
     }
 
-    /// The places of the last sample before a stop, and of the first after it.
+    /// Returns the positions of the last sample before a suspension and of the first sample after it.
     fn around(&self, stop: &Stop) -> Option<(usize, usize)> {
         let before = self.samples.iter().rposition(|sample| sample.at <= stop.from)?;
         let after = self.samples.iter().position(|sample| sample.at >= stop.to)?;
@@ -347,7 +350,7 @@ impl Thread {
         let text = |name: &str| std::fs::read_to_string(self.folder.join(name)).ok();
         let read = || {
             let (ran, waited) = sched(&text("schedstat")?)?;
-            // It costs more, and says nothing of a thread that does not collect.
+            // This file costs more, and is not needed for a thread that does not collect.
             let collects = self.used.is_some() || self.role != Role::Other;
             let stat = if collects {
                 Some(task_stat(&text("stat")?)?)
@@ -370,18 +373,18 @@ impl Thread {
     }
 }
 
-/// The readings of a process while its stops are long.
+/// Readings of a process while its suspensions are long.
 #[derive(Debug)]
 struct Readings {
     until: Instant,
-    /// The newest reading, and the same since the stream's sync point.
+    /// Time of the last reading, and the same time in nanoseconds since the stream's sync point.
     read_at: Instant,
     read_to: i64,
     tasks: PathBuf,
     threads: Vec<Thread>,
-    /// When the group with the CPU limit was read, and for how long it was throttled until then.
+    /// Throttled time of the control group with the CPU limit, with the time of each reading.
     throttled: VecDeque<(i64, u64)>,
-    /// Its threads are not looked through again before.
+    /// Time before which the threads are not scanned again.
     look_at: Instant,
 }
 
@@ -398,14 +401,14 @@ impl Readings {
         }
     }
 
-    /// Puts into the accounts of stops what is known of them.
+    /// Adds the estimates to the accounts of suspensions.
     fn judge(&mut self, pauses: &mut [Pause], now: Instant, at: i64, limit: Option<&Throttling>) -> Option<CpuWait> {
         let mut newest = None;
         for stop in pauses.iter().filter_map(Stop::of) {
             self.want(stop.thread, now);
             newest = newest.max(Some(stop.to));
         }
-        // The reading after the stop: what says that it is over has just come.
+        // Read after the suspension: the event that ends it has just arrived.
         if newest.is_some_and(|until| self.read_to < until) {
             self.read(now, at, limit);
         }
@@ -425,7 +428,7 @@ impl Readings {
         known
     }
 
-    /// For how long the threads of a stop had no CPU, and why; `None`: that is not known.
+    /// Returns the time that the threads of a suspension had no CPU, and the reason; `None` if unknown.
     fn of_stop(&mut self, stop: &Stop) -> Option<(u64, CpuWait)> {
         let is_server = |thread: &Thread| thread.number == stop.thread && thread.role == Role::Server;
         let by_server = self.threads.iter().any(is_server);
@@ -444,7 +447,7 @@ impl Readings {
         let throttled = self.throttled_around(stop);
         let (ns, page_faults) = match longest {
             Some(longest) => (longest.ns.saturating_add(longest.paging_ns), longest.faults),
-            // Without the counters of threads the limit says something.
+            // Without counters of threads, use the limit.
             None => (throttled.map(|(ns, over)| of_limit(ns, over, stop.length))?, None),
         };
         let is_some = i128::from(ns) * i128::from(LEAST_PART) >= i128::from(stop.length);
@@ -459,8 +462,8 @@ impl Readings {
         ))
     }
 
-    /// For how long the control group was throttled from the reading before a stop to the one after it, and how long
-    /// that was.
+    /// Returns the throttled time of the control group between the readings before and after a suspension, and the time
+    /// between these readings.
     fn throttled_around(&self, stop: &Stop) -> Option<(u64, u64)> {
         let before = self.throttled.iter().rfind(|(at, _)| *at <= stop.from)?;
         let after = self.throttled.iter().find(|(at, _)| *at >= stop.to)?;
@@ -468,7 +471,7 @@ impl Readings {
         Some((after.1.checked_sub(before.1)?, over))
     }
 
-    /// This thread collects: it is read from now on.
+    /// Adds a collecting thread to the threads that are read.
     fn want(&mut self, number: u64, now: Instant) {
         if let Some(known) = self.threads.iter_mut().find(|thread| thread.number == number) {
             known.used = Some(now);
@@ -478,12 +481,13 @@ impl Readings {
         if own_number(&same) == Some(number) {
             self.add(number, same, Some(now));
         } else if now >= self.look_at {
-            // Its folder has the number of our namespace.
+            // The folder is named after the thread id in gcwatch's namespace.
             self.look(Some(number), now);
         }
     }
 
-    /// `used`: it has just stopped the others. One that never did is not read in the place of another.
+    /// Adds a thread. `used` is set if it has just suspended the others. A thread that never did does not replace
+    /// another thread.
     fn add(&mut self, number: u64, folder: PathBuf, used: Option<Instant>) {
         let name = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
         let role = Role::of(name.trim_end());
@@ -510,8 +514,8 @@ impl Readings {
         });
     }
 
-    /// Looks through all threads for those that collect or may, and for the one with that number in the process's own
-    /// namespace, which has just stopped the others.
+    /// Scans all threads for those that collect or could collect, and for the thread `wanted` (an id in the process's
+    /// own namespace), which has just suspended the others.
     fn look(&mut self, wanted: Option<u64>, now: Instant) {
         let began = Instant::now();
         let tasks = std::fs::read_dir(&self.tasks).into_iter().flatten();
@@ -541,7 +545,7 @@ impl Readings {
         for thread in &mut self.threads {
             thread.read(at);
         }
-        // One that ended is not read again, unless it stops the others.
+        // A thread that has exited is not read again unless it suspends the others.
         self.threads
             .retain(|thread| !thread.samples.is_empty() || thread.folder.exists());
         if let Some(ns) = limit.and_then(Throttling::read) {
@@ -553,20 +557,20 @@ impl Readings {
     }
 }
 
-/// What a stop of that length had of the time for which a control group was throttled, which is a sum over CPUs.
+/// Returns the share of a suspension in the throttled time of a control group, which is a sum over CPUs.
 fn of_limit(throttled: u64, over: u64, length: u64) -> u64 {
     let part = u128::from(throttled.min(over)) * u128::from(length) / u128::from(over.max(1));
     u64::try_from(part).map_or(length, |part| part.min(length))
 }
 
-/// How long a thread ran, and was ready and did not run: of its `schedstat`. `0 0 0`: nobody counts.
+/// Returns the running time and the waiting time in `schedstat`; `None` for `0 0 0`, if the kernel does not count.
 fn sched(text: &str) -> Option<(u64, u64)> {
     let mut figures = text.split_ascii_whitespace().map(str::parse::<u64>);
     let (ran, waited) = (figures.next()?.ok()?, figures.next()?.ok()?);
     (ran > 0 || waited > 0).then_some((ran, waited))
 }
 
-/// Page faults that needed the disk, and when the thread was started: fields 12 and 22 of its `stat`.
+/// Returns the number of major page faults and the start time of a thread: fields 12 and 22 of `stat`.
 fn task_stat(text: &str) -> Option<(u64, u64)> {
     let (_, after_name) = text.rsplit_once(')')?;
     let mut fields = after_name.split_ascii_whitespace();

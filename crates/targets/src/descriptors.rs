@@ -1,23 +1,24 @@
-//! How many file descriptors attached processes need.
+//! Number of file descriptors needed for attached processes.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Of each attached process: its session, the copy for the guard, its lease, a command to it, and one to spare.
+/// Descriptors per attached process: session, copy for the guard, lease, a command to the process, and one spare.
 const PER_TARGET: u64 = 5;
-/// Whatever the number of processes: receivers, the listener's connections, watches, looks, files that are read.
+/// Descriptors independent of the number of processes: receivers, connections of the listener, watches, scans, files
+/// that are read.
 const FIXED: u64 = 256;
 
-/// Descriptors that are needed and allowed.
+/// Needed and allowed file descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
-    /// Needed when as many processes are attached as may be.
+    /// Number needed when the maximum number of processes is attached.
     pub needed: u64,
-    /// What this process may raise its limit to; `None`: there is no limit.
+    /// Maximum to which this process can raise its limit; `None` if there is no limit.
     pub allowed: Option<u64>,
 }
 
 impl Descriptors {
-    /// For so many processes, by this process's own limit.
+    /// Returns the descriptors for this number of processes, with the limit of this process.
     pub fn of(max_targets: usize) -> Self {
         Self {
             needed: needed(max_targets),
@@ -25,14 +26,14 @@ impl Descriptors {
         }
     }
 
-    /// What is wrong, in a sentence, and what to do about it.
+    /// Returns the problem, as a sentence, and its remedy; `None` if the limit is sufficient.
     pub fn problem(self, max_targets: usize) -> Option<(String, String)> {
         let Self { needed, allowed } = self;
         let allowed = allowed.filter(|allowed| *allowed < needed)?;
         let holds = allowed.saturating_sub(FIXED) / PER_TARGET;
         Some((
             format!(
-                "{max_targets} processes (targets.max_targets) may need {needed} file descriptors, and the limit is \
+                "{max_targets} processes (targets.max_targets) can need {needed} file descriptors, but the limit is \
                  {allowed}"
             ),
             format!(
@@ -48,11 +49,11 @@ fn needed(max_targets: usize) -> u64 {
     targets.saturating_mul(PER_TARGET).saturating_add(FIXED)
 }
 
-/// Raises this process's limit to what it is allowed.
+/// Raises this process's limit to the allowed maximum.
 ///
 /// # Errors
 ///
-/// The system's.
+/// Returns the error of the system call.
 pub fn raise() -> std::io::Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -66,10 +67,11 @@ pub fn raise() -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Scenario: limits above, at and below what is needed, and none.
-    /// Guarantee: only one that is too low is a problem; the sentence has both numbers, the remedy what fits.
+    /// Scenario: limits are above, equal to and below the needed number, or absent.
+    /// Guarantee: only a limit that is too low is a problem; the sentence contains both numbers, the remedy the number
+    /// that fits.
     #[test]
-    fn a_limit_that_is_too_low_is_said() {
+    fn low_limit_is_reported() {
         let problem = |allowed| {
             let descriptors = Descriptors {
                 needed: needed(1000),

@@ -1,27 +1,28 @@
-//! Whether a program was compiled ahead of time (NativeAOT), by the sections of its file: pure.
+//! Determines from the sections of an executable whether it was compiled ahead of time (NativeAOT). Pure.
 //!
-//! The compiler puts managed code into a section `__managedcode` (seen in programs of 8, 9, 10 and 11, stripped ones
-//! too). The host of CoreCLR has none, whether the runtime is in it (single-file programs) or beside it.
+//! The compiler puts managed code into a section `__managedcode` (observed in programs of 8, 9, 10 and 11, including
+//! stripped ones). The CoreCLR host has no such section, whether the runtime is embedded (single-file programs) or in a
+//! separate file.
 
 use std::io;
 
-/// The section of managed code.
+/// Name of the section with managed code.
 const MANAGED_CODE: &[u8] = b"__managedcode";
-/// Bytes of the longest header.
+/// Size of the longest header, in bytes.
 const HEADER: usize = 64;
-/// Most sections that are looked at. A program has some forty.
+/// Maximum number of sections that are examined. A program has about 40.
 const MAX_SECTIONS: u64 = 256;
-/// Most bytes of their names that are read.
+/// Maximum number of bytes of section names that are read.
 const MAX_NAMES: u64 = 16 << 10;
 
-/// Where the numbers that are used lie in the headers of a class of files.
+/// Positions of the relevant numbers in the headers of one ELF class.
 struct Class {
-    /// Of addresses.
+    /// Size of an address.
     word: usize,
-    /// In the file's header: offset of the sections' headers; their size, number, and the one of the names.
+    /// Offset of the section table in the file header, then of the entry size, entry count and name section index.
     sections: usize,
     entry: usize,
-    /// In a section's header: offset of its content, and its size.
+    /// Offsets of the position and size of the content in a section header.
     content: usize,
     size: usize,
 }
@@ -41,8 +42,8 @@ const CLASS_64: Class = Class {
     size: 0x20,
 };
 
-/// Whether the program has managed code in it; `read` fills a buffer from an offset of its file. `None`: its sections
-/// cannot be read.
+/// Returns whether the program contains managed code; `None` if its sections are unreadable. `read` fills a buffer from
+/// an offset of the file.
 pub(super) fn is_native_aot(read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> Option<bool> {
     let mut header = [0; HEADER];
     read(&mut header, 0).ok()?;
@@ -104,7 +105,7 @@ mod tests {
         }
     }
 
-    /// A file of 64 bits with these sections, the last of which has the names.
+    /// Returns a 64-bit file with these sections. The last section contains the names.
     fn file(names: &[&str], is_little: bool) -> Vec<u8> {
         let number = |value: u64, size: usize| {
             let mut bytes = value.to_le_bytes()[..size].to_vec();
@@ -139,9 +140,9 @@ mod tests {
         file
     }
 
-    /// Scenario: files with and without the section, in both orders of bytes; one whose section's name begins like it;
-    /// no ELF, and none that has sections.
-    /// Guarantee: the section is found by its whole name; what has no sections is unknown.
+    /// Scenario: files have the section or not, in both byte orders; one section has a longer name; one file is not an
+    /// ELF file, and one has no sections.
+    /// Guarantee: the section is matched by its whole name; files without sections are unknown.
     #[test]
     fn managed_code_is_found() {
         for is_little in [true, false] {
@@ -155,20 +156,20 @@ mod tests {
         assert_eq!(is_native_aot(read(&none)), None);
     }
 
-    /// Scenario: the program of this test.
-    /// Guarantee: its sections are read, and none is of managed code.
+    /// Scenario: the executable of this test is examined.
+    /// Guarantee: its sections are readable, and it has no managed code.
     #[test]
-    fn this_program_has_no_managed_code() {
+    fn test_program_has_no_managed_code() {
         use std::os::unix::fs::FileExt as _;
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         assert_eq!(is_native_aot(|buffer, at| file.read_exact_at(buffer, at)), Some(false));
     }
 
     proptest! {
-        /// Scenario: a file whose bytes are others in three places, cut anywhere.
-        /// Guarantee: an answer or none, without a panic.
+        /// Scenario: a file has changed bytes in three places and is truncated anywhere.
+        /// Guarantee: the function returns without panic.
         #[test]
-        fn any_file_is_looked_at(changes: [(u8, u8); 3], length in 0usize..400) {
+        fn any_file_is_examined(changes: [(u8, u8); 3], length in 0usize..400) {
             let mut file = file(&[".text", "__managedcode", ".shstrtab"], true);
             for (at, value) in changes {
                 file[usize::from(at)] = value;

@@ -1,4 +1,5 @@
-//! What keeps the daemon from reading a process: a filter excludes it, another gcwatch reads it. Blocking.
+//! Determines whether the daemon reads a process: a filter can exclude it, or another gcwatch instance can read it.
+//! Blocks the calling thread.
 
 use dotnet_diagnostics::discovery::Process;
 
@@ -10,22 +11,24 @@ use crate::lease::Leases;
 use crate::options::{Filter, TargetOptions};
 use processes::text::bounded;
 
-/// Whether the daemon would read a process, and which gcwatch does.
+/// Whether the daemon would read a process, and the gcwatch instance that reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Eligibility {
-    /// What it is called everywhere, as far as that is known without its runtime's answer.
+    /// Display name of the process, if known without the answer of its runtime.
     pub name: String,
-    /// The configuration wants it.
+    /// Whether the configuration selects the process.
     pub wanted: bool,
-    /// The gcwatch that reads it.
+    /// The gcwatch instance that reads the process; `None` if no instance does.
     pub holder: Option<String>,
-    /// The filters of `include` that mean it, by their place.
+    /// Positions of the `include` filters that match the process.
     pub meant_by: Vec<usize>,
-    /// Why its first session would wait; not known of one that is read.
+    /// Reason why the first session would wait; `None` if it would not, or if the process is already read.
     pub at_limit: Option<String>,
 }
 
-/// Whether the daemon would read a process, and which gcwatch does; blocking.
+/// Returns whether the daemon would read a process, and the gcwatch instance that reads it.
+///
+/// Blocks the calling thread.
 pub fn eligibility(process: &Process, options: &TargetOptions) -> Eligibility {
     let facts = Facts::of(process);
     let subject = Subject {
@@ -45,8 +48,8 @@ pub fn eligibility(process: &Process, options: &TargetOptions) -> Eligibility {
     }
 }
 
-/// Whether a filter names what it means (a name, a command line, a variable): then a process that it means is one that
-/// was expected to be .NET. One by the user alone means everything that the user runs.
+/// Returns whether a filter names its processes (by name, command line or variable). A process that such a filter
+/// matches was expected to run .NET. A filter with only a user matches everything that the user runs.
 pub fn names_something(filter: &Filter) -> bool {
     filter.name.is_some() || filter.command_line.is_some() || !filter.environment.is_empty()
 }

@@ -1,8 +1,8 @@
-//! Whether a process exports the metrics of its runtime itself.
+//! Determines whether a process exports the metrics of its runtime itself.
 //!
-//! From .NET 9 on the runtime has a meter `System.Runtime`, whose `dotnet.gc.*` metrics have the names that gcwatch's
-//! export has. What subscribes to it is a library or a profiler, which is mapped into the process: that is seen for
-//! sure. A program may subscribe with the SDK alone, or be one file with its libraries in it: that is not seen, and its
+//! In .NET 9 and later, the runtime has a meter `System.Runtime`, whose `dotnet.gc.*` metrics have the same names as
+//! gcwatch's. The subscriber is a library or a profiler that is mapped into the process, which is reliable evidence. A
+//! program that subscribes with only the SDK, or a single-file program with embedded libraries, is not detected. Its
 //! environment is only a hint.
 
 use std::collections::HashMap;
@@ -12,23 +12,23 @@ use base::run_key::RunKey;
 use super::facts::Facts;
 use super::proc_file::{MAX_MAPS_BYTES, of_process};
 
-/// File names of what exports the runtime's metrics.
+/// File names of libraries that export the runtime's metrics.
 const SIGNS: [&str; 2] = [
     "OpenTelemetry.Instrumentation.Runtime.dll",
     "OpenTelemetry.AutoInstrumentation.Native.so",
 ];
 
-/// The major version of the first runtime whose own meter has these names.
+/// First major version of the runtime whose own meter has these names.
 const FIRST_MAJOR: u32 = 9;
 
-/// Variables that an SDK of OpenTelemetry reads.
+/// Environment variables that an OpenTelemetry SDK reads.
 const HINTS: [&str; 3] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
     "OTEL_METRICS_EXPORTER",
 ];
 
-/// What of a process's maps shows that it exports its runtime's metrics itself; `None`: nothing does.
+/// Returns the mapped library that exports the runtime's metrics; `None` if there is none.
 fn sign(maps: &str) -> Option<&'static str> {
     let is_mapped = |name: &str| {
         let mut files = maps.lines().filter_map(|line| line.rsplit_once('/'));
@@ -37,17 +37,19 @@ fn sign(maps: &str) -> Option<&'static str> {
     SIGNS.into_iter().find(|name| is_mapped(name))
 }
 
-/// What shows that a process exports its runtime's metrics itself, whose runtime has that version; blocking. `None`:
-/// nothing does.
+/// Returns the evidence that a process exports its runtime's metrics itself; `None` if there is none. `major` is the
+/// version of its runtime.
+///
+/// Blocks the calling thread.
 pub fn exports_runtime(pid: u32, major: Option<u32>) -> Option<&'static str> {
-    // An unknown version may be a new one.
+    // An unknown version can be a new one.
     if major.is_some_and(|major| major < FIRST_MAJOR) {
         return None;
     }
     sign(&of_process(pid, "maps", MAX_MAPS_BYTES)?)
 }
 
-/// The variable of its environment that an SDK of OpenTelemetry would read. It may be inherited, and say nothing.
+/// Returns the environment variable that an OpenTelemetry SDK would read. It can be inherited and without effect.
 pub fn hint(facts: &Facts, major: Option<u32>) -> Option<&'static str> {
     let is_new = major.is_none_or(|major| major >= FIRST_MAJOR);
     HINTS
@@ -55,19 +57,22 @@ pub fn hint(facts: &Facts, major: Option<u32>) -> Option<&'static str> {
         .find(|name| is_new && facts.variable(name).is_some_and(|value| value != "none"))
 }
 
-/// Looks at many processes, again and again, each less and less often: libraries are loaded in the first minutes.
+/// Examines many processes repeatedly, with growing intervals, because libraries are usually loaded in the first
+/// minutes.
 #[derive(Debug, Default)]
 pub struct Looks(HashMap<RunKey, Look>);
 
 #[derive(Debug, Default)]
 struct Look {
-    /// How often it could have been looked at.
+    /// Number of rounds since the process was first seen.
     rounds: u32,
     sign: Option<&'static str>,
 }
 
 impl Looks {
-    /// One round of a process; blocking. What was seen once stays.
+    /// Performs one round for a process and returns the evidence, which is kept once found.
+    ///
+    /// Blocks the calling thread.
     pub fn look(&mut self, key: RunKey, major: Option<u32>) -> Option<&'static str> {
         self.round(key, || exports_runtime(key.pid, major))
     }
@@ -81,7 +86,7 @@ impl Looks {
         look.sign
     }
 
-    /// Forgets all processes but these.
+    /// Forgets all processes that are not in `keys`.
     pub fn keep(&mut self, keys: &[RunKey]) {
         self.0.retain(|key, _| keys.contains(key));
     }
@@ -91,11 +96,11 @@ impl Looks {
 mod tests {
     use super::*;
 
-    /// Scenario: maps of a process with the library that exports the runtime's metrics, with a profiler, with the SDK
-    /// alone, with a file that is named like it and one that was deleted.
-    /// Guarantee: only the library and the profiler are signs.
+    /// Scenario: the maps of processes contain the library that exports the runtime's metrics, a profiler, only the
+    /// SDK, a file with a similar name, or a deleted file.
+    /// Guarantee: only the library and the profiler are evidence.
     #[test]
-    fn libraries_are_signs() {
+    fn exporting_libraries_are_evidence() {
         let maps = |file: &str| format!("7f00-7f01 r--p 0 08:01 1 {file}\n7f01-7f02 rw-p 0 00:00 0 \n");
         for name in SIGNS {
             assert_eq!(sign(&maps(&format!("/app/{name}"))), Some(name));
@@ -110,20 +115,20 @@ mod tests {
         }
     }
 
-    /// Scenario: this process as if its runtime were an old one, a new one, or of an unknown version.
-    /// Guarantee: nothing is seen of it; an old runtime's maps are not even read (the pid 0 has none).
+    /// Scenario: this process is examined as if its runtime had an old, a new or an unknown version.
+    /// Guarantee: there is no evidence, and the maps are not read for an old runtime (pid 0 has none).
     #[test]
-    fn an_old_runtime_has_no_such_names() {
+    fn old_runtime_does_not_export_metrics() {
         assert_eq!(exports_runtime(0, Some(8)), None);
         for major in [None, Some(9)] {
             assert_eq!(exports_runtime(std::process::id(), major), None);
         }
     }
 
-    /// Scenario: a thousand rounds of a process whose library is seen at the fifth look, and of another one.
-    /// Guarantee: it is looked at less and less often, never again once it was seen, and forgotten with the process.
+    /// Scenario: two processes are examined in a thousand rounds; the library of the first is found at the fifth look.
+    /// Guarantee: looks become rarer, stop after the library was found, and are forgotten with the process.
     #[test]
-    fn looks_become_rare() {
+    fn looks_become_rarer() {
         let key = RunKey { pid: 1, start_time: 2 };
         let mut looks = Looks::default();
         let mut times = 0;

@@ -1,4 +1,4 @@
-//! What `/proc` has of a process beside its socket. The texts are the process's own and may hold anything.
+//! Facts about a process in `/proc`, apart from its socket. The process controls the texts, which can contain anything.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -16,33 +16,35 @@ const MAX_CGROUP_BYTES: u64 = 64 << 10;
 const MAX_SMALL_BYTES: u64 = 4 << 10;
 const MAX_PASSWD_BYTES: u64 = 1 << 20;
 
-/// What `/proc` has of a process beside its socket. `None`: it cannot be read.
+/// Facts about a process in `/proc`. A field is `None` if it is not readable.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The environment that it was started with, variables separated by NUL.
+    /// Environment at the start of the process, with variables separated by NUL.
     pub(crate) environ: Option<Vec<u8>>,
-    /// Its arguments joined by a space.
+    /// Arguments joined by spaces.
     pub(crate) command_line: Option<String>,
-    /// The program that runs.
+    /// Executable of the process.
     pub(crate) executable: Option<PathBuf>,
-    /// That was compiled ahead of time (NativeAOT), runtime and all.
+    /// Whether the program was compiled ahead of time (NativeAOT), including its runtime.
     pub native_aot: Option<bool>,
     pub(crate) parent: Option<u32>,
     /// Effective user id.
     pub(crate) uid: Option<u32>,
-    /// That user's name, where the process has the same files as we.
+    /// Name of that user; `None` if the process has another root file system than gcwatch.
     pub(crate) user: Option<String>,
-    /// What its monotonic clock is ahead of ours by, nanoseconds (time namespaces).
+    /// Offset of the process's monotonic clock from gcwatch's, in nanoseconds (time namespaces).
     pub(crate) monotonic_ahead_ns: Option<i64>,
-    /// The container and the pod that it is in, by its control groups.
+    /// Container and pod of the process, from its control groups.
     pub(crate) container: ContainerIdentity,
-    /// Whose it is, in words that it cannot choose; empty: unknown.
+    /// Tenant of the process, in terms that the process cannot choose; empty if unknown.
     pub(crate) tenant: String,
 }
 
 impl Facts {
-    /// What can be known of a process: nothing but its user when it is not in our `/proc`, where its pid is somebody
-    /// else's; blocking.
+    /// Returns the facts about a process. If the process is not visible in gcwatch's `/proc`, its pid belongs to
+    /// another process there, and only its user is known.
+    ///
+    /// Blocks the calling thread.
     pub fn of(process: &Process) -> Self {
         if process.visible {
             return Self::read(process.pid, process.uid);
@@ -54,12 +56,12 @@ impl Facts {
         }
     }
 
-    /// The file name of its program.
+    /// Returns the file name of the executable.
     pub fn program(&self) -> Option<std::borrow::Cow<'_, str>> {
         Some(self.executable.as_ref()?.file_name()?.to_string_lossy())
     }
 
-    /// Reads them; blocking.
+    /// Reads the facts. Blocks the calling thread.
     pub(crate) fn read(pid: u32, uid: Option<u32>) -> Self {
         let directory = PathBuf::from(format!("/proc/{pid}"));
         let read = |path: &Path, limit| bytes(File::open(path).ok()?, limit);
@@ -94,8 +96,8 @@ impl Facts {
         }
     }
 
-    /// A variable of its environment; the first of two with one name counts, as for `getenv`. `None` also when nothing
-    /// may be read.
+    /// Returns a variable of the environment. If the name occurs twice, the first one counts, as for `getenv`. Returns
+    /// `None` also if the environment is unreadable.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         let variables = self.environ.as_deref()?.split(|&byte| byte == 0);
         let value = |variable: &[u8]| {
@@ -111,7 +113,7 @@ fn joined(cmdline: &[u8]) -> String {
     String::from_utf8_lossy(arguments).replace('\0', " ")
 }
 
-/// The line `monotonic SECONDS NANOSECONDS` of `timens_offsets`.
+/// Parses the line `monotonic SECONDS NANOSECONDS` of `timens_offsets`.
 fn monotonic_offset_ns(text: &[u8]) -> Option<i64> {
     let text = String::from_utf8_lossy(text);
     let mut fields = text
@@ -135,8 +137,10 @@ fn user_name(passwd: &[u8], uid: u32) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Scenario: an environment with a variable twice, one whose name begins like another, one without a value.
-    /// Guarantee: the first one counts, by its whole name; nothing readable is not "unset" but unknown all the same.
+    /// Scenario: an environment contains a variable twice, a variable with a longer name, and one without a value;
+    /// another environment is unreadable.
+    /// Guarantee: variables are matched by their whole name, the first one counts, and an unreadable environment
+    /// returns `None`.
     #[test]
     fn variables_are_found_by_name() {
         let environ = b"AB=1\0A=2\0A=3\0EMPTY=\0NOSIGN\0".to_vec();
@@ -150,8 +154,8 @@ mod tests {
         assert_eq!(Facts::default().variable("A"), None);
     }
 
-    /// Scenario: files of `/proc` as the kernel writes them, and cut ones.
-    /// Guarantee: clock offset, user and arguments are read; what is cut is unknown.
+    /// Scenario: files of `/proc` are as written by the kernel, or truncated.
+    /// Guarantee: clock offset, user and arguments are parsed; truncated values are unknown.
     #[test]
     fn files_of_proc_are_read() {
         let offsets = b"monotonic           -5        10\nboottime            0         0\n";
@@ -163,10 +167,10 @@ mod tests {
         assert_eq!(joined(b"dotnet\0app.dll\0--x\0"), "dotnet app.dll --x");
     }
 
-    /// Scenario: this very test's process.
-    /// Guarantee: what may be read is read.
+    /// Scenario: facts are read about the process of this test.
+    /// Guarantee: all readable facts are returned.
     #[test]
-    fn our_own_facts_are_known() {
+    fn facts_of_own_process_are_read() {
         let facts = Facts::read(std::process::id(), Some(rustix::process::geteuid().as_raw()));
         assert!(facts.environ.is_some() && facts.parent.is_some());
         assert_eq!(facts.executable, std::env::current_exe().ok());

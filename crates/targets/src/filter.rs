@@ -1,21 +1,21 @@
-//! Which processes the configuration means: pure.
+//! Matches processes against the filters of the configuration. Pure.
 
 use base::pattern::Pattern;
 
 use crate::facts::Facts;
 use crate::options::{Filter, TargetOptions};
 
-/// What a filter looks at.
+/// A process that filters are matched against.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject<'a> {
-    /// The program that it runs; `.dll` at its end does not count. What its environment calls its service is its name,
-    /// too, as `gcwatch ps` shows that.
+    /// Name of the program. A `.dll` suffix is optional in patterns. The service name from the environment matches,
+    /// too, because `gcwatch ps` shows it.
     pub(crate) name: &'a str,
     pub(crate) facts: &'a Facts,
 }
 
 impl Subject<'_> {
-    /// Whether all conditions hold. One on what cannot be read does not.
+    /// Returns whether all conditions hold. A condition on an unreadable value does not hold.
     pub(crate) fn is_meant_by(&self, filter: &Filter) -> bool {
         let holds = |pattern: &Option<Pattern>, fits: &dyn Fn(&Pattern) -> bool| pattern.as_ref().is_none_or(fits);
         let name = |pattern: &Pattern| {
@@ -37,15 +37,15 @@ impl Subject<'_> {
             })
     }
 
-    /// Whether one of `include` (none: all) means it and none of `exclude`.
+    /// Returns whether one of `include` matches, or `include` is empty, and none of `exclude` matches.
     pub(crate) fn is_wanted(&self, include: &[Filter], exclude: &[Filter]) -> bool {
         let means = |filter: &Filter| self.is_meant_by(filter);
         (include.is_empty() || include.iter().any(means)) && !exclude.iter().any(means)
     }
 }
 
-/// Whether the configuration has a condition on the environment: where that cannot be read, the condition does not
-/// hold, which must be logged.
+/// Returns whether the configuration has a condition on the environment. Such a condition does not hold if the
+/// environment is unreadable, which must be logged.
 pub(crate) fn asks_for_environment(options: &TargetOptions) -> bool {
     let mut filters = options.include.iter().chain(&options.exclude);
     filters.any(|filter| !filter.environment.is_empty())
@@ -59,11 +59,12 @@ mod tests {
         Pattern(text.to_owned())
     }
 
-    /// Scenario: includes, excludes, several conditions, an unreadable environment.
-    /// Guarantee: no include is all; all conditions of a filter must hold; exclude wins; the unreadable fits no
-    /// condition on it.
+    /// Scenario: processes are matched against includes, excludes and several conditions; one environment is
+    /// unreadable.
+    /// Guarantee: an empty include list matches all processes; all conditions of a filter must hold; excludes take
+    /// precedence; a condition on an unreadable environment does not hold.
     #[test]
-    fn filters_combine() {
+    fn filters_combine_includes_and_excludes() {
         let facts = Facts {
             environ: Some(b"ROLE=web\0OTEL_SERVICE_NAME=checkout\0".to_vec()),
             command_line: Some("dotnet Shop.dll --port 1".to_owned()),
@@ -91,7 +92,10 @@ mod tests {
         assert!(subject.is_wanted(&[by_name("Shop")], &[]));
         assert!(subject.is_wanted(&[by_name("Shop.*")], &[]));
         assert!(!subject.is_wanted(&[by_name("Sho")], &[]));
-        assert!(subject.is_wanted(&[by_name("checkout")], &[]), "its service");
+        assert!(
+            subject.is_wanted(&[by_name("checkout")], &[]),
+            "the service name matches"
+        );
         assert!(subject.is_wanted(&[by_name("no"), by_role("w*")], &[]));
         assert!(!subject.is_wanted(&[by_role("w*")], &[by_user("33")]));
         assert!(!subject.is_wanted(&[], &[by_user("web")]));

@@ -1,8 +1,8 @@
-//! Whether the finalizer thread uses a CPU: the witness for what a round of finalizers that does not end is. A
-//! finalizer that loops burns one; one that waits for a lock uses none.
+//! Determines whether the finalizer thread uses a CPU, as evidence about a round of finalizers that does not end. A
+//! finalizer that loops uses a whole CPU; one that waits for a lock uses none.
 //!
-//! Read only while a round takes long. The kernel's `schedstat` has nanoseconds; where it is missing, `stat` has
-//! hundredths of a second.
+//! The figures are read only while a round takes long. The kernel's `schedstat` has nanoseconds; without it, `stat` has
+//! units of 10 ms.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,30 +14,32 @@ use tokio::time::Instant;
 
 use crate::thread_names::{FINALIZER, named};
 
-/// The unit of CPU times in `stat` (`USER_HZ`, 100 on all architectures that .NET has).
+/// Unit of CPU times in `stat` (`USER_HZ`, 100 on all architectures that .NET supports).
 const TICK_NS: u64 = 10_000_000;
 
-/// The finalizer threads of processes, as they were read last.
+/// The last readings of the finalizer threads of processes.
 #[derive(Debug, Default)]
 pub struct FinalizerCpus(HashMap<RunKey, Known>);
 
 #[derive(Debug)]
 struct Known {
-    /// Beginning of the round.
+    /// Start of the round.
     begun: Moment,
-    /// The thread's folder.
+    /// Folder of the thread.
     task: PathBuf,
     at: Instant,
     ran_ns: u64,
 }
 
 impl FinalizerCpus {
-    /// The share of the time since the last call for which the finalizer thread of a run had a CPU, 0 to 1. `None` at
-    /// the first call for a round, which its beginning distinguishes from others, and where the thread is not seen.
-    /// Blocking.
+    /// Returns the share of the time since the last call for which the finalizer thread of a run had a CPU, from 0 to
+    /// 1. Returns `None` on the first call for a round, which is identified by its start, and if the thread is not
+    /// visible.
+    ///
+    /// Blocks the calling thread.
     pub fn read(&mut self, run: RunKey, begun: Moment, now: Instant) -> Option<f64> {
         let stat = std::fs::read(format!("/proc/{}/stat", run.pid)).ok()?;
-        // Another process may have the pid, or the process is not in our `/proc`.
+        // The pid can belong to another process, or the process is not visible in gcwatch's `/proc`.
         parse_stat(&stat).filter(|stat| stat.start_time == run.start_time)?;
         self.read_at(Path::new(&format!("/proc/{}/task", run.pid)), run, begun, now)
     }
@@ -62,21 +64,21 @@ impl FinalizerCpus {
         (passed > 0.0).then_some(share.min(1.0))
     }
 
-    /// Forgets all other runs.
+    /// Forgets all runs that are not in `runs`.
     pub fn keep(&mut self, runs: &[RunKey]) {
         self.0.retain(|run, _| runs.contains(run));
     }
 }
 
-/// How long a thread ran, nanoseconds.
+/// Returns the running time of a thread, in nanoseconds.
 fn ran(task: &Path) -> Option<u64> {
     let text = |name: &str| std::fs::read_to_string(task.join(name)).ok();
     let counted = || text("schedstat")?.split_ascii_whitespace().next()?.parse().ok();
-    // 0: nobody counts, or it never ran.
+    // 0 means that the kernel does not count, or that the thread never ran.
     counted().filter(|ns| *ns > 0).or_else(|| of_stat(&text("stat")?))
 }
 
-/// The times in user and in kernel mode of `stat`.
+/// Returns the sum of user and system time in `stat`.
 fn of_stat(text: &str) -> Option<u64> {
     let stat = parse_stat(text.as_bytes())?;
     stat.user_ticks.checked_add(stat.system_ticks)?.checked_mul(TICK_NS)
@@ -102,11 +104,11 @@ mod tests {
         }
     }
 
-    /// Scenario: a finalizer thread beside another one: it burns a CPU, waits, is in another round, and is gone; the
-    /// same with a kernel that counts nothing but hundredths of a second.
-    /// Guarantee: the share is that of the thread, of the time between two readings of one round; else it is unknown.
+    /// Scenario: the finalizer thread uses a whole CPU, waits, is in another round, and exits, next to another thread;
+    /// the same with a kernel that counts only units of 10 ms.
+    /// Guarantee: the share is that of the finalizer thread between two readings of one round; otherwise it is unknown.
     #[test]
-    fn the_share_is_of_one_round() {
+    fn share_is_computed_within_round() {
         let folder = tempfile::tempdir().unwrap();
         let tasks = folder.path();
         let mut cpus = FinalizerCpus::default();

@@ -1,4 +1,4 @@
-//! Outcomes that wait for the requests that they hit: pure.
+//! Outcomes that wait for the requests that they affected. Pure.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,18 +9,19 @@ use tokio::time::Instant;
 
 use crate::requests::Batch;
 
-/// Outcomes that wait at most: those of a process that collects five hundred times a second. More are given out early.
+/// Maximum number of waiting outcomes, for a process that collects 500 times per second. Beyond it, the oldest outcomes
+/// are released early.
 const MAX_HELD: usize = 1_024;
-/// What one takes, with what it has on the heap (measured: 1.4 KB).
+/// Memory of an outcome, with its parts on the heap (measured: 1.4 KB).
 const OUTCOME_BYTES: usize = 1_400;
 
-/// Outcomes in their order, with the time at which each is given out.
+/// Waiting outcomes in order, each with the time at which it is released.
 #[derive(Debug)]
 pub(crate) struct HeldBack {
     wait: Duration,
     outcomes: VecDeque<(Instant, Outcome)>,
     impacts: Impacts,
-    /// From this tick on, every request was seen.
+    /// Tick since which every request has been observed.
     since_ticks: Option<i64>,
 }
 
@@ -45,18 +46,18 @@ impl HeldBack {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of bytes held on the heap.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.outcomes.len() * OUTCOME_BYTES
     }
 
-    /// When the next one is given out.
+    /// Returns the time at which the next outcome is released.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.outcomes.front().map(|(at, _)| *at)
     }
 
-    /// The next one whose time has come (`now` of `None`: any), with what it did to requests. `sync_ticks`: of the
-    /// stream that the outcomes are of.
+    /// Returns the next outcome if its time has come, with its impact on requests. If `now` is `None`, the time is
+    /// ignored. `sync_ticks` belongs to the stream of the outcomes.
     pub(crate) fn pop(&mut self, now: Option<Instant>, sync_ticks: i64) -> Option<Outcome> {
         let is_over = self.outcomes.len() > MAX_HELD;
         let (at, _) = self.outcomes.front()?;
@@ -67,7 +68,7 @@ impl HeldBack {
         if let Outcome::Collection(collection) = &mut outcome {
             let begin = collection.start.map(|start| sync_ticks.saturating_add(start));
             let is_known = self.since_ticks.zip(begin).is_some_and(|(since, begin)| since <= begin);
-            // One that stopped none is known to have, where all requests were seen.
+            // If all requests were observed, a collection without an entry is known to have stopped no request.
             let impact = self.impacts.take(collection.number);
             collection.requests = impact.or_else(|| is_known.then(Default::default));
         }

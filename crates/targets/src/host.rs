@@ -1,4 +1,4 @@
-//! What is the same for all processes of this host, and what its clocks show.
+//! Properties of this host, shared by all its processes, and its clocks.
 
 use std::fs::File;
 use std::sync::LazyLock;
@@ -13,10 +13,10 @@ use processes::text::bounded;
 
 const MAX_BYTES: u64 = 4 << 10;
 
-/// Length of a clock tick of `/proc` in nanoseconds, fixed in the interface of Linux.
+/// Length of a clock tick in `/proc`, in nanoseconds. Fixed in the Linux ABI.
 pub(crate) const TICK_NS: i128 = 10_000_000;
 
-/// What the host has to do now; blocking, but only local files of the system.
+/// Returns the current load of the host. Blocks the calling thread, but reads only local system files.
 pub fn pressure() -> HostFacts {
     let text = |path: &str| text(File::open(path).ok()?, MAX_STATUS_BYTES);
     let is_limited = text("/proc/sys/vm/overcommit_memory").is_some_and(|mode| mode.trim() == NEVER_OVERCOMMIT);
@@ -33,13 +33,13 @@ pub fn pressure() -> HostFacts {
 /// Value of `vm.overcommit_memory` with which the kernel refuses allocations beyond the commit limit.
 const NEVER_OVERCOMMIT: &str = "2";
 
-/// Committed memory and its limit by the text of `/proc/meminfo`, in bytes.
+/// Returns the committed memory and its limit in `/proc/meminfo`, in bytes.
 fn commitment(meminfo: &str) -> (Option<u64>, Option<u64>) {
     let bytes = |key| count(meminfo, key)?.checked_mul(1024);
     (bytes("Committed_AS:"), bytes("CommitLimit:"))
 }
 
-/// How many CPUs a list of the kernel's names: `0-3,8`.
+/// Returns the number of CPUs in a kernel list such as `0-3,8`.
 fn online(list: &str) -> Option<u64> {
     let each = list.trim().split(',').map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -49,30 +49,30 @@ fn online(list: &str) -> Option<u64> {
     each.sum()
 }
 
-/// What is the same for all processes of this host. `None`: it cannot be read.
+/// Properties of this host. A field is `None` if it is not readable.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Host {
-    /// Its name, as we see it; on Kubernetes the node's.
+    /// Host name as visible to gcwatch; on Kubernetes, the name of the node.
     pub(crate) name: Option<String>,
-    /// The machine's id: `/etc/machine-id`.
+    /// Machine id from `/etc/machine-id`.
     pub(crate) id: Option<String>,
-    /// Which boot it is: distinguishes two processes with one pid and one start time after boot.
+    /// Id of the boot. Distinguishes processes with equal pid and start time after different boots.
     pub(crate) boot_id: Option<String>,
-    /// Its architecture in the words of the semantic conventions.
+    /// CPU architecture, in the terms of the semantic conventions.
     pub(crate) arch: &'static str,
-    /// When it was booted, Unix nanoseconds: read once, so that start times of processes do not waver.
+    /// Time of the boot, in Unix nanoseconds. Read once, so that start times of processes are stable.
     pub(crate) booted_unix_ns: i128,
 }
 
 impl Host {
-    /// Reads it; blocking, but only local files of the system.
+    /// Reads the properties. Blocks the calling thread, but reads only local system files.
     pub(crate) fn read() -> Self {
         let line = |path: &str| {
             let text = text(File::open(path).ok()?, MAX_BYTES)?;
             Some(bounded(text.trim())).filter(|text| !text.is_empty())
         };
         Self {
-            // A pod has a host name of its own.
+            // A pod has its own host name.
             name: node_name().or_else(|| line("/proc/sys/kernel/hostname")),
             id: line("/etc/machine-id").or_else(|| line("/var/lib/dbus/machine-id")),
             boot_id: line("/proc/sys/kernel/random/boot_id"),
@@ -88,38 +88,38 @@ impl Host {
     }
 }
 
-/// The name of the node that this pod is on, as the manifests say it.
+/// Returns the name of the node on which this pod runs, as set by the manifests.
 fn node_name() -> Option<String> {
     let name = std::env::var("NODE_NAME").ok()?;
     Some(bounded(name.trim())).filter(|name| !name.is_empty())
 }
 
-/// How far apart two readings of one clock may be that have one of the other in between: more is a thread that had no
-/// CPU.
+/// Maximum time between two readings of one clock with a reading of the other clock in between. More means that the
+/// thread had no CPU.
 const AT_ONCE_NS: i128 = 1_000_000;
 
-/// What CLOCK_MONOTONIC showed less than the wall clock when gcwatch started: [`Moment`]s began as Unix time, so that
-/// the ten seconds that a history is in are those of the wall clock, unless that is set.
+/// Offset of the wall clock from CLOCK_MONOTONIC when gcwatch started. [`Moment`]s started as Unix time, so that
+/// ten-second slots of a history match those of the wall clock, unless it is set.
 static ORIGIN_NS: LazyLock<i128> =
     LazyLock::new(|| nanoseconds(clock_gettime(ClockId::Realtime)) - nanoseconds(clock_gettime(ClockId::Monotonic)));
 
-/// The instant.
+/// Returns the current moment.
 pub fn now() -> Moment {
     let now = nanoseconds(clock_gettime(ClockId::Monotonic)) + *ORIGIN_NS;
     Moment::from_ns(u64::try_from(now).unwrap_or(0))
 }
 
-/// Returns the time at which a process started. `start_time`: field 22 of its `stat`, in ticks since the boot.
+/// Returns the time at which a process started. `start_time` is field 22 of its `stat`, in ticks since the boot.
 pub fn started(start_time: u64) -> Moment {
     let age_ns = nanoseconds(clock_gettime(ClockId::Boottime)) - i128::from(start_time) * TICK_NS;
     now().before(u64::try_from(age_ns).unwrap_or(0))
 }
 
-/// What the host's clocks show now.
+/// Returns the current values of the host's clocks.
 pub fn clocks() -> Clocks {
     let mut read = 0;
     loop {
-        // The wall clock is read between two readings of the other: their middle is its instant.
+        // The wall clock is read between two readings of the other clock, whose mean is the instant of the reading.
         let before = nanoseconds(clock_gettime(ClockId::Monotonic));
         let unix_ns = nanoseconds(clock_gettime(ClockId::Realtime));
         let after = nanoseconds(clock_gettime(ClockId::Monotonic));
@@ -142,8 +142,9 @@ fn nanoseconds(time: Timespec) -> i128 {
 mod tests {
     use super::*;
 
-    /// Scenario: lists of the kernel's, as of hosts with one CPU, with several, and with gaps; and text that is none.
-    /// Guarantee: CPUs are counted, and what is no list is unknown. This very host has a load and CPUs.
+    /// Scenario: CPU lists of hosts with one CPU, with several, and with gaps are parsed, and invalid texts; then this
+    /// host is read.
+    /// Guarantee: CPUs are counted, invalid lists are unknown, and this host has a load and CPUs.
     #[test]
     fn cpus_are_counted() {
         assert_eq!(["0\n", "0-3\n", "0-1,4,6-7\n"].map(online), [Some(1), Some(4), Some(5)]);

@@ -1,9 +1,9 @@
-//! Who a run is, in the words of OpenTelemetry's semantic conventions (1.44): pure.
+//! Identity of a run, in the attributes of OpenTelemetry's semantic conventions (1.44). Pure.
 //!
 //! `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` of the target name the service, so that its collections appear
-//! beside its own traces. They do not override what gcwatch observes itself ([`OBSERVED`]): an environment is copied to
-//! child processes and between hosts. `telemetry.*` is not taken from there: it names who made the data, which is
-//! gcwatch. The command line is not exported: it may hold secrets.
+//! next to its own traces. They do not override what gcwatch observes itself ([`OBSERVED`]), because an environment is
+//! copied to child processes and between hosts. `telemetry.*` is not taken from the environment: it names the producer
+//! of the data, which is gcwatch. The command line is not exported because it can contain secrets.
 
 mod own_attributes;
 mod resource;
@@ -25,14 +25,14 @@ use gc_telemetry::definition::resource as row;
 use processes::text::bounded;
 use processes::{Identity, Provenance};
 
-/// Namespaces of attributes that gcwatch observes itself, as far as it can: in `/proc`, from the host, the runtime and
-/// Kubernetes. The environment's value counts only where nothing else is known.
+/// Namespaces of attributes that gcwatch observes itself where it can: in `/proc`, from the host, the runtime and
+/// Kubernetes. The value from the environment is used only if no observed value exists.
 const OBSERVED: [&str; 5] = ["process.", "host.", "os.", "container.", "k8s."];
 
-/// The namespace for ids of service instances that the semantic conventions give.
+/// Namespace for ids of service instances, as specified by the semantic conventions.
 const INSTANCE_NAMESPACE: Uuid = Uuid::from_u128(0x4d63_009a_8d0f_11ee_aad7_4c79_6ed8_e320);
 
-/// The run of a process that was found.
+/// Returns the key of the run of a process.
 pub(crate) fn key_of(process: &Process) -> RunKey {
     RunKey {
         pid: process.pid,
@@ -40,7 +40,8 @@ pub(crate) fn key_of(process: &Process) -> RunKey {
     }
 }
 
-/// Who a process is before it was asked: enough to be listed. `service`: of [`service_of`].
+/// Returns the identity of a process that has not been queried yet, sufficient for lists. `service` comes from
+/// [`service_of`].
 pub(crate) fn sketch(process: &Process, service: Option<String>) -> Identity {
     let mut resource = Resource::default();
     resource.text(&row::SERVICE_NAME, service);
@@ -51,7 +52,7 @@ pub(crate) fn sketch(process: &Process, service: Option<String>) -> Identity {
     }
 }
 
-/// What the environment of a process calls its service.
+/// Returns the service name in the environment of a process.
 pub(crate) fn service_of(facts: &Facts) -> Option<String> {
     let attributes = || own_attributes(&facts.variable("OTEL_RESOURCE_ATTRIBUTES")?).ok();
     let by_attributes = || {
@@ -62,7 +63,7 @@ pub(crate) fn service_of(facts: &Facts) -> Option<String> {
     name.or_else(by_attributes).map(|name| bounded(&name))
 }
 
-/// The same with the container that it is in: where to look for a process that cannot be asked.
+/// Like [`sketch`], but with the container, which helps to find a process that cannot be queried.
 pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
     let sketch = sketch(process, service_of(facts));
     let mut resource = Resource(sketch.resource);
@@ -79,15 +80,17 @@ pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
     }
 }
 
-/// What people call a process, as everywhere else: its service where its environment names one, else its entry
-/// assembly. `info` is its runtime's answer. Blocking.
+/// Returns the display name of a process, as used everywhere: the service name in its environment, or its entry
+/// assembly if there is none. `info` is the answer of the runtime.
+///
+/// Blocks the calling thread.
 pub fn name_of(process: &Process, info: Option<&ProcessInfo>) -> String {
     let (identity, _bad_attributes) = identity(process, &Facts::of(process), info, &Host::read());
     identity.one_name()
 }
 
-/// Who a process is. `info` is its runtime's answer; `None` for .NET Core 3, which has none. The second value is the
-/// error in its `OTEL_RESOURCE_ATTRIBUTES`, which then are not used.
+/// Returns the identity of a process. `info` is the answer of the runtime; `None` for .NET Core 3, which has no such
+/// answer. The second value is the error in `OTEL_RESOURCE_ATTRIBUTES`, in which case the variable is ignored.
 pub(crate) fn identity(
     process: &Process,
     facts: &Facts,
@@ -173,8 +176,8 @@ pub(crate) fn identity(
     (identity, bad)
 }
 
-/// Who gcwatch itself is: `key` is its own pid, and something that distinguishes this run of it from the one before.
-/// Reads a few files of the system.
+/// Returns the identity of gcwatch itself. `key` contains its pid and a value that distinguishes this run from the
+/// previous one. Reads a few system files.
 pub fn own_identity(service: &str, key: RunKey) -> Vec<KeyValue> {
     let host = Host::read();
     let mut resource = Resource::default();
@@ -186,15 +189,15 @@ pub fn own_identity(service: &str, key: RunKey) -> Vec<KeyValue> {
     resource.0
 }
 
-/// The name without the `.dll` of what `dotnet` runs: as its entry assembly is called.
+/// Removes the `.dll` suffix from the file that `dotnet` runs, to match the name of the entry assembly.
 fn short_name(name: &str) -> &str {
     name.strip_suffix(".dll")
         .filter(|short| !short.is_empty())
         .unwrap_or(name)
 }
 
-/// The entry assembly, else what the command line has. A host of one's own names itself as the entry assembly: then
-/// what it runs is the assembly that its command line has.
+/// Returns the entry assembly, or the program on the command line if there is none. A custom host names itself as the
+/// entry assembly; in that case, the program is the assembly on its command line.
 fn program_name(entry_assembly: Option<String>, of_command_line: &str, facts: &Facts) -> String {
     let is_host = |assembly: &String| of_command_line.ends_with(".dll") && facts.program().as_deref() == Some(assembly);
     let assembly = entry_assembly.filter(|assembly| !is_host(assembly));
@@ -205,13 +208,13 @@ fn program_name(entry_assembly: Option<String>, of_command_line: &str, facts: &F
     verb.map_or(name, |verb| format!("dotnet {verb}"))
 }
 
-/// Commands of the SDK that are named by what they do. Other arguments may hold secrets, and are names of programs.
+/// SDK commands that are part of the name. Other arguments can contain secrets or are names of programs.
 const VERBS: [&str; 14] = [
     "build", "clean", "format", "msbuild", "new", "nuget", "pack", "publish", "restore", "run", "test", "tool",
     "vstest", "watch",
 ];
 
-/// What `dotnet` does, by its command line.
+/// Returns the SDK command on a command line.
 fn verb(command_line: &str) -> Option<&'static str> {
     let word = command_line.split(' ').nth(1)?;
     VERBS.into_iter().find(|verb| *verb == word)

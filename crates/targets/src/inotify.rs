@@ -1,4 +1,4 @@
-//! Directories whose entries change, by inotify.
+//! Watches directories with inotify.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,7 +10,7 @@ use rustix::fs::inotify::{self, CreateFlags, Event, Reader, WatchFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
-/// The kernel's queue of changes. Directories are added on any thread: their file systems may not respond.
+/// The kernel's event queue. Directories can be added on any thread, because their file systems may not respond.
 #[derive(Debug, Clone)]
 pub struct Inotify(Arc<OwnedFd>);
 
@@ -21,18 +21,20 @@ impl AsRawFd for Inotify {
 }
 
 impl Inotify {
-    /// Watches a directory; blocking. For one that is watched already this changes nothing.
+    /// Watches a directory. Has no effect if the directory is already watched.
+    ///
+    /// Blocks the calling thread.
     pub fn add(&self, directory: &Path, what: WatchFlags) -> io::Result<i32> {
         Ok(inotify::add_watch(&*self.0, directory, what | WatchFlags::ONLYDIR)?)
     }
 
-    /// Watches it no more; it may be gone already.
+    /// Stops watching a directory. The watch may already be deleted.
     pub(crate) fn remove(&self, watch: i32) {
         let _gone = inotify::remove_watch(&*self.0, watch);
     }
 
-    /// Reads what is in the queue, at most so many changes: somebody may make new ones without end. Whether that is
-    /// all.
+    /// Reads at most `most` events from the queue, because other processes can create events endlessly. Returns whether
+    /// the queue is empty.
     pub(crate) fn read(&self, most: usize, mut each: impl FnMut(&Event<'_>)) -> io::Result<bool> {
         let mut space = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&*self.0, &mut space);
@@ -48,27 +50,27 @@ impl Inotify {
     }
 }
 
-/// The same queue, awaited.
+/// The event queue with asynchronous reads.
 #[derive(Debug)]
 pub struct Changes(AsyncFd<Inotify>);
 
 impl Changes {
-    /// Of no directory yet. Needs a tokio runtime.
+    /// Creates a queue without directories. Needs a tokio runtime.
     #[expect(
         deprecated,
-        reason = "it is for descriptors that others may close; an OwnedFd is ours alone, and `register` is unsafe"
+        reason = "meant for descriptors that other code can close; this OwnedFd is not shared, and `register` is unsafe"
     )]
     pub fn begin() -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         Ok(Self(AsyncFd::new(Inotify(Arc::new(inotify)))?))
     }
 
-    /// Where directories are added.
+    /// Returns the queue, to which directories are added.
     pub fn inotify(&self) -> &Inotify {
         self.0.get_ref()
     }
 
-    /// Waits for changes, and reads at most so many. Cancel safe.
+    /// Waits for events, and reads at most `most`. This method is cancel safe.
     pub async fn next(&self, most: usize, each: impl FnMut(&Event<'_>)) -> io::Result<()> {
         let mut ready = self.0.readable().await?;
         if ready.get_inner().read(most, each)? {

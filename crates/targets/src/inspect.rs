@@ -1,4 +1,4 @@
-//! One process as it is right before it is attached to. Blocking.
+//! Inspects a process immediately before gcwatch attaches to it. Blocks the calling thread.
 
 use base::run_key::RunKey;
 use dotnet_diagnostics::Error;
@@ -9,19 +9,21 @@ use crate::heap_limit::at_limit;
 use crate::lease::{Lease, Leases, NoLease};
 use crate::look::NamedSockets;
 
-/// What is known of a process when it is attached to.
+/// Facts about a process at the time of attaching.
 #[derive(Debug)]
 pub(crate) struct Inspected {
     pub(crate) process: Process,
     pub(crate) facts: Facts,
     pub(crate) lease: Result<Lease, NoLease>,
-    /// Why its first session waits.
+    /// Reason why the first session waits; `None` if it does not.
     pub(crate) at_limit: Option<String>,
 }
 
-/// Inspects a process as it is now, and takes the lease unless it is `held`; blocking. `visible`: it is in our `/proc`,
-/// else its socket is all that is known of it. `named`: sockets at the paths of the configuration.
-/// `first`: its session would be its first one, which waits while its memory stands at a limit.
+/// Inspects the current state of a process, and takes the lease unless it is `held`. `visible` is whether the process
+/// is visible in gcwatch's `/proc`; if not, only its socket is known. `named` are the sockets at the configured paths.
+/// `first` is whether its session would be the first one, which waits while memory is at a limit.
+///
+/// Blocks the calling thread.
 pub(crate) fn inspect(
     key: RunKey,
     visible: bool,
@@ -45,7 +47,7 @@ pub(crate) fn inspect(
     let lease = if process.start_time == key.start_time {
         held.map_or_else(|| leases.take(key, process.uid), Ok)
     } else {
-        // Another process has its pid by now: nothing is taken for it.
+        // The pid belongs to another process by now, so no lease is taken.
         Err(NoLease::Held { holder: String::new() })
     };
     let at_limit = if first { at_limit(&process, &facts) } else { None };

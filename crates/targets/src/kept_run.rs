@@ -1,4 +1,4 @@
-//! What of a run survives from one attempt to attach to the next, and how its state is reported.
+//! Data of a run that outlives an attempt to attach, and the reports of its state.
 
 use dotnet_diagnostics::Error;
 use tokio::sync::oneshot;
@@ -9,22 +9,22 @@ use crate::sink::{RunSink, Sink};
 use processes::text::bounded;
 use processes::{Identity, RunState};
 
-/// What of a run survives from one attempt to attach to the next.
+/// Data of a run that outlives an attempt to attach.
 #[derive(Debug)]
 pub(crate) struct KeptRun<T> {
-    /// Takes what is read; `None` before the first attach.
+    /// Receiver of the run's data; `None` before the first attach.
     pub(crate) sink: Option<T>,
-    /// No other gcwatch reads the run while this is held.
+    /// Lease of the run. No other gcwatch instance reads the run while it is held.
     pub(crate) lease: Option<Lease>,
-    /// A session has begun before: another one cannot end the process for lack of memory.
+    /// Whether a session has started before. Another session then cannot end the process for lack of memory.
     pub(crate) had_session: bool,
-    /// The settings were read, or cannot be.
+    /// Whether the settings were read or cannot be read.
     pub(crate) settings_read: bool,
-    /// That its stream took too much memory was logged.
+    /// Whether a stream over its memory limit was logged.
     pub(crate) memory_reported: bool,
-    /// The state that was logged last, so that each is logged once.
+    /// State that was logged last. Each state is logged once.
     pub(crate) reported: Option<RunState>,
-    /// An inspection that has not returned: its files block, and another one would block another thread.
+    /// An inspection that has not returned. Its files block, and another inspection would block another thread.
     pub(crate) looking: Option<oneshot::Receiver<Result<Inspected, Error>>>,
 }
 
@@ -43,17 +43,17 @@ impl<T> Default for KeptRun<T> {
 }
 
 impl<T: RunSink> KeptRun<T> {
-    /// Reports the state of a run to the sink; a state that differs from the last one is logged.
+    /// Reports the state of a run to the sink, and logs it if it differs from the last one.
     pub(crate) fn report<S: Sink<Run = T>>(&mut self, sink: &S, identity: &Identity, state: RunState) {
         match &mut self.sink {
             Some(run) => run.state(state.clone()),
             None => sink.note(identity, state.clone()),
         }
-        // A retry is no news.
+        // Retries are not logged.
         if state == RunState::Attaching || self.reported.as_ref().is_some_and(|last| is_same(last, &state)) {
             return;
         }
-        // The end of a process that was not watched on purpose is no news.
+        // The exit of an excluded process is not logged.
         let was_watched = self.reported.as_ref().is_some_and(|last| *last != RunState::Excluded);
         if state != RunState::Ended || was_watched {
             log(identity, &state);
@@ -62,10 +62,10 @@ impl<T: RunSink> KeptRun<T> {
     }
 }
 
-/// Whether a state is logged already.
+/// Returns whether two states count as the same for the log.
 fn is_same(last: &RunState, state: &RunState) -> bool {
     match (last, state) {
-        // The sentence may hold numbers that change.
+        // The detail can contain changing numbers.
         (RunState::Unattachable { reason: last, .. }, RunState::Unattachable { reason, .. }) => last == reason,
         (last, state) => last == state,
     }
@@ -77,10 +77,10 @@ fn log(identity: &Identity, state: &RunState) {
         RunState::Unattachable { reason, detail } => {
             log!(warn: pid, name, reason, "cannot attach: {}", bounded(detail));
         }
-        RunState::HeldElsewhere { holder } => log!(info: pid, name, "not attached: {} reads it", bounded(holder)),
-        RunState::OverLimit => log!(warn: pid, name, "not attached: the limit of processes is reached"),
+        RunState::HeldElsewhere { holder } => log!(info: pid, name, "not attached; read by {}", bounded(holder)),
+        RunState::OverLimit => log!(warn: pid, name, "not attached; the limit of processes is reached"),
         RunState::Excluded => {
-            // On purpose, and one for each process of the host: the page and `gcwatch ps` list them.
+            // Exclusion is intended and can concern most processes of a host. The page and `gcwatch ps` list them.
             log!(debug: pid, name, "excluded by the configuration");
         }
         RunState::Detached { detail } => log!(info: pid, name, "detached: {}", bounded(detail)),
@@ -93,11 +93,10 @@ fn log(identity: &Identity, state: &RunState) {
 mod tests {
     use super::*;
 
-    /// Scenario: a process that cannot be attached to, for the same reason with another sentence, then for another
-    /// reason.
-    /// Guarantee: only another reason is a new state; all other states are compared as a whole.
+    /// Scenario: a process cannot be attached to, for the same reason with another detail, then for another reason.
+    /// Guarantee: only another reason is a new state; all other states are compared completely.
     #[test]
-    fn a_sentence_that_changes_is_no_new_state() {
+    fn changed_detail_is_not_new_state() {
         let unattachable = |reason: &str, detail: &str| RunState::Unattachable {
             reason: reason.to_owned(),
             detail: detail.to_owned(),

@@ -1,25 +1,29 @@
-//! That one run is read by one gcwatch of the host only.
+//! Ensures that at most one gcwatch instance per host reads a run.
 //!
-//! A lease is a file `PID-STARTTIME.lease` that its holder keeps locked (`flock`). The kernel frees the lock when the
-//! holder ends, however it ends; the file names its holder, who deletes it. An unlocked one is not held.
+//! A lease is a file `PID-STARTTIME.lease` that its holder keeps locked with `flock`. The kernel releases the lock when
+//! the holder exits, even if it is killed. The file contains the name of its holder, and the holder deletes the file. A
+//! lease file without a lock is not held.
 //!
-//! Whoever can open a file can lock it, so it has mode 0600; others see in `/proc/locks` that it is locked, and by
-//! which process. A lock of a process that is gone (a descriptor of it lives on elsewhere), or of a user whose word
-//! does not count in the folder, is none: the file is made anew.
+//! Any process that can open a file can lock it, so lease files have mode 0600. Other users can see in `/proc/locks`
+//! that a file is locked, and by which process. A lock is ignored if its process has exited (another process can still
+//! hold the descriptor), or if it belongs to a user whose locks do not count in the folder. In that case the file is
+//! recreated.
 //!
-//! # Which folder
+//! # Folders
 //!
-//! Files need a folder that all see. Root's is the configured one (`/run/gcwatch`). Others cannot write there; whoever
-//! is not root reads processes of the same user alone, so that a folder of that user does: `/run/user/UID/gcwatch`,
-//! else `/tmp/gcwatch-UID`. So that root and a user do not both read a process, everybody looks for a lock in all
-//! three, with the UID of the *process*, before and after the own one is taken; of two that are taken at the same time,
-//! the one in the later folder is given up.
+//! Lease files must be in a folder that all instances can see. An instance that runs as root uses the configured folder
+//! (`/run/gcwatch`). Other users cannot write there. They read only their own processes, so they use a folder of that
+//! user: `/run/user/UID/gcwatch`, or `/tmp/gcwatch-UID` if `/run/user/UID` does not exist. To prevent root and a user
+//! from both reading a process, every instance checks all three folders, with the UID of the *process*, before and
+//! after it takes its own lease. If two leases are taken at the same time, the one in the later folder is released.
 //!
-//! A folder counts when it is a real directory that belongs to root, to us or to the process's user, and others cannot
-//! write to it. The configured one may belong to anybody where only root can have made it: that of a service with a
-//! user of its own. So a process's user can keep gcwatch from that user's own processes and from no others. (An
-//! abstract socket as the lock would need no folder, but is one per network namespace, which containers have each their
-//! own of, and anybody could take it.)
+//! A folder is accepted if it is a real directory that belongs to root, to the user of gcwatch or to the user of the
+//! process, and if no other user can write to it. The configured folder can belong to any user if only root can have
+//! created it, as for a service with a dedicated user. A user can therefore keep gcwatch away from their own processes,
+//! but not from those of other users.
+//!
+//! An abstract socket as the lock would need no folder. However, abstract sockets are local to a network namespace,
+//! which differs between containers, and any user could bind one.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -33,18 +37,18 @@ use crate::proc_file::uid_of;
 use base::run_key::RunKey;
 use processes::text::bounded;
 
-/// The file of the lease for a burst: one on the host.
+/// File name of the burst lease. There is one burst lease per host.
 const BURST_FILE: &str = "burst.lease";
-/// What follows its holder in that file, before the pid.
+/// Separator between the holder and the pid in the burst lease file.
 const BURST_OF: &str = ", a burst of process ";
-/// Longest text of a holder that is read.
+/// Maximum length of a holder's name, in bytes. The rest is ignored.
 const MAX_HOLDER_BYTES: u64 = 128;
-/// How often a file is opened anew that its holder deleted meanwhile.
+/// Maximum number of attempts to open a file that its holder deletes at the same time.
 const MAX_RACES: u32 = 8;
-/// Files of one folder that are looked through for ones that are not held.
+/// Maximum number of files per folder that a sweep examines.
 const MAX_SWEPT: usize = 4096;
 
-/// The folders of this gcwatch's leases.
+/// The folders in which this instance looks for leases.
 #[derive(Debug, Clone)]
 pub struct Leases {
     configured: PathBuf,
@@ -53,35 +57,34 @@ pub struct Leases {
     own_uid: u32,
 }
 
-/// A lease that is held.
+/// A lease held by this process. Dropping it deletes the file and releases the lock.
 #[derive(Debug)]
 pub struct Lease {
     path: PathBuf,
     file: OwnedFd,
 }
 
-/// Why there is no lease.
+/// Error returned if a lease cannot be acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum NoLease {
-    /// Another gcwatch reads the process.
-    #[error("it is read by {holder}")]
+    /// Another gcwatch instance holds the lease.
+    #[error("the process is already read by {holder}")]
     Held {
-        /// Who.
+        /// Program, version and pid of the holder.
         holder: String,
     },
-    /// No folder can hold it: two gcwatches might both read the process.
-    #[error("no lease can be taken in {folders}: {problem}")]
+    /// None of the folders can be used, so two instances could read the same process.
+    #[error("cannot create a lease in {folders}: {problem}")]
     NoFolder {
-        /// Those that were tried.
+        /// The folders that were tried, separated by commas.
         folders: String,
-        /// Why the last of them could not be used.
+        /// Reason why the first folder cannot be used.
         problem: String,
     },
 }
 
 impl Leases {
-    /// Leases in the folder that is configured, else in those of the user of a process, else in that of temporary
-    /// files.
+    /// Creates a set of lease folders: `configured`, then the runtime folder of the process's user, then `/tmp`.
     pub fn new(configured: PathBuf) -> Self {
         Self {
             configured,
@@ -91,7 +94,7 @@ impl Leases {
         }
     }
 
-    /// The folders that a lease of a process of this user may be in, in the order in which they count.
+    /// Returns the possible folders for leases on processes of user `uid`, in order of preference.
     fn folders(&self, uid: u32) -> [PathBuf; 3] {
         [
             self.configured.clone(),
@@ -100,19 +103,24 @@ impl Leases {
         ]
     }
 
-    /// Takes the lease of a run; blocking. `uid` is the process's user.
+    /// Acquires the lease of a run. `uid` is the user of the process.
+    ///
+    /// Blocks the calling thread.
     pub(crate) fn take(&self, key: RunKey, uid: Option<u32>) -> Result<Lease, NoLease> {
         self.take_named(&file_name(key), uid, "")
     }
 
-    /// Takes the host's one lease for a burst of process `pid` (crate `evidence`); blocking. `uid` is the process's
-    /// user.
+    /// Acquires the burst lease of this host for process `pid` (crate `evidence`). `uid` is the user of the process.
+    ///
+    /// Blocks the calling thread.
     pub fn take_burst(&self, pid: u32, uid: Option<u32>) -> Result<Lease, NoLease> {
         self.take_named(BURST_FILE, uid, &format!("{BURST_OF}{pid}"))
     }
 
-    /// The process of a burst that ended without giving its lease back: its gcwatch was killed. The file is deleted.
-    /// In the configured folder and our own; blocking.
+    /// Returns the process of a burst whose gcwatch instance was killed before it released the burst lease, and deletes
+    /// the lease file. Checks the configured folder and the folders of the current user.
+    ///
+    /// Blocks the calling thread.
     pub(crate) fn abandoned_burst(&self) -> Option<u32> {
         let mut folders = self.folders(self.own_uid).into_iter();
         folders.find_map(|folder| {
@@ -123,9 +131,9 @@ impl Leases {
             file.take(MAX_HOLDER_BYTES).read_to_string(&mut text).ok()?;
             let pid = text.trim().split_once(BURST_OF)?.1.parse().ok()?;
             match lock_there(&path) {
-                // Not there any more: it had a lock that does not count.
+                // The file no longer exists: it had a lock that does not count.
                 Ok(Some(_)) | Err(Errno::NOENT) => Some(pid),
-                // Held: the burst goes on.
+                // The lease is held: the burst is still running.
                 Ok(None) | Err(_) => None,
             }
         })
@@ -173,7 +181,9 @@ impl Leases {
         })
     }
 
-    /// Who holds the lease of a run; blocking. `uid` is the process's user.
+    /// Returns the holder of a run's lease, or `None` if the lease is not held. `uid` is the user of the process.
+    ///
+    /// Blocks the calling thread.
     pub(crate) fn holder(&self, key: RunKey, uid: Option<u32>) -> Option<String> {
         let uid = uid.unwrap_or(self.own_uid);
         let name = file_name(key);
@@ -181,7 +191,11 @@ impl Leases {
         folders.find_map(|folder| holder(&folder.join(&name), &self.trusted(&folder, uid).ok()?))
     }
 
-    /// Whose locks count in a folder; the error says why it is not used. `uid` is the process's user.
+    /// Returns the uids whose locks count in a folder. `uid` is the user of the process.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the folder must not be used.
     fn trusted(&self, folder: &Path, uid: u32) -> Result<Vec<u32>, String> {
         let mut owners = vec![0, self.own_uid, uid];
         if folder == self.configured
@@ -193,13 +207,13 @@ impl Leases {
         Ok(owners)
     }
 
-    /// Makes a folder that is not there. One of a user's own is made in a folder that is there.
+    /// Creates a folder if it does not exist. The folder of a user is created only if its parent exists.
     fn prepare(&self, folder: &Path, is_users: bool) -> Result<(), String> {
         if std::fs::symlink_metadata(folder).is_ok() {
             return Ok(());
         }
         if is_users && !folder.parent().is_some_and(Path::is_dir) {
-            return Err("its folder is not there".to_owned());
+            return Err("its parent folder does not exist".to_owned());
         }
         let mode = if self.own_uid == 0 { 0o755 } else { 0o700 };
         match rustix::fs::mkdirat(CWD, folder, Mode::from_raw_mode(mode)) {
@@ -208,7 +222,9 @@ impl Leases {
         }
     }
 
-    /// Deletes files of leases that are not held, in the configured folder and our own; blocking.
+    /// Deletes lease files that are not held, in the configured folder and the folders of the current user.
+    ///
+    /// Blocks the calling thread.
     pub(crate) fn sweep(&self) {
         for folder in self.folders(self.own_uid) {
             if is_trusted(&folder, &[self.own_uid]).is_err() {
@@ -220,7 +236,7 @@ impl Leases {
             for entry in entries.take(MAX_SWEPT).filter_map(Result::ok) {
                 let path = entry.path();
                 if path.extension().is_some_and(|extension| extension == "lease") {
-                    // Taken and given back: deleted, if it is not held.
+                    // Acquiring and releasing an unheld lease deletes its file.
                     drop(lock_there(&path));
                 }
             }
@@ -230,7 +246,8 @@ impl Leases {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // While it is locked: whoever opened it before sees that it is no longer the one at this path.
+        // Delete the file while it is locked: a process that opened it earlier then sees that the path names another
+        // file.
         if is_at(&self.file, &self.path) {
             let _already_gone = std::fs::remove_file(&self.path);
         }
@@ -241,28 +258,29 @@ fn file_name(key: RunKey) -> String {
     format!("{}-{}.lease", key.pid, key.start_time)
 }
 
-/// Whether others than these users cannot put files there.
+/// Checks that only these users can create files in a folder.
 fn is_trusted(folder: &Path, owners: &[u32]) -> Result<(), String> {
     let metadata = std::fs::symlink_metadata(folder).map_err(|error| error.to_string())?;
     if !metadata.is_dir() {
-        return Err("it is no directory".to_owned());
+        return Err("it is not a directory".to_owned());
     }
     if !owners.contains(&metadata.uid()) {
         return Err(format!("it belongs to uid {}", metadata.uid()));
     }
     if metadata.mode() & 0o022 != 0 {
-        return Err("others can write to it".to_owned());
+        return Err("other users can write to it".to_owned());
     }
     Ok(())
 }
 
-/// The owner of a folder that only root can have made or given away: nobody else can write to the one that it is in.
+/// Returns the owner of a folder that only root can have created or given to that owner, because only root can write to
+/// its parent.
 fn given_by_root(folder: &Path) -> Option<u32> {
     is_trusted(folder.parent()?, &[0]).ok()?;
     Some(std::fs::symlink_metadata(folder).ok()?.uid())
 }
 
-/// Who has this file locked. `None`: nobody whose lock counts.
+/// Returns the holder of the lock on a file, or `None` if no valid lock is held.
 fn holder(path: &Path, owners: &[u32]) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let mut text = Vec::new();
@@ -272,10 +290,10 @@ fn holder(path: &Path, owners: &[u32]) -> Option<String> {
                 Err(Errno::WOULDBLOCK) if !is_lock_of_others(path, owners) => {}
                 _ => return None,
             }
-            // Between lock and text there is a moment without one.
+            // The file is empty for a moment after its holder has locked it.
             let _empty = std::fs::File::from(file).take(MAX_HOLDER_BYTES).read_to_end(&mut text);
         }
-        // Another user's, as it should be.
+        // The file belongs to another user and has mode 0600, as expected.
         Err(Errno::ACCESS) if is_locked(path) && !is_lock_of_others(path, owners) => {}
         Err(_) => return None,
     }
@@ -285,7 +303,7 @@ fn holder(path: &Path, owners: &[u32]) -> Option<String> {
     text.or_else(by_pid).or_else(|| Some("another gcwatch".to_owned()))
 }
 
-/// The processes that have a lock on the file, as far as this process can see them.
+/// Returns the processes that hold a lock on a file, if they are visible to this process.
 fn lockers(path: &Path) -> Vec<u32> {
     let Ok(there) = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) else {
         return Vec::new();
@@ -295,7 +313,8 @@ fn lockers(path: &Path) -> Vec<u32> {
     lockers_in(&locks, &format!("{major:02x}:{minor:02x}:{}", there.st_ino))
 }
 
-/// Of lines such as `7: FLOCK ADVISORY WRITE 4711 00:19:812 0 EOF`; those of who waits have an arrow behind the number.
+/// Parses lines such as `7: FLOCK ADVISORY WRITE 4711 00:19:812 0 EOF`. Lines of waiting processes have an arrow after
+/// the number and are ignored.
 fn lockers_in(locks: &str, place: &str) -> Vec<u32> {
     let of_line = |line: &str| {
         let mut fields = line.split_whitespace().skip(1);
@@ -310,28 +329,30 @@ fn is_locked(path: &Path) -> bool {
     !lockers(path).is_empty()
 }
 
-/// Whether whoever has the lock is known, and is gone or a user whose word does not count here. A lock that cannot be
-/// seen (of another pid namespace) counts.
+/// Returns whether all lock owners are visible and none of them counts: they have exited, or belong to other users. A
+/// lock from another pid namespace is not visible and counts.
 fn is_lock_of_others(path: &Path, owners: &[u32]) -> bool {
-    // The kernel writes its list in pieces: a lock can be missing in one that changes meanwhile.
+    // The kernel returns the list in chunks. A lock can be missing if the list changes between two chunks.
     let mut read = (0..3).map(|_| lockers(path));
     let lockers = read.find(|lockers| !lockers.is_empty()).unwrap_or_default();
     let counts = |pid: &u32| uid_of(*pid).is_some_and(|uid| owners.contains(&uid));
     !lockers.is_empty() && !lockers.iter().any(counts)
 }
 
-/// Locks the file if it is there.
+/// Locks a file if it exists.
 fn lock_there(path: &Path) -> Result<Option<Lease>, Errno> {
     let own = rustix::process::geteuid().as_raw();
     lock(path, OFlags::empty(), &[0, own], "")
 }
 
-/// Locks the file. `None`: somebody else has it. `owners`: whose locks count.
+/// Locks a file and writes the holder into it. `owners` are the uids whose locks count.
+///
+/// Returns `None` if another process holds a lock that counts.
 fn lock(path: &Path, create: OFlags, owners: &[u32], what: &str) -> Result<Option<Lease>, Errno> {
     for _ in 0..MAX_RACES {
         let flags = create | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(0o600)) {
-            // Another user left it, in a folder where we may delete it.
+            // Another user left the file in a folder where this process can delete it.
             Err(Errno::ACCESS) if is_regular(path) && !is_locked(path) => {
                 rustix::fs::unlinkat(CWD, path, AtFlags::empty())?;
                 continue;
@@ -342,7 +363,7 @@ fn lock(path: &Path, create: OFlags, owners: &[u32], what: &str) -> Result<Optio
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) if is_lock_of_others(path, owners) => {
                 log!(
-                    warn: "{} was locked by process {:?}, which is no gcwatch that counts here: it is made anew",
+                    warn: "{} is locked by process {:?}, which is not a valid lease holder; recreating the file",
                     path.display(),
                     lockers(path)
                 );
@@ -352,7 +373,7 @@ fn lock(path: &Path, create: OFlags, owners: &[u32], what: &str) -> Result<Optio
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(other) => return Err(other),
         }
-        // Its former holder may have deleted it between the open and the lock.
+        // The previous holder can delete the file between the open and the lock.
         if is_at(&file, path) {
             let lease = Lease {
                 path: path.to_path_buf(),
@@ -396,7 +417,7 @@ mod tests {
         start_time: 34,
     };
 
-    /// Folders in a directory of the test's own.
+    /// Returns lease folders inside the temporary directory of a test.
     fn leases(root: &Path, configured: &str) -> Leases {
         Leases {
             configured: root.join(configured),
@@ -419,10 +440,11 @@ mod tests {
         }
     }
 
-    /// Scenario: two gcwatches want one run; the first lets it go; a file without a holder is left behind.
-    /// Guarantee: the second one learns who has it, gets it afterwards, and nothing is left in the folder.
+    /// Scenario: two instances request the lease of one run; the first releases it; a lease file without a holder
+    /// remains.
+    /// Guarantee: the second instance learns the holder, acquires the lease after the release, and no file remains.
     #[test]
-    fn one_of_two_has_the_lease() {
+    fn lease_has_one_holder() {
         let root = root();
         let leases = leases(root.path(), "run");
         let first = leases.take(KEY, None).unwrap();
@@ -438,20 +460,26 @@ mod tests {
         std::fs::write(root.path().join("run/1-2.lease"), b"whoever").unwrap();
         let kept = leases.take(KEY, None).unwrap();
         leases.sweep();
-        assert_eq!(files(), 1, "the abandoned one is gone, the one that is held is there");
+        assert_eq!(
+            files(),
+            1,
+            "the sweep deletes the abandoned file and keeps the held one"
+        );
         drop(kept);
     }
 
-    /// Scenario: a gcwatch is killed while somebody else has its lease's file open and locked, whose process is gone, too.
-    /// Guarantee: that is no holder: the lease is taken, with a file that nobody else can open, and sweeping deletes it.
+    /// Scenario: an instance is killed while the lock on its lease file belongs to another process that has also
+    /// exited.
+    /// Guarantee: the stale lock is ignored, the lease is acquired with a new file of mode 0600, and dropping it
+    /// deletes the file.
     #[test]
-    fn a_lock_that_is_no_gcwatchs_is_none() {
+    fn lock_of_exited_process_is_ignored() {
         let root = root();
         let leases = leases(root.path(), "run");
         drop(leases.take(KEY, None).unwrap());
         let file = root.path().join("run/12-34.lease");
         std::fs::write(&file, "gcwatch 0.1.0 (process 30966)").unwrap();
-        // The one that locks ends; the one that sleeps has its descriptor.
+        // `flock` exits after it has taken the lock; `sleep` inherits the descriptor.
         let mut child = std::process::Command::new("sh")
             .args(["-c", "exec 9<\"$0\"; flock -n 9 && echo locked && exec sleep 600 >&2"])
             .arg(&file)
@@ -471,21 +499,21 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// Scenario: the kernel's list with locks of other kinds, on other files, and one that waits.
-    /// Guarantee: those who have a lock on this file.
+    /// Scenario: `/proc/locks` contains locks of other kinds, locks on other files, and a waiting process.
+    /// Guarantee: only the processes that hold an `flock` on the file are returned.
     #[test]
-    fn the_kernel_says_who_has_a_lock() {
+    fn lock_owners_are_parsed_from_proc_locks() {
         let locks = "1: POSIX  ADVISORY  WRITE 5 00:19:812 0 EOF\n2: FLOCK  ADVISORY  WRITE 71 00:19:812 0 EOF\n\
                      2: -> FLOCK  ADVISORY  WRITE 72 00:19:812 0 EOF\n3: FLOCK  ADVISORY  READ 73 00:19:813 0 EOF\n4:";
         assert_eq!(lockers_in(locks, "00:19:812"), [71]);
         assert_eq!(lockers_in(locks, "00:19:9"), Vec::<u32>::new());
     }
 
-    /// Scenario: a burst gives its lease back; another one is killed, which leaves the file without a lock.
-    /// Guarantee: while a burst goes on and after an orderly end there is nothing to heal; of the killed one the process
-    /// is named once.
+    /// Scenario: a burst releases its lease; another burst is killed and leaves an unlocked file.
+    /// Guarantee: a running burst and a finished burst are not reported; the process of the killed burst is reported
+    /// once.
     #[test]
-    fn an_abandoned_burst_names_its_process() {
+    fn abandoned_burst_is_reported_once() {
         let root = root();
         let leases = leases(root.path(), "run");
         let lease = leases.take_burst(4711, None).unwrap();
@@ -501,10 +529,11 @@ mod tests {
         assert_eq!(leases.abandoned_burst(), None);
     }
 
-    /// Scenario: the configured folder cannot be made; then a gcwatch comes that can make it (root's).
-    /// Guarantee: the first takes the lease in a folder of the process's user, and the second one sees it there.
+    /// Scenario: the configured folder cannot be created; then an instance starts that can create it (as root).
+    /// Guarantee: the first instance takes the lease in a folder of the process's user; the second instance finds it
+    /// there.
     #[test]
-    fn all_folders_are_looked_at() {
+    fn lease_in_fallback_folder_is_found() {
         let root = root();
         std::fs::write(root.path().join("file"), b"").unwrap();
         let first = leases(root.path(), "file/run").take(KEY, None).unwrap();
@@ -514,10 +543,10 @@ mod tests {
         assert!(leases(root.path(), "run").take(KEY, None).is_ok());
     }
 
-    /// Scenario: each folder is a link, writable by all, or a file; the lease's file is a link.
-    /// Guarantee: none is used, and the run has no lease; a link is not followed.
+    /// Scenario: every folder is a link, world-writable, or a regular file; then the lease file is a link.
+    /// Guarantee: no lease is acquired, and no link is followed.
     #[test]
-    fn foreign_folders_are_not_trusted() {
+    fn untrusted_folders_are_refused() {
         let root = root();
         let elsewhere = root.path().join("elsewhere");
         std::fs::create_dir(&elsewhere).unwrap();

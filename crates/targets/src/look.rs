@@ -1,13 +1,13 @@
-//! A look at processes: which are there, which are wanted, which are gone. On a thread of its own, step by step.
+//! Scans processes on a dedicated thread, step by step: which exist, which are wanted, which have exited.
 //!
-//! A directory of sockets may be on any file system, one in a target's own hands included: whatever touches it may
-//! never return. So a look is a list of steps, one per process and per configured path. A thread takes one after the
-//! other and says at which it is; when one takes longer than [`STEP_WITHIN`], the thread is left to it, and another one
-//! goes on with the rest ([`OngoingLook::late`], [`OngoingLook::run`]). A thread that was left and returns says so, and
-//! its step's subject is looked at again.
+//! A socket directory can be on any file system, including one that a target controls, so any access to it can block
+//! forever. A scan is therefore a list of steps, one per process and per configured path. A thread executes the steps
+//! in order and records the current one. If a step takes longer than [`STEP_WITHIN`], its thread is abandoned and
+//! another thread continues with the remaining steps ([`OngoingLook::late`], [`OngoingLook::run`]). When an abandoned
+//! thread returns from its step, it reports the subject of that step, which is then scanned again.
 //!
-//! What is asked of `/proc` outside of the steps (`stat`, `status`, the link to the program, the namespaces) the kernel
-//! answers by itself.
+//! Reads of `/proc` outside the steps (`stat`, `status`, the link to the program, the namespaces) are answered by the
+//! kernel itself and cannot block.
 
 mod file_system_group;
 mod plain;
@@ -31,69 +31,69 @@ use crate::look::step::{Found, LookStep};
 use crate::options::TargetOptions;
 use crate::watch::{DirectoryId, NotWatched, Watches};
 
-/// How long one step may take. One that takes longer is not given up for good: it is looked at again when it returns.
+/// Maximum duration of a step. The subject of a late step is scanned again once the step returns.
 pub(crate) const STEP_WITHIN: Duration = Duration::from_secs(2);
 
-/// Sockets that the operator named, as they were found.
+/// Sockets from the configuration that were found.
 pub(crate) type NamedSockets = Vec<(SocketName, SocketAddress)>;
 
-/// What a look found.
+/// Result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
     pub(crate) seen: Vec<Seen>,
     pub(crate) gone: Vec<RunKey>,
-    /// Directories that hold sockets, when all was looked at to the end.
+    /// Directories that contain sockets; `None` if the scan did not cover every process or was cut short.
     pub(crate) directories: Option<Directories>,
     pub(crate) asked: BTreeSet<u32>,
-    /// What `/proc` has, when all was looked at.
+    /// All pids in `/proc`; `None` if the scan did not cover every process.
     pub(crate) all_pids: Option<BTreeSet<u32>>,
     pub(crate) named: NamedSockets,
-    /// Processes that were left out because too many file systems do not respond, theirs maybe among them.
+    /// Number of processes that were skipped because too many file systems do not respond, possibly including theirs.
     pub(crate) left_out: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) process: Process,
-    /// Of runs that are not known, and of all when the options are new.
+    /// Whether the filters select the process; `None` if the run is already known and the options have not changed.
     pub(crate) wanted: Option<bool>,
-    /// What its environment calls its service; of those that were judged.
+    /// Service name in the environment; `None` if the process was not evaluated or sets no name.
     pub(crate) service: Option<String>,
 }
 
-/// Directories of sockets, watched.
+/// Watched socket directories.
 #[derive(Debug, Default)]
 pub(crate) struct Directories {
     pub(crate) watched: BTreeSet<DirectoryId>,
-    /// One of them was not watched before.
+    /// Whether one of the directories was not watched before.
     pub(crate) new: bool,
-    /// Why one is not watched.
+    /// Reason why a directory is not watched; `None` if all are watched.
     pub(crate) problem: Option<String>,
 }
 
-/// What a look is asked for.
+/// Scope and options of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
-    /// All processes, not only `pids`.
+    /// Whether to scan all processes and not only `pids`.
     pub(crate) all: bool,
     pub(crate) pids: BTreeSet<u32>,
-    /// Those that are known, and whether they are in our `/proc`.
+    /// Known runs, each with whether it is visible in gcwatch's `/proc`.
     pub(crate) known: BTreeMap<RunKey, bool>,
-    /// Whether also known ones are wanted is asked.
+    /// Whether to evaluate the filters for known runs, too.
     pub(crate) judge_all: bool,
-    /// Those that connected to us: that they run .NET needs no other sign.
+    /// Processes that connected to gcwatch. They need no further evidence of .NET.
     pub(crate) connected: BTreeSet<u32>,
-    /// What a look did not return from: skipped.
+    /// Subjects that a previous scan did not return from; skipped.
     pub(crate) stuck: BTreeSet<LookSubject>,
-    /// Whose processes are skipped, because so many looks did not return.
+    /// File system groups whose processes are skipped because too many scans did not return.
     pub(crate) left_alone: BTreeSet<FileSystemGroup>,
     pub(crate) plain: Arc<Mutex<PlainProcesses>>,
-    /// `None`: directories cannot be watched.
+    /// Set to which socket directories are added; `None` if directories cannot be watched.
     pub(crate) watches: Option<Arc<Watches>>,
     pub(crate) options: Arc<TargetOptions>,
 }
 
-/// A look that is under way.
+/// A running scan.
 #[derive(Debug)]
 pub(crate) struct OngoingLook {
     asked: Asked,
@@ -102,7 +102,7 @@ pub(crate) struct OngoingLook {
 
 #[derive(Debug, Default)]
 struct LookState {
-    /// Which thread does it; those before hang.
+    /// Number of the thread that executes the scan. Threads with lower numbers are blocked.
     thread: u32,
     at: Option<(LookSubject, Instant)>,
     steps: VecDeque<LookStep>,
@@ -113,17 +113,17 @@ struct LookState {
     result: Option<oneshot::Sender<Look>>,
 }
 
-/// How a thread's part of a look ended.
+/// How a thread finished its part of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LookPart {
-    /// The look is over.
+    /// The scan is complete, or another thread continues it.
     Last,
-    /// It was left to this step, which has returned now.
+    /// The thread was abandoned in this step, and the step has now returned.
     Left(LookSubject),
 }
 
 impl OngoingLook {
-    /// A look, and where what it finds is sent.
+    /// Creates a scan. Returns it with the receiver of its result.
     pub(crate) fn new(asked: Asked) -> (Self, oneshot::Receiver<Look>) {
         let (sender, receiver) = oneshot::channel();
         let listed = asked.all.then(all_pids);
@@ -157,7 +157,9 @@ impl OngoingLook {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the steps that are left, as the thread with this number; blocking.
+    /// Executes the remaining steps as thread number `thread`.
+    ///
+    /// Blocks the calling thread.
     pub(crate) fn run(&self, thread: u32) -> LookPart {
         let mut scan = None;
         loop {
@@ -185,8 +187,8 @@ impl OngoingLook {
         }
     }
 
-    /// The step that takes too long. Its thread is left to it: the next one goes on by [`OngoingLook::run`] with the number
-    /// that is returned.
+    /// Returns the step that takes too long, if any, and abandons its thread. The next thread continues with
+    /// [`OngoingLook::run`] and the returned number.
     pub(crate) fn late(&self, now: Instant) -> Option<(LookSubject, u32)> {
         let mut state = self.lock();
         state.at.as_ref().filter(|(_, since)| now >= *since + STEP_WITHIN)?;
@@ -196,7 +198,7 @@ impl OngoingLook {
         Some((place, state.thread))
     }
 
-    /// Ends the look with what was found. `whole`: all steps were taken.
+    /// Finishes the scan and sends its result. `whole` is whether all steps were executed.
     pub(crate) fn finish(&self, whole: bool) {
         let mut state = self.lock();
         let Some(result) = state.result.take() else { return };
@@ -204,8 +206,8 @@ impl OngoingLook {
         let asked = &self.asked;
         let seen: BTreeSet<RunKey> = look.seen.iter().map(|seen| key_of(&seen.process)).collect();
         let paths_respond = whole && !asked.stuck.iter().any(|place| matches!(place, LookSubject::Path(_)));
-        // What a look does not show may be there nevertheless: a process without socket and library is one that nothing
-        // marks.
+        // A process that the scan did not return can still exist: without a socket and a runtime library, nothing
+        // identifies it.
         let scan = Scan::host();
         let is_gone = |(key, visible): &(&RunKey, &bool)| {
             let looked_at = (asked.all || asked.pids.contains(&key.pid)) && !seen.contains(key);
@@ -223,7 +225,7 @@ impl OngoingLook {
             look.directories = (whole && asked.watches.is_some()).then(|| std::mem::take(&mut state.directories));
         }
         look.asked = asked.pids.union(&asked.connected).copied().collect();
-        // Whoever asked is gone.
+        // The receiver may have been dropped.
         let _gone = result.send(look);
     }
 }
@@ -244,7 +246,7 @@ impl LookState {
                 self.directories.watched.insert(id);
                 self.directories.new |= new;
             }
-            // Not ours to read: looks alone find what is made in it.
+            // The directory is not readable for gcwatch. Only scans find new sockets in it.
             Some(Err(NotWatched::System(error))) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
             Some(Err(error)) => self.directories.problem = Some(error.to_string()),
             None => {}
@@ -252,15 +254,15 @@ impl LookState {
     }
 }
 
-/// The pids that `/proc` has.
+/// Returns all pids in `/proc`.
 fn all_pids() -> BTreeSet<u32> {
     match std::fs::read_dir("/proc") {
-        // An entry that cannot be read is a process that has gone.
+        // An entry that cannot be read belongs to a process that has exited.
         Ok(entries) => entries
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
             .collect(),
         Err(error) => {
-            log!(error: "cannot read /proc: {error}; no process can be found");
+            log!(error: "cannot read /proc: {error}; cannot find any process");
             BTreeSet::new()
         }
     }
@@ -281,17 +283,18 @@ mod tests {
         }
     }
 
-    /// Scenario: a thread hangs in the step of a configured directory; another one goes on; the first one returns.
-    /// Guarantee: the step is named once it is late and not before, its other steps are dropped, the rest is done by
-    /// the other thread, and what the first one found too late is only that its place responds again.
+    /// Scenario: a thread blocks in the step of a configured directory; another thread continues; the first one
+    /// returns.
+    /// Guarantee: the step is reported once, and not before it is late; the other steps of its subject are dropped; the
+    /// second thread executes the rest; the late result of the first thread only shows that the path responds again.
     #[tokio::test]
-    async fn a_step_that_hangs_is_left() {
+    async fn blocked_step_is_abandoned() {
         let folder = tempfile::tempdir().unwrap();
         let place = LookSubject::Path(folder.path().to_owned());
         let (job, found) = OngoingLook::new(asked(&[1], vec![folder.path().to_owned()]));
         let now = Instant::now();
         {
-            // As the first thread does before it hangs.
+            // Act like the first thread before it blocks.
             let mut state = job.lock();
             assert!(matches!(state.steps.pop_front(), Some(LookStep::List(_))));
             state.at = Some((place.clone(), now));
@@ -299,17 +302,18 @@ mod tests {
         assert_eq!(job.late(now + STEP_WITHIN / 2), None);
         assert_eq!(job.late(now + STEP_WITHIN), Some((place.clone(), 1)));
         assert_eq!(job.late(now + STEP_WITHIN * 9), None);
-        assert_eq!(job.lock().steps.len(), 1, "only the process is left");
+        assert_eq!(job.lock().steps.len(), 1, "only the step of the process remains");
         assert_eq!(job.run(1), LookPart::Last);
         assert_eq!(found.await.unwrap().asked, BTreeSet::from([1]));
-        assert_eq!(job.run(0), LookPart::Last, "a thread that was left takes no step");
+        assert_eq!(job.run(0), LookPart::Last, "an abandoned thread executes no step");
     }
 
-    /// Scenario: known runs: this process, another run with its pid, one that is not in our `/proc`; looked at while
-    /// a path is stuck and while none is.
-    /// Guarantee: only the other run is gone; one behind a path is not gone while that path does not respond.
+    /// Scenario: the known runs are this process, another run with the same pid, and a run that is not visible in
+    /// `/proc`. They are scanned while a path is stuck, and while no path is stuck.
+    /// Guarantee: only the other run is reported as exited; the invisible run is not reported while the path does not
+    /// respond.
     #[tokio::test]
-    async fn what_cannot_be_looked_at_is_not_gone() {
+    async fn unscanned_run_is_not_reported_as_exited() {
         let own = Scan::host().inspect(std::process::id()).unwrap();
         let key = |start_time| RunKey {
             pid: own.pid,

@@ -1,9 +1,10 @@
-//! What targets may hold in memory: each one, and all of them together.
+//! Memory limits of targets: for each one, and for all of them together.
 //!
-//! The bytes of a stream are foreign. A stream that fills the decoder's and the reconstruction's stores
-//! (`clr_gc::stream::GcStream::memory_bytes`) up to [`ONE`] costs its own telemetry: its session is ended, and begun
-//! again later, later each time. [`ALL`] is for many such streams at once: the one that holds most is ended then, until
-//! the others have room. Real streams hold 5 to 60 KB, which is within the [`BASE`] that is not counted.
+//! The bytes of a stream are untrusted. A stream that fills the stores of the decoder and of the reconstruction
+//! (`clr_gc::stream::GcStream::memory_bytes`) up to [`ONE`] loses only its own telemetry: its session is stopped, and
+//! restarted after a pause that grows each time. [`ALL`] covers many such streams at once: the stream that holds most
+//! is stopped, until the others have enough space. Real streams hold 5 to 60 KB, which is within the uncounted
+//! [`BASE`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,46 +13,46 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Bytes that the stream of one target may hold after a step. A process costs at most 16 MB: the rest is for what one
-/// step adds before it is looked at (a piece of 64 KiB, decoded), for the windows of rules
+/// Maximum number of bytes that the stream of one target can hold after a step. A process costs at most 16 MB. The rest
+/// is for the bytes that one step adds before the check (a piece of 64 KiB, decoded), for the windows of rules
 /// (`rule_language::load::MOST_WINDOW_BYTES`), and for series, spans and remembered collections.
 pub(crate) const ONE: usize = 8_000_000;
 
-/// Bytes that each stream has without being counted among all.
+/// Number of bytes per stream that do not count towards the total.
 const BASE: usize = 100_000;
 
-/// Bytes that all streams together may hold beyond their [`BASE`].
+/// Maximum number of bytes that all streams together can hold beyond their [`BASE`].
 const ALL: usize = 64_000_000;
 
-/// The reason of a process that is not read because of this.
+/// Reason word of a process that is not read because of these limits.
 pub(crate) const OVER_MEMORY: &str = "over-memory";
 
-/// Why a session is ended: too much memory.
+/// Error returned if a session is stopped because of too much memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OverMemory {
     /// One stream holds more than [`ONE`].
     #[error(
-        "its event stream holds {} in memory, {} of that in {}; the limit is {}",
+        "the event stream holds {} in memory, {} of that in {}; the limit is {}",
         Megabytes(*held), Megabytes(largest.1), largest.0, Megabytes(ONE)
     )]
     One {
-        /// All that it holds.
+        /// Total number of bytes held.
         held: usize,
-        /// The store that holds most, and how much.
+        /// The largest store, and its number of bytes.
         largest: (&'static str, usize),
     },
     /// All streams together hold more than [`ALL`], and this one holds most.
     #[error(
-        "the event streams of all processes hold more than {} in memory, and its own holds most: {}",
+        "the event streams of all processes hold more than {} in memory, and this one holds most: {}",
         Megabytes(ALL), Megabytes(*held)
     )]
     All {
-        /// What it holds.
+        /// Number of bytes held by this stream.
         held: usize,
     },
 }
 
-/// Bytes as text, in 10^6.
+/// Formats bytes in units of 10^6.
 struct Megabytes(usize);
 
 impl fmt::Display for Megabytes {
@@ -60,13 +61,13 @@ impl fmt::Display for Megabytes {
     }
 }
 
-/// What all streams hold beyond their [`BASE`].
+/// Memory of all streams beyond their [`BASE`].
 #[derive(Debug, Default)]
 pub(crate) struct StreamMemory(Mutex<Claims>);
 
 #[derive(Debug, Default)]
 struct Claims {
-    /// Of those whose session is not being ended.
+    /// Sum of the claims whose sessions are not being stopped.
     total: usize,
     next: u64,
     claims: BTreeMap<u64, Claim>,
@@ -75,24 +76,24 @@ struct Claims {
 #[derive(Debug)]
 struct Claim {
     bytes: usize,
-    /// Wakes its reader, which ends the session.
+    /// Wakes the reader, which stops the session.
     end: Arc<Notify>,
     is_ending: bool,
 }
 
-/// The share of one stream; given back when dropped.
+/// The share of one stream. Dropping it releases the memory.
 #[derive(Debug)]
 pub(crate) struct Share {
     account: Arc<StreamMemory>,
     id: u64,
-    /// What the account knows of it.
+    /// Number of bytes recorded in the account.
     counted: usize,
     held: usize,
     end: Arc<Notify>,
 }
 
 impl StreamMemory {
-    /// The share of one more stream, which holds nothing yet.
+    /// Returns an empty share for another stream.
     pub(crate) fn share(self: &Arc<Self>) -> Share {
         let mut claims = self.claims();
         let id = claims.next;
@@ -112,7 +113,7 @@ impl StreamMemory {
 }
 
 impl Claims {
-    /// `id` holds so much now. While all hold too much, the largest is ended.
+    /// Sets the bytes held by `id`. While the total is too high, the session with the largest claim is stopped.
     fn set(&mut self, id: u64, bytes: usize, end: &Arc<Notify>) {
         let claim = self.claims.entry(id).or_insert_with(|| Claim {
             bytes: 0,
@@ -144,11 +145,11 @@ impl Claims {
 }
 
 impl Share {
-    /// The stream holds so many bytes now. Others may be ended for it.
+    /// Sets the number of bytes held by the stream. Sessions of other streams can be stopped as a result.
     ///
     /// # Errors
     ///
-    /// When it is more than one stream may hold: `largest` says what it is.
+    /// Returns an error if the stream holds more than the limit of one stream. `largest` returns its largest store.
     pub(crate) fn set(
         &mut self,
         held: usize,
@@ -174,7 +175,8 @@ impl Share {
         Ok(())
     }
 
-    /// Waits until the session must be ended, because all streams hold too much and this one holds most. Cancel safe.
+    /// Waits until the session must be stopped because all streams hold too much and this one holds most. This method
+    /// is cancel safe.
     pub(crate) fn ended(&self) -> impl Future<Output = OverMemory> + use<> {
         let (end, held) = (Arc::clone(&self.end), self.held);
         async move {
@@ -203,35 +205,35 @@ mod tests {
         ("none", 0)
     }
 
-    /// How many claims there are, and their sum. (One lock: two in an expression would wait for each other.)
+    /// Returns the number of claims and their sum. (One lock: two calls in an expression would deadlock.)
     fn left(account: &StreamMemory) -> (usize, usize) {
         let claims = account.claims();
         (claims.claims.len(), claims.total)
     }
 
-    /// Scenario: a stream that grows past the limit of one.
-    /// Guarantee: an error that names the store with most, how much all is, and the limit.
+    /// Scenario: a stream grows beyond the limit of one stream.
+    /// Guarantee: the error names the largest store, the total, and the limit.
     #[test]
-    fn one_stream_has_a_limit() {
+    fn memory_of_one_stream_is_limited() {
         let account = Arc::new(StreamMemory::default());
         let mut share = account.share();
         assert_eq!(share.set(ONE, none), Ok(()));
         let over = share.set(ONE + 200_000, || ("definitions", 7_000_000)).unwrap_err();
         assert_eq!(
             over.to_string(),
-            "its event stream holds 8.2 MB in memory, 7.0 MB of that in definitions; the limit is 8.0 MB"
+            "the event stream holds 8.2 MB in memory, 7.0 MB of that in definitions; the limit is 8.0 MB"
         );
         assert_eq!(left(&account), (1, ONE + 100_000));
         drop(share);
         assert_eq!(left(&account), (0, 0));
     }
 
-    /// Scenario: twenty streams, each within its own limit, hold more than all may together; some are ended, others go
-    /// on growing.
-    /// Guarantee: only the largest are ended, as many as it takes; those that end are not counted again, small ones never
-    /// are, and nothing is left of those that are gone.
+    /// Scenario: twenty streams, each within its own limit, exceed the total limit together; some are stopped while
+    /// others keep growing.
+    /// Guarantee: only as many of the largest streams as necessary are stopped; stopping streams are not counted again;
+    /// small streams are never stopped; dropped streams leave no claims.
     #[test]
-    fn all_together_have_a_limit() {
+    fn memory_of_all_streams_is_limited() {
         let account = Arc::new(StreamMemory::default());
         let mut shares: Vec<Share> = (0..20).map(|_| account.share()).collect();
         let ended = |shares: &[Share]| -> Vec<usize> {
@@ -248,7 +250,7 @@ mod tests {
         shares[19].set(BASE, none).unwrap();
         shares[9].set(3_000_000, none).unwrap();
         assert_eq!(ended(&shares), [8]);
-        // It still holds what it holds, until it is ended.
+        // The stream still holds its memory until it is stopped.
         shares[10].set(3_000_000, none).unwrap();
         assert!(ended(&shares).is_empty());
         shares[11].set(4_000_000, none).unwrap();

@@ -1,16 +1,17 @@
-//! Processes that have just started .NET, in whatever namespaces they are, found without looking through `/proc`.
+//! Finds processes in any namespace that have just started .NET, without scanning `/proc`.
 //!
-//! A runtime that starts makes threads: the one that serves the diagnostics socket comes right after the socket. Every
-//! thread takes a pid, the kernel gives them out in ascending order, and says which one it gave out last
-//! (`ns_last_pid`). So what was made since the last look is a range of numbers, empty while nothing starts, and
-//! `/proc/TID/status` says which process a new thread is of: also one that began long ago as a shell and has become
-//! the program by now. Processes with one thread, which is what most short commands are, cost one file.
+//! A starting runtime creates threads, and the thread that serves the diagnostics socket is created right after the
+//! socket. Every thread takes a pid. The kernel assigns pids in ascending order and reports the last assigned one
+//! (`ns_last_pid`). The threads created since the last look are therefore a range of numbers, which is empty while
+//! nothing starts. `/proc/TID/status` contains the process of a new thread, even if that process started long ago as a
+//! shell and has since become the program. Processes with one thread, such as most short commands, cost one file.
 //!
-//! What is found here is looked at like any other process; nothing but `status` and the link to the program is read
-//! here, which are the kernel's own. Work is bounded per look: what is beyond is left to the look through all of
-//! `/proc`, and counted.
+//! The processes found here are scanned like any other process. Only `status` and the link to the program are read
+//! here, which the kernel answers itself. The work per look is bounded. The excess is left to the full scan of `/proc`
+//! and counted.
 //!
-//! Not seen: the kernel's counter is hidden (gVisor), or threads are made faster than they are looked at.
+//! Processes are not detected if the kernel's counter is hidden (gVisor), or if threads are created faster than they
+//! are examined.
 
 mod read;
 
@@ -20,55 +21,57 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Between two looks at the kernel's counter.
+/// Interval between two readings of the kernel's counter.
 pub(crate) const EVERY: Duration = Duration::from_millis(250);
 
-/// Most numbers that one look asks `/proc` for: 4 µs for each that is gone, 20 µs for each that is there.
+/// Maximum number of pids that one look examines in `/proc`: 4 µs for each that no longer exists, 20 µs for each that
+/// exists.
 const MOST_NUMBERS: usize = 100;
-/// Most numbers that wait to be asked for.
+/// Maximum number of pids that wait to be examined.
 const MOST_WAITING: usize = 4096;
-/// Most processes that are passed on by one look on average, and those that are passed on at once after a quiet time:
-/// each is inspected, which takes a quarter of a millisecond.
+/// Maximum number of processes that a look passes on, on average and at once after a quiet period. Each is inspected,
+/// which takes 0.25 ms.
 const PASSED_ON: u32 = 8;
 const PASSED_ON_AT_ONCE: u32 = 64;
-/// How often one process with the same program is passed on: one that is not of .NET may make threads for ever.
+/// Maximum number of times that a process with the same program is passed on. A process without .NET can create threads
+/// forever.
 const MOST_TIMES: u8 = 16;
-/// Most processes that are remembered.
+/// Maximum number of processes that are remembered.
 const MOST_KNOWN: usize = 16_384;
-/// The kernel does not give out smaller ones again (`RESERVED_PIDS`).
+/// Smallest pid that the kernel assigns again after a wrap (`RESERVED_PIDS`).
 const FIRST_AGAIN: u32 = 300;
 
-/// What `/proc` says of a pid.
+/// Facts about a pid in `/proc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Thread {
-    /// The process that it is a thread of.
+    /// The process to which the thread belongs.
     pub(crate) process: u32,
-    /// Which program the process runs, as a hash of its name.
+    /// Program of the process, as a hash of its name.
     pub(crate) program: u64,
 }
 
-/// What is remembered of a process.
+/// State of a remembered process.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     program: u64,
     times: u8,
 }
 
-/// Which processes made threads, as far as it was asked. Pure.
+/// Finds the processes that create threads, from the examined pids. Pure.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadMakers {
     /// The kernel's counter at the last look.
     last: Option<u32>,
-    /// The largest pid that the kernel gives out.
+    /// Maximum pid that the kernel assigns.
     pid_max: u32,
     waiting: VecDeque<u32>,
     known: BTreeMap<u32, Known>,
-    /// To be passed on once more: the thread that was seen may have come before the socket.
+    /// Processes to pass on once more, because the thread may have been created before the socket.
     again: BTreeSet<u32>,
-    /// Found and not passed on yet.
+    /// Processes that were found and not passed on yet.
     found: BTreeSet<u32>,
     tokens: u32,
-    /// Numbers that were not asked for, because there were too many.
+    /// Number of pids that were not examined because there were too many.
     pub(crate) skipped: u64,
 }
 
@@ -81,8 +84,8 @@ impl ThreadMakers {
         }
     }
 
-    /// One look: the kernel's counter is at `last`; `thread` says what a pid is, `None` when it is gone. Returns the
-    /// processes to inspect now.
+    /// Performs one look. `last` is the kernel's counter; `thread` returns the facts about a pid, or `None` if it no
+    /// longer exists. Returns the processes to inspect now.
     pub(crate) fn look(&mut self, last: u32, mut thread: impl FnMut(u32) -> Option<Thread>) -> Vec<u32> {
         for range in self.given_out(last) {
             let room = MOST_WAITING.saturating_sub(self.waiting.len());
@@ -93,7 +96,7 @@ impl ThreadMakers {
         for _ in 0..MOST_NUMBERS {
             let Some(pid) = self.waiting.pop_front() else { break };
             match thread(pid) {
-                // A process's first thread, with a pid that another one may have had.
+                // The first thread of a process. Its pid may have belonged to another process before.
                 Some(thread) if thread.process == pid => {
                     self.known.remove(&pid);
                 }
@@ -104,7 +107,7 @@ impl ThreadMakers {
         self.pass_on()
     }
 
-    /// The numbers that were given out since the last look.
+    /// Returns the pids that were assigned since the last look.
     fn given_out(&mut self, last: u32) -> Vec<RangeInclusive<u32>> {
         match self.last.replace(last) {
             Some(before) if before < last => vec![before + 1..=last],
@@ -112,7 +115,7 @@ impl ThreadMakers {
                 before.saturating_add(1)..=self.pid_max.max(before),
                 FIRST_AGAIN.min(last)..=last,
             ],
-            // What was there before is found by the look through all.
+            // The full scan finds processes that existed before.
             _ => Vec::new(),
         }
     }
@@ -160,7 +163,7 @@ mod tests {
     const JAVA: u64 = 1;
     const DOTNET: u64 = 2;
 
-    /// Which process each pid of a machine is a thread of, and which programs run.
+    /// Threads and programs of a fake machine, by pid.
     type Machine = BTreeMap<u32, Thread>;
 
     fn of(process: u32, program: u64) -> Thread {
@@ -171,11 +174,11 @@ mod tests {
         births.look(last, |pid| machine.get(&pid).copied())
     }
 
-    /// Scenario: processes that were there before; one that makes a thread and one that does not; a command that is
-    /// gone at once; nothing.
-    /// Guarantee: the one with the thread is passed on, and once more; no number is asked for twice.
+    /// Scenario: processes existed before; one creates a thread, another one does not, and a command exits at once;
+    /// then nothing happens.
+    /// Guarantee: the process with the new thread is passed on twice, and no pid is examined twice.
     #[test]
-    fn a_process_that_makes_threads_is_passed_on() {
+    fn process_with_new_thread_is_passed_on() {
         let mut machine = Machine::default();
         let mut births = ThreadMakers::new(32768);
         assert!(look(&mut births, 1000, &machine).is_empty());
@@ -184,15 +187,16 @@ mod tests {
         machine.insert(1004, of(1002, DOTNET));
         assert_eq!(look(&mut births, 1004, &machine), [1002]);
         assert_eq!(look(&mut births, 1004, &machine), [1002]);
-        let nothing = births.look(1004, |pid| panic!("{pid} is asked for again"));
+        let nothing = births.look(1004, |pid| panic!("{pid} is examined again"));
         assert!(nothing.is_empty());
     }
 
-    /// Scenario: a process makes threads without end; then it becomes another program (exec), then its pid another
-    /// process's.
-    /// Guarantee: it is passed on so many times at most, and from the start again for each program and process.
+    /// Scenario: a process creates threads endlessly; then it runs another program (exec); then its pid belongs to
+    /// another process.
+    /// Guarantee: the process is passed on at most the maximum number of times, counted from scratch for each program
+    /// and each process.
     #[test]
-    fn who_makes_threads_for_ever_is_left_alone() {
+    fn endless_thread_creator_is_ignored() {
         let mut machine = Machine::default();
         let mut births = ThreadMakers::new(1 << 22);
         let mut at = 5000;
@@ -213,10 +217,10 @@ mod tests {
         assert_eq!(times_of(&mut births, &mut machine, DOTNET), usize::from(MOST_TIMES));
     }
 
-    /// Scenario: the kernel's numbers begin again at the small ones.
-    /// Guarantee: what came before and after is asked for.
+    /// Scenario: the kernel's pids wrap around.
+    /// Guarantee: pids before and after the wrap are examined.
     #[test]
-    fn numbers_that_begin_again_are_followed() {
+    fn wrapped_pids_are_examined() {
         let mut machine = Machine::default();
         let mut births = ThreadMakers::new(32768);
         look(&mut births, 32760, &machine);
@@ -225,11 +229,11 @@ mod tests {
         assert_eq!(look(&mut births, 306, &machine), [400, 401]);
     }
 
-    /// Scenario: ten thousand commands between two looks, then a thousand runtimes at once.
-    /// Guarantee: one look asks for so many numbers and passes on so many processes at most; those that were asked for
-    /// come later, and what was not is counted.
+    /// Scenario: ten thousand commands run between two looks; then a thousand runtimes start at once.
+    /// Guarantee: a look examines and passes on at most the maximum numbers; the remaining runtimes follow in later
+    /// looks, and skipped pids are counted.
     #[test]
-    fn a_look_is_bounded() {
+    fn work_per_look_is_bounded() {
         let mut births = ThreadMakers::new(1 << 22);
         let machine = Machine::default();
         look(&mut births, 1000, &machine);

@@ -1,4 +1,4 @@
-//! Which processes are attached to, and how.
+//! Options that select processes and configure their sessions.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,37 +6,37 @@ use std::time::Duration;
 use base::pattern::Pattern;
 use gc_requests::route::Routes;
 
-/// Conditions on a process; all that are given must hold.
+/// Conditions on a process. All conditions that are set must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// The process's name (the entry assembly's, else the executable's).
+    /// Pattern for the name of the process: the entry assembly, or the executable if there is none.
     pub name: Option<Pattern>,
-    /// Its command line, arguments joined by a space.
+    /// Pattern for the command line. Arguments are joined by spaces.
     pub command_line: Option<Pattern>,
-    /// The user that it runs as: a name or a number.
+    /// User of the process, as a name or a number.
     pub user: Option<String>,
-    /// Variables of its environment, each with a pattern for the value.
+    /// Environment variables, each with a pattern for its value.
     pub environment: Vec<(String, Pattern)>,
 }
 
-/// Of which processes requests are read, and how.
+/// Options for reading requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestOptions {
-    /// Whether they are read, by the events of ASP.NET Core in a second session of the process.
+    /// Whether requests are read, with events of ASP.NET Core in a second session of the process.
     pub enabled: bool,
-    /// Only processes that one of these fits; empty: all.
+    /// Filters that select processes. An empty list selects all.
     pub include: Vec<Filter>,
-    /// Of those, not the ones that one of these fits.
+    /// Filters that exclude selected processes.
     pub exclude: Vec<Filter>,
-    /// Upper limit of the event buffers in the process, megabytes.
+    /// Maximum size of the event buffers in the process, in megabytes.
     pub buffer_mb: u32,
-    /// A process with more requests a second is asked no more.
+    /// Maximum number of requests per second. Requests of a busier process are no longer read.
     pub max_per_second: u32,
-    /// The classes that they are divided into, by their paths.
+    /// Classes of requests by path.
     pub routes: Routes,
-    /// Stops are remembered this long: what a longer request lost is unknown.
+    /// Duration for which suspensions are remembered. The time that a longer request lost is unknown.
     pub longest: Duration,
-    /// A collection is reported this much later, so that it knows the requests that it stopped.
+    /// Delay before a collection is reported, so that the requests that it suspended are known.
     pub wait: Duration,
 }
 
@@ -55,30 +55,30 @@ impl Default for RequestOptions {
     }
 }
 
-/// Which processes are attached to, and how.
+/// Options that select processes and configure their sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetOptions {
-    /// Only processes that one of these fits; empty: all.
+    /// Filters that select processes. An empty list selects all.
     pub include: Vec<Filter>,
-    /// Of those, not the ones that one of these fits.
+    /// Filters that exclude selected processes.
     pub exclude: Vec<Filter>,
-    /// Most processes attached to at once; more are counted, and wait.
+    /// Maximum number of attached processes. Further processes are counted and wait.
     pub max_targets: usize,
-    /// Upper limit of the event buffers in each process, megabytes (it is the target's memory).
+    /// Maximum size of the event buffers in each process, in megabytes. The target provides this memory.
     pub buffer_mb: u32,
-    /// How often `/proc` is read although nothing announced a process.
+    /// Interval between scans of `/proc` if nothing announces a new process.
     pub scan_interval: Duration,
-    /// Whether each process's GC settings are read once, by a short session of their own.
+    /// Whether the GC settings of each process are read once, in a short separate session.
     pub read_settings: bool,
-    /// Whether also processes are attached to whose memory stands at the limit of their heap, which can end them.
+    /// Whether to attach to processes whose memory is at the limit of their heap, although this can end them.
     pub attach_at_heap_limit: bool,
-    /// A socket that processes may be pointed at by `DOTNET_DiagnosticPorts`; none: no such socket.
+    /// Socket to which `DOTNET_DiagnosticPorts` can point; `None` for no such socket.
     pub listen: Option<PathBuf>,
-    /// Sockets of runtimes, or directories of such, beside those that processes of `/proc` are found to have.
+    /// Sockets of runtimes, or directories of such sockets, in addition to those found through `/proc`.
     pub sockets: Vec<PathBuf>,
-    /// The folder of the leases by which several gcwatches on one host share the processes.
+    /// Folder of the leases that keep several gcwatch instances on one host from reading the same process.
     pub lease_folder: PathBuf,
-    /// Of which of them requests are read.
+    /// Options for reading requests.
     pub requests: RequestOptions,
 }
 

@@ -1,24 +1,24 @@
-//! What a task is ordered to do, and how long it may take to stop.
+//! Orders to tasks, and the time limit for stopping.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// How long a session may take to end once it is asked to.
+/// Maximum time for a session to end after it received the order to stop.
 pub(crate) const STOP_WITHIN: Duration = Duration::from_secs(3);
 
-/// What a task is to do.
+/// An order to a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// To read.
+    /// Read the session.
     Read,
-    /// To stop the session: the daemon ends.
+    /// Stop the session because the daemon shuts down.
     ShutDown,
-    /// To stop the session: the configuration excludes the process now.
+    /// Stop the session because the configuration now excludes the process.
     Exclude,
 }
 
-/// Waits until something else than reading is ordered; a supervisor that is gone orders to stop.
+/// Waits until the order is no longer to read. A dropped supervisor counts as an order to stop.
 pub(crate) async fn ordered_to_stop(orders: &mut watch::Receiver<Order>) {
     let _gone = orders.wait_for(|order| *order != Order::Read).await;
 }

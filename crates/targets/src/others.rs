@@ -1,42 +1,45 @@
-//! Sessions of other tools in the processes that are read, and what they leave behind.
+//! Sessions of other tools in the processes that gcwatch reads, and their side effects.
 //!
-//! # Why
+//! # Purpose
 //!
-//! When a session ends, the runtime still counts it among those that want its events (`ep-config.c`; runtime issue
-//! 121462). What a Verbose session of dotnet-trace, dotnet-monitor or a profiler asked for is then made for as long as
-//! any other session is open, though nobody gets it, and ours always is: with 100,000 pinned handles pauses of 3 ms
-//! become 20 to 50 ms on .NET 8 to 11, and stay so. Without a resident session nothing would be left. So whoever
-//! keeps a session open has to heal the process: one plain session, begun and ended
-//! ([`Client::recompute_levels`](dotnet_diagnostics::Client::recompute_levels)).
+//! When a session ends, the runtime still counts it among the sessions that want its events (`ep-config.c`; runtime
+//! issue 121462). The events requested by a Verbose session of dotnet-trace, dotnet-monitor or a profiler are then
+//! produced for as long as any other session is open, although no tool receives them. The session of gcwatch is always
+//! open. With 100,000 pinned handles, pauses of 3 ms become 20 to 50 ms on .NET 8 to 11, permanently. Without a
+//! resident session, there would be no such effect, so a tool that keeps a session open has to heal the process: it
+//! starts and stops one plain session ([`Client::recompute_levels`](dotnet_diagnostics::Client::recompute_levels)).
 //!
-//! # How it is seen
+//! # Detection
 //!
-//! The kernel's table of Unix sockets (`tables`) shows the connections that a runtime has accepted, with a number each.
-//! All but our own, which are counted where they are made, are of others. A number that is there no more is a
-//! connection that ended, also when another one took its place between two looks. One look serves all processes
-//! ([`Watching`]); it decides ([`Others`], pure), and the task that reads the process heals it.
+//! The kernel's table of Unix sockets (`tables`) lists the connections that a runtime has accepted, each with a number.
+//! All of them belong to other tools, except gcwatch's own, which are counted where they are opened. If a number is no
+//! longer in the table, its connection has ended, even if another connection replaced it between two looks. One look
+//! covers all processes ([`Watching`]). [`Others`], which is pure, decides whether to heal, and the task that reads the
+//! process heals it.
 //!
 //! # Heap dumps
 //!
-//! While a session stands that asks for a heap dump, every session that begins makes the runtime collect and dump again
-//! (keywords are OR-ed). On .NET 11 such a session can make the runtime wait for its reader, too, with all threads
-//! stopped, and commands wait behind that. So nothing is healed from the time that a dump was seen on, until a session
-//! ended (the runtime says so in every stream) or no other tool is connected; for [`DUMP_AT_MOST`] where neither can be
-//! seen.
+//! While a session that requests a heap dump is open, every new session makes the runtime collect and dump again,
+//! because keywords are OR-ed. On .NET 11, such a session can also make the runtime wait for its reader with all
+//! threads suspended, and commands wait behind that. Therefore, after a dump was observed, no process is healed until a
+//! session has ended (the runtime reports this in every stream) or no other tool is connected. If neither is visible,
+//! the wait ends after [`DUMP_AT_MOST`].
 //!
-//! # What is not seen
+//! # Limits
 //!
-//! * A burst of a gcwatch that was killed leaves its lease: its process is healed at the next look, seen or not.
-//! * A connection that came and went between two looks ([`tables::EVERY`]): a command of a few milliseconds is of no
-//!   consequence, a Verbose session so short is healed with the next one that is seen, and by every attach of ours,
-//!   which is a new session too.
-//! * A connection from a network namespace that is neither ours nor the process's: the kernel lists a connection in
-//!   the namespace of whoever made it. A tool in a third one cannot be seen from outside.
-//! * Where the process's table cannot be read, or does not show our own connections, whether others are there is
-//!   unknown: `None`, not `false`.
+//! * A burst of a gcwatch instance that was killed leaves its lease. Its process is healed at the next look, whether
+//!   the connection was observed or not.
+//! * A connection that opened and closed between two looks ([`tables::EVERY`]) is missed. A command of a few
+//!   milliseconds has no side effects. A Verbose session that short is healed together with the next observed one, and
+//!   by every attach of gcwatch, which starts a new session, too.
+//! * A connection from a network namespace other than gcwatch's and the process's is not visible: the kernel lists a
+//!   connection in the namespace of the client. A tool in a third namespace cannot be detected from outside.
+//! * If the process's table is unreadable, or does not show gcwatch's own connections, it is unknown whether other
+//!   tools are connected: `None`, not `false`.
 //!
-//! An entry of the table proves nothing, as anybody may bind any path in a mount namespace of its own. Who forges one
-//! has the process healed every 10 s, which costs it less than a collection, and its pauses marked.
+//! An entry in the table proves nothing, because any user can bind any path in their own mount namespace. A forged
+//! entry causes the process to be healed every 10 s, which costs it less than a collection, and its pauses to be
+//! marked.
 
 mod tables;
 mod watching;
@@ -49,80 +52,80 @@ use tokio::time::Instant;
 pub(crate) use tables::connections;
 pub(crate) use watching::{Watched, Watching};
 
-/// From the beginning of one healing of a process to the next: other tools may come and go more often.
+/// Minimum interval between healings of a process. Other tools can connect and disconnect more often.
 const HEAL_EVERY: Duration = Duration::from_secs(10);
-/// The longest wait after healings that failed. Each doubles it: a runtime that is stopped would find all of them when
-/// it goes on.
+/// Maximum wait after failed healings. Each failure doubles the wait: a suspended runtime would receive all attempts
+/// when it resumes.
 const RETRY_AT_MOST: Duration = Duration::from_secs(320);
-/// The longest time that a heap dump keeps a process from being healed, where its end cannot be seen.
+/// Maximum time for which a heap dump prevents healing if the end of the dump is not visible.
 const DUMP_AT_MOST: Duration = Duration::from_secs(60);
-/// So long after a healing collections still come that were slow: they are reported with what was read late.
+/// Time after a healing during which slow collections can still be reported, because they were read late.
 const REPORTED_WITHIN: Duration = Duration::from_secs(1);
 
-/// What a look found of one process.
+/// Result of a look at one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// The numbers of the connections that its runtime has accepted, ours among them; sorted.
+    /// Sorted numbers of the connections that the runtime has accepted, including gcwatch's own.
     pub(crate) accepted: Vec<u64>,
-    /// Its own table was read, not only ours.
+    /// Whether the process's own table was read in addition to gcwatch's.
     pub(crate) whole: bool,
-    /// Ours, which were the same during the whole look.
+    /// Connections of gcwatch, which did not change during the look.
     pub(crate) own: OpenConnections,
 }
 
-/// What came of a healing that did not fail.
+/// Outcome of a healing that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Healed {
-    /// The process is healed.
+    /// The process was healed.
     Yes,
-    /// Its runtime is busy with a command of another tool: nothing was begun.
+    /// The runtime is busy with a command of another tool. No session was started.
     Busy,
 }
 
 /// A heap dump of another tool.
 #[derive(Debug, Clone, Copy)]
 struct Dump {
-    /// Nanoseconds since the stream's sync point: its collection.
+    /// Time of its collection, in nanoseconds since the stream's sync point.
     at: i64,
-    /// When it was seen.
+    /// Time at which the dump was observed.
     seen: Instant,
 }
 
-/// What is known of other tools' connections to one process.
+/// Connections of other tools to one process.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
-    /// The newest look that counted.
+    /// The last look that counted.
     before: Option<Seen>,
-    /// Which connections of ours the newest look found, whether it counted or not.
+    /// Generation of gcwatch's own connections in the last look, whether that look counted or not.
     generation: Option<u64>,
-    /// One of somebody else's is open; `None`: unknown.
+    /// Whether another tool is connected; `None` if unknown.
     open: Option<bool>,
-    /// Looks that found nobody else's, so far.
+    /// Number of looks that found no other tool.
     nobody: u64,
-    /// One was seen and is gone: to be healed.
+    /// Whether an observed connection has ended, so that a healing is needed.
     asked: bool,
-    /// One was left by a client that died.
+    /// Whether a client died and abandoned a session.
     abandoned: bool,
-    /// A healing is under way.
+    /// Whether a healing is running.
     heals: bool,
-    /// No healing begins before.
+    /// Time before which no healing starts.
     not_before: Option<Instant>,
-    /// Healings that failed, since the last that did not.
+    /// Number of failed healings since the last one that did not fail.
     failures: u32,
-    /// When the last one ended.
+    /// Time at which the last successful healing ended.
     healed_at: Option<Instant>,
-    /// The newest heap dump.
+    /// The last heap dump.
     dump: Option<Dump>,
-    /// Nanoseconds since the stream's sync point: the newest end of a session.
+    /// Last end of a session, in nanoseconds since the stream's sync point.
     session_ended: Option<i64>,
 }
 
 impl Others {
-    /// Takes what a look found; `None`: it could not be made. `true`: the look does not count, and must be repeated
-    /// soon.
+    /// Updates the state with the result of a look; `None` if the look failed. Returns `true` if the look does not
+    /// count and must be repeated soon.
     ///
-    /// A runtime closes its end of a connection a moment after we closed ours. So a look counts only when no connection
-    /// of ours was made or closed since the look before it.
+    /// A runtime closes its end of a connection shortly after gcwatch has closed its own end. A look therefore counts
+    /// only if no connection of gcwatch was opened or closed since the previous look.
     pub(crate) fn look(&mut self, seen: Option<Seen>) -> bool {
         self.asked |= std::mem::take(&mut self.abandoned);
         let Some(seen) = seen else {
@@ -134,7 +137,7 @@ impl Others {
             return true;
         }
         let Some(others) = seen.accepted.len().checked_sub(seen.own.numbers.len()) else {
-            // Not even ours are in it: it cannot show others'.
+            // The table does not even show gcwatch's own connections, so it cannot show those of other tools.
             self.open = None;
             return false;
         };
@@ -153,13 +156,14 @@ impl Others {
         false
     }
 
-    /// A session was abandoned, which no look may have seen. It is healed from the next look on: the runtime notices a
-    /// dead client when it writes to it, and a healing before that would be in vain.
+    /// Records an abandoned session, which may not have been visible to any look. The next look requests the healing,
+    /// because the runtime notices a dead client only when it writes to it, and an earlier healing would have no
+    /// effect.
     pub(crate) fn abandoned(&mut self) {
         self.abandoned = true;
     }
 
-    /// Whether a session of another tool is open, or its consequences are not over; `None`: unknown.
+    /// Returns whether another tool's session is open or still has side effects; `None` if unknown.
     pub(crate) fn observes(&self, now: Instant) -> Option<bool> {
         let healed = self.healed_at.is_some_and(|at| now < at + REPORTED_WITHIN);
         if self.asked || self.heals || healed {
@@ -168,23 +172,25 @@ impl Others {
         self.open
     }
 
-    /// How many looks found no connection of another tool so far.
+    /// Returns the number of looks that found no connection of another tool.
     pub(crate) fn found_nobody(&self) -> u64 {
         self.nobody
     }
 
-    /// Another tool's heap dump is under way, or is over; `at` as in [`Self::session_ended`].
+    /// Records another tool's heap dump, running or finished. `at` is the time of its collection, as in
+    /// [`Self::session_ended`].
     pub(crate) fn dumped(&mut self, at: i64, now: Instant) {
         let at = self.dump.map_or(at, |dump| dump.at.max(at));
         self.dump = Some(Dump { at, seen: now });
     }
 
-    /// A session of the process ended, `at` nanoseconds after the stream's sync point. It may be one of ours.
+    /// Records the end of a session of the process, `at` nanoseconds after the stream's sync point. The session can be
+    /// gcwatch's own.
     pub(crate) fn session_ended(&mut self, at: i64) {
         self.session_ended = self.session_ended.max(Some(at));
     }
 
-    /// The session of a heap dump may stand.
+    /// Returns whether the session of a heap dump may still be open.
     fn may_dump(&self, now: Instant) -> bool {
         self.dump.is_some_and(|dump| {
             let is_over = self.session_ended.is_some_and(|ended| ended > dump.at);
@@ -192,13 +198,13 @@ impl Others {
         })
     }
 
-    /// Whether a healing is to begin now.
+    /// Returns whether a healing must start now.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         let is_time = self.not_before.is_none_or(|at| at <= now);
         self.asked && !self.heals && is_time && !self.may_dump(now)
     }
 
-    /// Begins a healing, if one is due: what is seen to end from now on asks for another one.
+    /// Starts a healing if one is due. A connection that ends afterwards requests another healing.
     pub(crate) fn begin(&mut self, now: Instant) -> bool {
         if !self.is_due(now) {
             return false;
@@ -210,7 +216,7 @@ impl Others {
         true
     }
 
-    /// The healing that was begun is over; `None`: it failed.
+    /// Records the end of the running healing; `None` if it failed.
     pub(crate) fn ended(&mut self, healed: Option<Healed>, now: Instant) {
         self.heals = false;
         match healed {
@@ -226,13 +232,13 @@ impl Others {
         }
     }
 
-    /// No healing begins before this.
+    /// Prevents healings from starting before `until`.
     pub(crate) fn postpone(&mut self, until: Instant) {
         self.not_before = self.not_before.max(Some(until));
     }
 }
 
-/// How many of the numbers there before are there no more.
+/// Returns the number of elements of `before` that are not in `now`.
 fn missing(before: &[u64], now: &[u64]) -> usize {
     before.iter().filter(|number| !now.contains(number)).count()
 }

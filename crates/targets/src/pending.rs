@@ -1,8 +1,8 @@
-//! What may not be there is waited for as if it never came.
+//! Waits for optional futures.
 
 use std::future::{Future, pending};
 
-/// Waits for it; for ever, where there is nothing. Cancel safe, if it is.
+/// Waits for a future, or forever if there is none. This function is cancel safe if the future is.
 pub async fn or_pending<F: Future>(future: Option<F>) -> F::Output {
     match future {
         Some(future) => future.await,

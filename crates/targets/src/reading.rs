@@ -1,4 +1,4 @@
-//! A stream that is read, and what is reported of it, with the times at which something is due though no byte comes.
+//! Reads a stream and reports its contents, including actions that are due without new bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,63 +26,64 @@ use crate::tool_cost::ToolCost;
 use crate::tool_thread::ToolThread;
 use processes::StreamProgress;
 
-/// How long a runtime may take to send the stream's header: it does so before it answers to the command.
+/// Timeout for the stream's header. A runtime sends it before it answers the command.
 const HEADER_WITHIN: Duration = Duration::from_secs(15);
-/// When a stream that is silent counts as idle: a runtime that has events writes them in passes of 100 ms. The last
-/// step is beyond the time that the reconstruction waits for missing facts. Each is a little before a round.
+/// Silence after which a stream counts as idle. A runtime with pending events writes them in passes of 100 ms. The last
+/// step is longer than the time that the reconstruction waits for missing facts. Each step is slightly shorter than a
+/// multiple of a round.
 const QUIET_STEPS: [Duration; 3] = [
     Duration::from_millis(390),
     Duration::from_millis(790),
     Duration::from_millis(2590),
 ];
-/// How long after a collection because of scarce memory no other session is begun.
+/// Time after a collection due to scarce memory during which no other session is started.
 const SESSIONS_AFTER_SCARCITY: Duration = Duration::from_secs(30);
-/// How often the progress is reported while bytes come.
+/// Interval between progress reports while bytes arrive.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// After so long without coming to the end of what waits, a stream counts as not read to its end.
+/// Time without reaching the end of the waiting bytes after which a stream counts as undrained.
 const UNDRAINED_AFTER: Duration = Duration::from_secs(1);
 
-/// A stream that is read, and what is reported of it.
+/// A stream that is being read, and the receiver of its contents.
 pub(crate) struct StreamReading<T> {
     pub(crate) stream: GcStream,
     pub(crate) sink: T,
     pub(crate) since: Instant,
-    /// What the stream holds, of what all may hold.
+    /// Memory held by the stream, as a share of the total for all streams.
     pub(crate) memory: Share,
     ahead_ns: Option<i64>,
     bytes: u64,
     pace: Pace,
     last_bytes: Instant,
-    /// Since when every reading filled the buffer; `None`: the newest came to the end of what waited.
+    /// Time since which every read has filled the buffer; `None` if the last read reached the end of the waiting bytes.
     full_since: Option<Instant>,
     reported_undrained: bool,
-    /// How many of [`QUIET_STEPS`] were made since the last bytes; `None`: nothing waits.
+    /// Number of [`QUIET_STEPS`] taken since the last bytes; `None` if nothing is pending.
     quiet_steps: Option<usize>,
     source: Option<Source>,
     base: Option<TimeBase>,
     reported_bytes: u64,
     progress_at: Instant,
-    /// What has begun and not ended, as it was reported last.
+    /// Unfinished operations as last reported.
     reported_open: Open,
-    /// When the settings are read; `None`: not.
+    /// Time at which the settings are read; `None` if they are not.
     pub(crate) settings_at: Option<Instant>,
-    /// The newest collection because of scarce memory.
+    /// Time of the last collection due to scarce memory.
     scarce_at: Option<Instant>,
-    /// The number of heaps was seen to adapt.
+    /// Whether the number of heaps was observed to adapt.
     adapts: bool,
-    /// What is known of other tools' sessions in the process; `None`: they cannot be seen.
+    /// Sessions of other tools in the process; `None` if they are not visible.
     pub(crate) others: Option<Arc<Watched>>,
-    /// Whose heap dumps are not the program's requests.
+    /// The thread whose heap dumps were requested by tools, not by the program.
     pub(crate) tool_thread: ToolThread,
-    /// What sessions of other tools lengthen.
+    /// Detects slower collections caused by sessions of other tools.
     tool_cost: ToolCost,
-    /// Whether its threads had a CPU when they collected.
+    /// Determines whether the threads of the process had a CPU during collections.
     pub(crate) cpu: CpuWaits,
-    /// What waits for the requests that it hit; `None`: requests are not read.
+    /// Outcomes that wait for the requests that they affected; `None` if requests are not read.
     held: Option<HeldBack>,
-    /// The sink knows that requests are not read.
+    /// Whether the sink was notified that requests are not read.
     requests_unread: bool,
-    /// How long outcomes wait, where requests are read.
+    /// Time for which outcomes wait if requests are read.
     hold: Option<Duration>,
 }
 
@@ -119,7 +120,7 @@ impl<T: RunSink> StreamReading<T> {
         }
     }
 
-    /// `n` bytes were put into the stream.
+    /// Handles `n` bytes that were appended to the stream.
     pub(crate) fn take(&mut self, n: usize) -> Result<(), StreamError> {
         let now = Instant::now();
         self.bytes += n as u64;
@@ -132,12 +133,12 @@ impl<T: RunSink> StreamReading<T> {
         if adapts && !std::mem::replace(&mut self.adapts, true) {
             self.sink.learned(None, vec![settings::adaptive()]);
         }
-        // There are hundreds of streams, and each has events for a moment in every 100 ms.
+        // Return the memory: there are hundreds of streams, and each has events for only a moment in every 100 ms.
         self.stream.shrink();
         if now >= self.progress_at {
             self.report_progress(now);
         } else if !self.reported_open.is_nothing() {
-            // What ended is reported at once.
+            // Report the end of an operation at once.
             self.report_open();
         }
         advanced
@@ -153,7 +154,7 @@ impl<T: RunSink> StreamReading<T> {
         }
     }
 
-    /// Decodes what is there, and reports what comes of it.
+    /// Decodes the available bytes and reports the results.
     fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<(), StreamError> {
         loop {
             let Self { stream, others, .. } = self;
@@ -174,23 +175,23 @@ impl<T: RunSink> StreamReading<T> {
         }
     }
 
-    /// Gives back all that its stream holds: nothing of it is read any more.
+    /// Releases all memory held by the stream, which is no longer read.
     pub(crate) fn release(&mut self) {
         self.stream = empty();
         let _holds_nothing = self.memory.set(0, || ("nothing", 0));
     }
 
-    /// Nothing is read now, though there may be something.
+    /// Returns whether reading is paused, although bytes may be available.
     pub(crate) fn rests(&self) -> bool {
         self.pace.until.is_some()
     }
 
-    /// It is read to its end now, as fast as it comes.
+    /// Reads the stream to its end from now, without pauses.
     pub(crate) fn hurry(&mut self) {
         self.pace.hurry(Instant::now());
     }
 
-    /// A timer of [`Self::next_timer`] has passed.
+    /// Handles a timer returned by [`Self::next_timer`].
     pub(crate) fn tick(&mut self) -> Result<(), StreamError> {
         let now = Instant::now();
         self.pace.pass(now);
@@ -217,13 +218,13 @@ impl<T: RunSink> StreamReading<T> {
         Ok(())
     }
 
-    /// Something must be reported with the progress: bytes came, or something began or ended without them, as the
-    /// decoder keeps events back for their order.
+    /// Returns whether the next progress report has content. Operations can start and end without new bytes, because
+    /// the decoder holds back events to keep their order.
     fn is_news(&self) -> bool {
         self.bytes != self.reported_bytes || self.stream.open() != self.reported_open
     }
 
-    /// When [`Self::tick`] has something to do next: never, for a process that does not collect.
+    /// Returns the next time at which [`Self::tick`] has work; `None` for a process that does not collect.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         let header = self.source.is_none().then(|| self.since + HEADER_WITHIN);
         let quiet = self
@@ -244,7 +245,7 @@ impl<T: RunSink> StreamReading<T> {
         times.into_iter().flatten().min()
     }
 
-    /// Whether the settings must be read now; true once. Not while memory is scarce.
+    /// Returns whether the settings must be read now. Returns `true` once, and not while memory is scarce.
     pub(crate) fn settings_are_due(&mut self) -> bool {
         let now = Instant::now();
         let is_due = self.settings_at.is_some_and(|at| at <= now);
@@ -254,14 +255,14 @@ impl<T: RunSink> StreamReading<T> {
         is_due && self.settings_at.is_none()
     }
 
-    /// Until when no other session is begun, because memory was scarce.
+    /// Returns the time until which no other session is started because memory is scarce.
     pub(crate) fn is_scarce_until(&self) -> Option<Instant> {
         let now = Instant::now();
         let until = self.scarce_at.map(|at| at + SESSIONS_AFTER_SCARCITY);
         until.filter(|until| *until > now)
     }
 
-    /// The stream is over.
+    /// Handles the end of the stream.
     pub(crate) fn finish(&mut self) -> Result<(), StreamError> {
         self.stream.finish();
         let advanced = self.advance(|_| ());
@@ -287,7 +288,7 @@ impl<T: RunSink> StreamReading<T> {
         }
     }
 
-    /// Now, in nanoseconds since the stream's sync point.
+    /// Returns the current time in nanoseconds since the stream's sync point.
     fn offset_now(&self) -> Option<i64> {
         self.source?.offset(self.stream.header()?, clocks())
     }
@@ -325,23 +326,23 @@ impl<T: RunSink> StreamReading<T> {
         }
     }
 
-    /// Outcomes wait this long from now on, for the requests that they hit.
+    /// Holds back outcomes for `wait`, until the requests that they affected are known.
     pub(crate) fn hold_back(&mut self, wait: Duration) {
         self.hold = Some(wait);
         self.sink.held_back(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
         self.held = Some(HeldBack::new(wait));
     }
 
-    /// Requests that ended.
+    /// Handles finished requests.
     pub(crate) fn take_requests(&mut self, batch: &Batch) {
         if batch.since_ticks.is_some() && std::mem::take(&mut self.requests_unread) {
             self.sink.requests_unread(None);
         }
         if let (None, Some(wait), Some(_)) = (&self.held, self.hold, batch.since_ticks) {
-            // They are read again.
+            // Requests are read again.
             self.hold_back(wait);
         }
-        // The same clock as that of the collections.
+        // Both streams use the same clock.
         let between = batch.sync_ticks.saturating_sub(self.sync_ticks());
         if let Some(base) = self.base {
             self.sink.requests(&batch.requests, base.later(between));
@@ -351,14 +352,14 @@ impl<T: RunSink> StreamReading<T> {
         }
     }
 
-    /// Requests are not read from now on, and why.
+    /// Reports why requests are not read any longer.
     pub(crate) fn requests_unread(&mut self, why: String) {
         self.requests_unread = true;
         self.sink.requests_unread(Some(why));
         self.requests_stopped();
     }
 
-    /// Nothing waits for requests any more.
+    /// Reports all outcomes that wait for requests, and stops holding back.
     pub(crate) fn requests_stopped(&mut self) {
         let Some(mut held) = self.held.take() else { return };
         while let Some(outcome) = held.pop(None, self.sync_ticks()) {
@@ -410,14 +411,14 @@ impl<T: RunSink> StreamReading<T> {
     }
 }
 
-/// A live stream of which nothing was read.
+/// Returns a live stream that has not read any bytes.
 fn empty() -> GcStream {
     let settling = Settling::After(LIVE_SETTLE_NS);
     GcStream::with_limits(Scope::Collections, settling, StreamLimits::one_live_process())
 }
 
 impl StreamError {
-    /// It is about what the stream would take, not about what its bytes are.
+    /// Returns whether the error is about the memory that the stream needs, and not about its contents.
     pub(crate) fn is_over_memory(&self) -> bool {
         matches!(
             self,
@@ -426,13 +427,13 @@ impl StreamError {
     }
 }
 
-/// Why a stream is read no further.
+/// Error returned if a stream is not read any further.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamError {
-    #[error("its event stream is damaged: {0}")]
+    #[error("the event stream is damaged: {0}")]
     Damaged(#[from] nettrace::Error),
     #[error("{0}")]
     OverMemory(#[from] OverMemory),
-    #[error("its event stream did not begin within {HEADER_WITHIN:?}")]
+    #[error("the event stream did not start within {HEADER_WITHIN:?}")]
     NoHeader,
 }

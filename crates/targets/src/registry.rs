@@ -1,4 +1,4 @@
-//! The runs that are known, and what to do next for each: pure, with the time as an argument.
+//! The known runs and the next action for each. Pure: the time is an argument.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,41 +9,41 @@ use tokio::time::Instant;
 
 use crate::backoff::{GOOD_CONDUCT, GOOD_LIFE, backoff, backoff_over_memory};
 
-/// What is done with a run.
+/// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It is attached to as soon as there is room.
+    /// The run is attached to as soon as a slot is free.
     Ready,
-    /// It is retried then.
+    /// The run is retried at this time.
     Waiting(Instant),
-    /// Its task runs.
+    /// The task of the run is running.
     Running,
-    /// Excluded by the configuration.
+    /// The configuration excludes the run.
     Excluded,
 }
 
-/// A run, with what its owner knows of it.
+/// A run with its phase and its backoff.
 #[derive(Debug)]
 pub(crate) struct Entry<T> {
     pub(crate) phase: Phase,
     backoff: Backoff,
-    /// Of streams that took too much memory.
+    /// Backoff for streams that used too much memory.
     over_memory: Backoff,
-    /// It waits because of that: nothing shortens the pause.
+    /// Whether the run waits because of memory. Nothing shortens that pause.
     held_off: bool,
-    /// Order in which runs were found: who came first is attached to first.
+    /// Order of discovery. Runs found earlier are attached to first.
     arrival: u64,
     pub(crate) run: T,
 }
 
 impl<T> Entry<T> {
-    /// It waits because its stream took too much memory.
+    /// Returns whether the run waits because its stream used too much memory.
     pub(crate) fn held_off(&self) -> bool {
         self.held_off
     }
 
-    /// An attempt failed, or a session ended after it `lived` for so long: when it is retried. `over_memory`: its stream
-    /// took too much, and it is retried later, slower each time. `chance`: 0 to 1.
+    /// Schedules a retry after a failed attempt or a session that lasted `lived`, and returns its time. `over_memory`
+    /// is whether the stream used too much memory; such runs wait longer. `chance` is a random number from 0 to 1.
     pub(crate) fn again(&mut self, lived: Duration, over_memory: bool, now: Instant, chance: f64) -> Instant {
         let (backoff, good) = if over_memory {
             (&mut self.over_memory, GOOD_CONDUCT)
@@ -60,7 +60,7 @@ impl<T> Entry<T> {
     }
 }
 
-/// The runs that are known.
+/// The known runs.
 #[derive(Debug)]
 pub(crate) struct Registry<T> {
     entries: BTreeMap<RunKey, Entry<T>>,
@@ -77,7 +77,7 @@ impl<T> Default for Registry<T> {
 }
 
 impl<T> Registry<T> {
-    /// A run that was not known.
+    /// Adds a new run.
     pub(crate) fn insert(&mut self, key: RunKey, phase: Phase, run: T) {
         self.arrivals += 1;
         let entry = Entry {
@@ -116,8 +116,8 @@ impl<T> Registry<T> {
         self.entries.values().filter(running).count()
     }
 
-    /// Those to attach to now, marked as running, and those that wait for room: both in the order in which they were
-    /// found.
+    /// Returns the runs to attach to now, and the runs that wait for a free slot, both in order of discovery. Marks the
+    /// former as running.
     pub(crate) fn due(&mut self, now: Instant, limit: usize) -> (Vec<RunKey>, Vec<RunKey>) {
         let mut due: Vec<(u64, RunKey)> = Vec::new();
         for (key, entry) in &mut self.entries {
@@ -147,8 +147,8 @@ impl<T> Registry<T> {
         (start, over)
     }
 
-    /// Something happened that may help (a socket appeared): it is retried at once, and from the shortest pause on. Not one
-    /// that is held off: a process can make sockets as often as it likes.
+    /// Retries a waiting run immediately and resets its backoff, because an event such as a new socket may help. A run
+    /// that waits because of memory keeps waiting: a process can create sockets as often as it likes.
     pub(crate) fn hurry(&mut self, key: RunKey) {
         if let Some(entry) = self.entries.get_mut(&key)
             && matches!(entry.phase, Phase::Waiting(_))
@@ -159,7 +159,7 @@ impl<T> Registry<T> {
         }
     }
 
-    /// When the next run is due that waits.
+    /// Returns the time at which the next waiting run is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let until = |entry: &Entry<T>| match entry.phase {
             Phase::Waiting(until) => Some(until),
@@ -182,11 +182,11 @@ mod tests {
         entry.again(lived, over_memory, now, chance)
     }
 
-    /// Scenario: three runs, room for two; one of the two ends.
-    /// Guarantee: in the order in which they were found, never more than there is room for, and the third comes in when
+    /// Scenario: there are three runs and two slots; one of the two attached runs ends.
+    /// Guarantee: runs are attached to in order of discovery and within the limit; the third run is attached to when
     /// one ends.
     #[test]
-    fn the_rest_waits_for_room() {
+    fn runs_over_limit_wait_for_free_slot() {
         let now = Instant::now();
         let mut registry = Registry::default();
         for pid in [30, 10, 20] {
@@ -199,11 +199,11 @@ mod tests {
         assert_eq!(registry.due(now, 2), (vec![], vec![]));
     }
 
-    /// Scenario: a run fails again and again, then its session lives, then its socket is made anew.
-    /// Guarantee: it is never given up, is not due before its time, begins at half a second after a good session, and
-    /// is due at once when something helps.
+    /// Scenario: a run fails repeatedly, then has a long session, then its socket is recreated.
+    /// Guarantee: the run is always retried, is not due early, waits half a second after the long session, and is due
+    /// at once after the new socket.
     #[test]
-    fn failures_are_retried_for_ever() {
+    fn failed_run_is_retried_indefinitely() {
         let mut now = Instant::now();
         let mut registry = Registry::default();
         registry.insert(key(1), Phase::Ready, ());
@@ -224,16 +224,16 @@ mod tests {
         assert_eq!(
             registry.get(key(1)).unwrap().phase,
             Phase::Running,
-            "a running one is left alone"
+            "a running run is not changed"
         );
     }
 
-    /// Scenario: a run whose stream takes too much memory again and again, and makes a new socket each time; then it
-    /// behaves for long.
-    /// Guarantee: the pauses grow from half a minute to an hour, no new socket shortens them, and they begin anew after
-    /// good conduct.
+    /// Scenario: the stream of a run uses too much memory repeatedly, and the process creates a new socket each time;
+    /// then a session stays within the limit for a long time.
+    /// Guarantee: the pauses grow from 30 s to 1 h, new sockets do not shorten them, and they start again at 30 s after
+    /// the good session.
     #[test]
-    fn a_run_that_takes_too_much_memory_is_held_off() {
+    fn run_over_memory_limit_backs_off() {
         let mut now = Instant::now();
         let mut registry = Registry::default();
         registry.insert(key(1), Phase::Ready, ());
@@ -250,17 +250,17 @@ mod tests {
         assert_eq!(registry.due(now, 9).0, [key(1)]);
         let until = again(&mut registry, GOOD_CONDUCT, true, now, 1.0);
         assert_eq!((until - now).as_secs(), 30);
-        // Another failure after the pause is as any other.
+        // A failure after the pause is treated like any other.
         assert_eq!(registry.due(until, 9).0, [key(1)]);
         again(&mut registry, Duration::ZERO, false, until, 1.0);
         registry.hurry(key(1));
         assert_eq!(registry.due(until, 9).0, [key(1)]);
     }
 
-    /// Scenario: a run that the configuration excludes.
-    /// Guarantee: it is never due and takes no room.
+    /// Scenario: the configuration excludes a run.
+    /// Guarantee: the excluded run is never due and occupies no slot.
     #[test]
-    fn what_is_excluded_is_never_due() {
+    fn excluded_run_is_never_due() {
         let mut registry = Registry::default();
         registry.insert(key(1), Phase::Excluded, ());
         registry.insert(key(2), Phase::Ready, ());

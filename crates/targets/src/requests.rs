@@ -1,18 +1,19 @@
-//! The second session of a process: the requests that end in it.
+//! The second session of a process, which reads its finished requests.
 //!
-//! It has its own connection, buffer and bounds, so that neither its load nor its loss touches the session of the
-//! collections. It has the edges of the collector's stops too: what a request lost is known from this one stream alone.
-//! Its events are Informational, so that its end leaves nothing in the process.
+//! The session has its own connection, buffer and limits, so that neither its load nor its losses affect the session
+//! for collections. It also contains the edges of the collector's suspensions, so the time that a request lost is known
+//! from only this stream. Its events are Informational, so its end has no side effects in the process.
 //!
-//! One set of filters is all that `Microsoft-Diagnostics-DiagnosticSource` has: the last session's, and none when that
-//! one ends. Where another tool (dotnet-monitor's triggers, for one) asks the provider for something, our events stop,
-//! then or when it ends. The provider's messages show that; from then on requests are unknown, which is logged. The
-//! filter is not taken back by force, and this session stays: its end would end the tool's events.
+//! `Microsoft-Diagnostics-DiagnosticSource` has only one set of filters: that of the last session, and none when that
+//! session ends. If another tool (for example, a trigger of dotnet-monitor) uses the provider, gcwatch's events stop,
+//! either immediately or when the tool's session ends. The provider's messages show this. Requests are unknown
+//! afterwards, which is logged. gcwatch does not reclaim the filter, and keeps its session open, because its end would
+//! stop the tool's events.
 //!
-//! Activities of further sources (`requests.sources`) are asked for only where an SDK is at work in the process:
-//! alone, a listener changes what the process sends on. It is seen by the thread of its exporter, or by a request
-//! that is sampled although nobody called with a parent; its assembly is there also where it is switched off. It may
-//! come after the session began, which then begins anew.
+//! Activities of further sources (`requests.sources`) are requested only if an SDK is active in the process, because a
+//! listener without an SDK changes the headers that the process sends. The SDK is detected by the thread of its
+//! exporter, or by a request that is sampled although its caller sent no parent. Its assembly is not evidence, because
+//! it is also present if the SDK is disabled. The SDK can start after the session, which is then restarted.
 
 mod rate;
 mod sdk;
@@ -35,38 +36,38 @@ use crate::requests::stream::RequestStream;
 use crate::shared::Shared;
 use crate::sink::Sink;
 
-/// Batches that wait for the task of the process.
+/// Maximum number of batches that wait for the task of the process.
 const BATCHES: usize = 16;
-/// How often a process is looked at for an SDK, until there is one.
+/// Interval between checks for an SDK, until one is found.
 const LOOK_FOR_SDK_EVERY: Duration = Duration::from_secs(10);
-/// Between a session that failed and the next one.
+/// Delay before the retry of a failed session.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Requests that ended, and how far they are known.
+/// Finished requests, and the time since which they are complete.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) requests: Vec<Request>,
-    /// The tick that the session's offsets are from.
+    /// Tick from which the session's offsets count.
     pub(crate) sync_ticks: i64,
-    /// From this tick of the stream's clock on, every request and stop was seen; `None`: no request was ever seen, or
-    /// events were lost just now.
+    /// Tick of the stream's clock since which every request and suspension was observed; `None` if no request was ever
+    /// observed, or if events were just lost.
     pub(crate) since_ticks: Option<i64>,
 }
 
-/// What the task of the requests has to say.
+/// A message from the task that reads requests.
 #[derive(Debug)]
 pub(crate) enum News {
     Batch(Batch),
-    /// Another tool has set the filter: requests may be missing from now on.
+    /// Another tool has set the filter, so requests can be missing.
     Taken,
-    /// Requests are not read for now: a sentence.
+    /// Requests are not read at the moment, with the reason as a sentence.
     Paused(String),
-    /// Requests of this process are not read any more: a sentence.
+    /// Requests of this process are no longer read, with the reason as a sentence.
     Off(String),
 }
 
-/// Reads the requests of a process, in a task of its own, until it is ordered to stop or the receiver is gone. `pid`:
-/// in our `/proc`, if it is there.
+/// Reads the requests of a process in a separate task until it is ordered to stop or the receiver is dropped. `pid` is
+/// the pid in gcwatch's `/proc`, if the process is visible there.
 pub(crate) fn begin<S: Sink>(
     shared: &Arc<Shared<S>>,
     client: Arc<Client>,
@@ -86,8 +87,8 @@ pub(crate) fn begin<S: Sink>(
         orders,
         news: sender,
     };
-    // Where all streams are read, in their rounds. From another thread, each batch would wake that one up in the middle of
-    // its rest: see `commands::run`.
+    // Use the executor that reads all streams, in its rounds. From another thread, each batch would wake that executor
+    // in the middle of its sleep; see `commands::run`.
     shared.readers.executor.spawn(reader.run());
     news
 }
@@ -97,22 +98,22 @@ struct Reader<S: Sink> {
     client: Arc<Client>,
     pid: Option<u32>,
     options: RequestOptions,
-    /// An SDK was seen in the process: sources are asked for.
+    /// Whether an SDK was found in the process, so that sources are requested.
     has_sdk: bool,
     ahead_ns: Option<i64>,
     orders: watch::Receiver<Order>,
     news: mpsc::Sender<News>,
 }
 
-/// How a session ended.
+/// Outcome of a session.
 enum End {
-    /// The process, or who asked, is gone.
+    /// The process has exited, or the receiver was dropped.
     Over,
-    /// An SDK was seen: it begins anew, with the sources.
+    /// An SDK was found. The session restarts with the sources.
     Anew,
-    /// It may be tried again: a sentence.
+    /// The session failed and can be retried, with the reason as a sentence.
     Failed(String),
-    /// Not again: a sentence.
+    /// The session must not be retried, with the reason as a sentence.
     Refused(String),
 }
 
@@ -138,7 +139,7 @@ impl<S: Sink> Reader<S> {
                 ..SessionConfig::default()
             };
             let client = Arc::clone(&self.client);
-            // Its answer does not wait for rounds.
+            // The response does not wait for rounds.
             let beginning = async move { client.collect_tracing(&config).await };
             let end = match self.shared.commands.spawn(beginning).await {
                 Ok(Ok(session)) => self.read(session).await,
@@ -171,23 +172,23 @@ impl<S: Sink> Reader<S> {
     fn sdk_was_seen(&mut self) {
         self.has_sdk = true;
         log!(
-            info: pid = self.pid, "an OpenTelemetry SDK was seen: the activities of requests.sources are read as well"
+            info: pid = self.pid, "found an OpenTelemetry SDK; reading the activities of requests.sources, too"
         );
     }
 
-    /// Sources wait for an SDK.
+    /// Returns whether sources wait for an SDK.
     fn looks_for_sdk(&self) -> bool {
         !self.has_sdk && self.options.routes.sources().next().is_some()
     }
 
-    /// Whether the process has the thread of an SDK.
+    /// Returns whether the process has the exporter thread of an SDK.
     async fn sees_sdk(&self) -> bool {
         let Some(pid) = self.pid else { return false };
         let looking = self.shared.commands.spawn_blocking(move || has_sdk(pid));
         looking.await.unwrap_or(false)
     }
 
-    /// Ready when the process has the thread of an SDK; never, where nothing waits for it.
+    /// Completes when the process has the exporter thread of an SDK, and never if no source waits for it.
     async fn sdk_comes(&self) {
         if !self.looks_for_sdk() {
             return std::future::pending().await;
@@ -200,7 +201,7 @@ impl<S: Sink> Reader<S> {
         }
     }
 
-    /// Reads a session to its end, which is always awaited: it must not stay in the process.
+    /// Reads a session and always awaits its end, because it must not stay in the process.
     async fn read(&mut self, mut session: Session) -> End {
         if let Err(error) = session.move_here() {
             return End::Failed(error.to_string());

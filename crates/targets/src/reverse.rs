@@ -1,9 +1,10 @@
-//! Runtimes that connect to us: `DOTNET_DiagnosticPorts=PATH` of the target, PATH being what we listen on.
+//! Accepts connections of runtimes: `DOTNET_DiagnosticPorts=PATH` of the target, with the path on which gcwatch
+//! listens.
 //!
-//! A runtime whose port has `suspend`, which is the default, waits until it is resumed. So whoever arrives is given a
-//! task that resumes it: as soon as its session has begun, when it will have none, when anything fails, and after
-//! [`HOLD_AT_MOST`] in any case; again and again until it worked or the process is gone. A runtime that was not
-//! suspended ignores it.
+//! A runtime whose port has `suspend`, which is the default, waits until it is resumed. Each arriving runtime therefore
+//! gets a task that resumes it: as soon as its session has started, when it will have no session, after any failure,
+//! and after [`HOLD_AT_MOST`] in any case. The task retries until it succeeds or the process has exited. A runtime that
+//! is not suspended ignores the command.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,23 +20,23 @@ use tokio::time::{sleep, timeout};
 use crate::backoff::backoff;
 use processes::text::bounded;
 
-/// How long a suspended runtime may be held for its session to begin.
+/// Maximum time for which a suspended runtime waits for its session to start.
 const HOLD_AT_MOST: Duration = Duration::from_secs(3);
-/// How long all that wait are resumed for at the end.
+/// Timeout for resuming all waiting runtimes at shutdown.
 const RESUME_WITHIN: Duration = Duration::from_secs(2);
 
-/// A runtime that came.
+/// A runtime that has connected.
 #[derive(Debug)]
 pub(crate) struct Arrival {
-    /// Its process; `None`: not visible to us, so that its run is unknown.
+    /// Pid of the process; `None` if it is not visible to gcwatch, so that its run is unknown.
     pub(crate) pid: Option<u32>,
-    /// Where it is reached.
+    /// Endpoint of the runtime.
     pub(crate) endpoint: Endpoint,
-    /// Sent, or dropped: it is resumed.
+    /// Sender that resumes the runtime when it is used or dropped.
     pub(crate) begun: oneshot::Sender<()>,
 }
 
-/// The socket that we listen on, if there is one.
+/// The socket on which gcwatch listens, if any.
 #[derive(Debug, Default)]
 pub(crate) struct Listening {
     wanted: Option<PathBuf>,
@@ -44,7 +45,7 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Listens on this path from now on. What waits on another one is resumed, and that one closed.
+    /// Listens on this path. Runtimes that wait on the previous socket are resumed, and that socket is closed.
     pub(crate) fn listen(&mut self, path: Option<&Path>) {
         if self.wanted.as_deref() == path {
             return;
@@ -63,7 +64,7 @@ impl Listening {
         }
     }
 
-    /// Waits for the next runtime. Cancel safe; for ever, when nothing is listened on.
+    /// Waits for the next runtime, forever if there is no socket. This method is cancel safe.
     pub(crate) async fn arrived(&mut self) -> Arrival {
         let Some(port) = self.port.clone() else {
             return std::future::pending().await;
@@ -71,7 +72,7 @@ impl Listening {
         loop {
             tokio::select! {
                 advertised = port.accept() => return self.welcome(&port, &advertised),
-                // Those that are done are let go.
+                // Removes finished tasks.
                 Some(_) = self.resuming.join_next() => {}
             }
         }
@@ -82,10 +83,10 @@ impl Listening {
         let client = port.client(advertised);
         let (pid, held) = (advertised.pid, Arc::clone(port));
         self.resuming.spawn(async move {
-            // Sent, dropped or late: it goes on.
+            // Resume the runtime whether the message was sent, was dropped, or is late.
             let _whichever = timeout(HOLD_AT_MOST, waiting).await;
             resume(&client, pid).await;
-            // Until it is resumed, its port is there for it to reconnect to.
+            // Keep the port open until then, so that the runtime can reconnect.
             drop(held);
         });
         Arrival {
@@ -95,7 +96,7 @@ impl Listening {
         }
     }
 
-    /// All is ended: whoever still waits is resumed.
+    /// Closes the socket and resumes all waiting runtimes.
     pub(crate) async fn close(mut self) {
         if let Some(port) = self.port.take() {
             resume_all(&port).await;
@@ -104,7 +105,7 @@ impl Listening {
     }
 }
 
-/// Resumes a runtime, again and again until it worked or its process is gone.
+/// Resumes a runtime. Retries until it succeeds or the process has exited.
 async fn resume(client: &Client, pid: Option<u32>) {
     let mut backoff = backoff();
     let mut reported = false;
@@ -117,7 +118,7 @@ async fn resume(client: &Client, pid: Option<u32>) {
             Some(pid) => {
                 spawn_blocking(move || matches!(Scan::host().inspect(pid), Err(Error::NoProcess { .. }))).await
             }
-            // Whether it is there is unknown: one that closed its connection does not wait.
+            // The process is not visible. A runtime that closed its connection does not wait.
             None => Ok(matches!(error, Error::Silent { .. } | Error::Closed { .. })),
         };
         if gone.unwrap_or(true) || error.is_unknown_command() {
@@ -148,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// A runtime that connects, and the command that it is given: set and number.
+    /// Connects a fake runtime.
     async fn connect(path: &Path) -> UnixStream {
         let mut stream = UnixStream::connect(path).await.unwrap();
         let advertise = Advertise {
@@ -165,13 +166,13 @@ mod tests {
         [frame[16], frame[17]]
     }
 
-    /// ResumeRuntime.
+    /// Command set and number of ResumeRuntime.
     const RESUME: [u8; 2] = [0x04, 0x01];
 
-    /// Scenario: a runtime arrives and nothing is begun with it; another one waits when the port is closed.
-    /// Guarantee: the first is resumed as soon as it is dropped, the second at the end.
+    /// Scenario: a runtime arrives and gets no session; another one waits when the port is closed.
+    /// Guarantee: the first runtime is resumed as soon as its arrival is dropped, the second one at shutdown.
     #[tokio::test]
-    async fn whoever_arrives_is_resumed() {
+    async fn arriving_runtime_is_resumed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("port");
         let mut listening = Listening::default();
@@ -185,7 +186,7 @@ mod tests {
             _ = listening.arrived() => panic!("one runtime"),
         };
         assert_eq!(resumed, RESUME);
-        // It comes back, and the port is closed while its session is not yet begun.
+        // The runtime reconnects, and the port is closed before its session starts.
         let mut again = connect(&path).await;
         while listening.port.as_ref().unwrap().waiting().is_empty() {
             tokio::task::yield_now().await;

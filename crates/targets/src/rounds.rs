@@ -1,9 +1,9 @@
-//! When streams are read: in rounds.
+//! Schedules reads of streams, in rounds.
 //!
-//! A runtime writes ten times a second, and a host has hundreds of them, each at its own time. To wake up for each of
-//! them costs more than to read what it wrote: a thread that wakes up, a cache that others have used meanwhile. What a
-//! runtime writes waits in the socket until it is read. So one thread reads all streams, one after the other, in
-//! rounds, and sleeps in between whatever comes.
+//! A runtime writes ten times per second, and a host can have hundreds of runtimes, each with its own timing. Waking up
+//! for each write costs more than reading the bytes: a thread has to wake up, and its cache contents have been
+//! replaced. The bytes wait in the socket until they are read. One thread therefore reads all streams one after the
+//! other, in rounds, and sleeps between rounds even if bytes arrive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,22 +19,22 @@ use crate::black_box::BlackBoxes;
 use crate::buffer::READ_BYTES;
 use crate::guard::{BEAT_EVERY, Guard};
 
-/// From one round to the next. With the runtime's own 100 ms, and what the reconstruction and the exporter wait for,
-/// everything is exported well within a second.
+/// Interval between rounds. Together with the runtime's 100 ms and the delays of reconstruction and exporter,
+/// everything is exported well within 1 s.
 pub(crate) const ROUND: Duration = Duration::from_millis(200);
 
-/// The same while there is a stream that brings more than may wait for so long.
+/// Interval between rounds while a stream delivers more bytes than can wait for a full round.
 const SHORT_ROUND: Duration = Duration::from_millis(10);
 
-/// So long before a round a stream is ready for it: timers are rounded to milliseconds, upwards.
+/// Margin by which a stream is ready before a round: timers are rounded up to milliseconds.
 const EARLY: Duration = Duration::from_millis(4);
 
-/// How much may wait in a socket. One takes about 200 KB, after which the runtime's thread would wait in its write, and
-/// in the end its events would be dropped: a stream that brings more than this in a [`ROUND`] is left alone for as long
-/// as it takes to bring so much.
+/// Maximum number of bytes that should wait in a socket. A socket holds about 200 KB; then the runtime's thread blocks
+/// in its write, and finally events are dropped. A stream that delivers more than this in a [`ROUND`] is read again
+/// after the time in which it delivers this amount.
 const WAITING_BYTES: u64 = 64 << 10;
 
-/// Where sessions are read, and when.
+/// The executor that reads sessions, and its schedule.
 #[derive(Debug, Clone)]
 pub struct Readers {
     pub(crate) executor: Handle,
@@ -45,7 +45,7 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// On that executor, whose thread calls [`Rounds::rest`] before it waits for anything.
+    /// Creates readers on an executor whose thread calls [`Rounds::rest`] before it blocks.
     pub fn new(executor: Handle, rounds: Arc<Rounds>) -> Self {
         Self {
             executor,
@@ -56,8 +56,8 @@ impl Readers {
         }
     }
 
-    /// With a guard that closes the sessions when they are not read any more. A task on the executor says that it is
-    /// alive, for as long as that runs.
+    /// Adds a guard that closes the sessions if they are no longer read. A task on the executor sends heartbeats to the
+    /// guard for as long as the executor runs.
     #[must_use]
     pub fn guarded(mut self, guard: Guard) -> Self {
         let (beating, alive) = (guard.clone(), Arc::clone(&self.alive));
@@ -65,7 +65,7 @@ impl Readers {
             let mut beats = interval(BEAT_EVERY);
             beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
-                // It says when it should have come, not when it came.
+                // The value is the scheduled time, not the current time.
                 let _scheduled = beats.tick().await;
                 beating.beat();
                 alive.reading(Instant::now());
@@ -75,45 +75,45 @@ impl Readers {
         self
     }
 
-    /// The last seconds of each stream are kept there.
+    /// Keeps the last seconds of each stream in `black_boxes`.
     #[must_use]
     pub fn keeping(mut self, black_boxes: Option<Arc<BlackBoxes>>) -> Self {
         self.black_boxes = black_boxes;
         self
     }
 
-    /// Takes the blocks of a run's next stream, where they are kept.
+    /// Returns the keeper for the blocks of a run's next stream; `None` if streams are not kept.
     pub(crate) fn keeper(&self, run: RunKey) -> Option<Box<dyn Keeper>> {
         self.black_boxes.as_ref().map(|boxes| boxes.tap(run))
     }
 
-    /// When the reading thread was alive last, and the supervisor that these readers are given to.
+    /// Returns the heartbeats of the reading thread and of the supervisor that uses these readers.
     pub fn alive(&self) -> Arc<Alive> {
         Arc::clone(&self.alive)
     }
 
-    /// The guard, for the clients that begin sessions.
+    /// Returns the guard for the clients that start sessions.
     pub fn guard(&self) -> Option<Arc<dyn dotnet_diagnostics::Guard>> {
         let guard = self.guard.clone()?;
         Some(Arc::new(guard))
     }
 
-    /// On the executor that this is called on, which does not rest between rounds.
+    /// Creates readers on the current executor, which does not sleep between rounds.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub fn here() -> Self {
         Self::new(Handle::current(), Arc::default())
     }
 }
 
-/// The rounds that all streams have in common.
+/// The schedule of rounds shared by all streams.
 #[derive(Debug)]
 pub struct Rounds {
-    /// They are multiples of [`ROUND`] from then on.
+    /// Start of the schedule. Rounds start at multiples of [`ROUND`] after it.
     first: Instant,
-    /// How many streams cannot wait for the next.
+    /// Number of streams that cannot wait for the next round.
     impatient: AtomicUsize,
 }
 
@@ -127,7 +127,7 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// How long the thread that reads is to sleep before it looks for what has come.
+    /// Returns the time that the reading thread sleeps before it checks for bytes.
     pub fn rest(&self) -> Duration {
         if self.impatient.load(Ordering::Relaxed) > 0 {
             return SHORT_ROUND;
@@ -135,25 +135,25 @@ impl Rounds {
         self.next_in(Instant::now())
     }
 
-    /// The time from `now` to the next round.
+    /// Returns the time from `now` to the next round.
     fn next_in(&self, now: Instant) -> Duration {
         let since = now.saturating_duration_since(self.first).as_nanos() % ROUND.as_nanos();
         ROUND - u64::try_from(since).map_or(Duration::ZERO, Duration::from_nanos)
     }
 }
 
-/// How fast bytes of a stream come, and until when they may wait.
+/// Data rate of a stream, and the time until which its bytes can wait.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Nothing is read before; `None`: it is read as soon as there is something.
+    /// Time before which the stream is not read; `None` if it is read as soon as bytes arrive.
     pub(crate) until: Option<Instant>,
     rounds: Arc<Rounds>,
-    /// Until then it is among those that cannot wait for the next round: for one round after it brought that much,
-    /// whatever comes.
+    /// Time until which the stream counts as one that cannot wait for the next round: one round after it delivered that
+    /// much, independent of later bytes.
     impatient_until: Option<Instant>,
-    /// It does not rest any more.
+    /// Whether the stream is read without pauses.
     hurries: bool,
-    /// When the newest rest began, and what came since.
+    /// Start of the last pause, and the number of bytes since.
     since: Instant,
     bytes: u64,
 }
@@ -170,7 +170,7 @@ impl Pace {
         }
     }
 
-    /// It is read to its end now, as fast as it comes.
+    /// Reads the stream to its end from now, without pauses.
     pub(crate) fn hurry(&mut self, now: Instant) {
         self.hurries = true;
         self.until = None;
@@ -186,13 +186,13 @@ impl Pace {
         }
     }
 
-    /// When [`Self::pass`] has something to do next.
+    /// Returns the next time at which [`Self::pass`] has work.
     pub(crate) fn next(&self) -> Option<Instant> {
         let calm = self.impatient_until.filter(|_| !self.hurries);
         [self.until, calm].into_iter().flatten().min()
     }
 
-    /// Time passes: a rest is over, or the stream brings no more what made it impatient.
+    /// Updates the state at time `now`: ends a pause, or ends the impatience of a stream that has become slow enough.
     pub(crate) fn pass(&mut self, now: Instant) {
         self.until = self.until.filter(|until| now < *until);
         if !self.hurries && self.impatient_until.is_some_and(|until| until <= now) {
@@ -200,10 +200,10 @@ impl Pace {
         }
     }
 
-    /// So many bytes were read at once.
+    /// Records that `count` bytes were read at once.
     pub(crate) fn take(&mut self, count: usize, now: Instant) {
         self.bytes = self.bytes.saturating_add(count as u64);
-        // There is more.
+        // More bytes are waiting.
         if count >= READ_BYTES || self.hurries {
             return;
         }
@@ -225,7 +225,7 @@ impl Drop for Pace {
     }
 }
 
-/// How long a stream is left alone that brought so many bytes in that time.
+/// Returns the pause after a stream has delivered `bytes` within a duration.
 fn rest(bytes: u64, within: Duration) -> Duration {
     let nanos = within.as_nanos() * u128::from(WAITING_BYTES) / u128::from(bytes.max(1));
     u64::try_from(nanos).map_or(ROUND, |nanos| ROUND.min(Duration::from_nanos(nanos)))
@@ -243,8 +243,8 @@ mod tests {
         (Arc::clone(&rounds), Pace::new(rounds, began))
     }
 
-    /// A stream that brings so many bytes a second, for ten seconds: how often it is read, and the most that was read
-    /// at once.
+    /// Simulates a stream with a data rate for 10 s. Returns the number of reads and the maximum number of bytes per
+    /// read.
     fn reads(bytes_per_second: u64) -> (u32, u64) {
         let began = Instant::now();
         let (_, mut pace) = pace(began);
@@ -265,10 +265,11 @@ mod tests {
         (reads, most)
     }
 
-    /// Scenario: streams of a quiet, of a busy and of a process in an out-of-memory loop.
-    /// Guarantee: the quiet one is read once a round, and however much comes little more than may wait does.
+    /// Scenario: a quiet process, a busy process and a process in an out-of-memory loop write their streams.
+    /// Guarantee: the quiet stream is read once per round; at any data rate, little more than the permitted amount
+    /// waits.
     #[test]
-    fn what_brings_more_is_read_more_often() {
+    fn busier_stream_is_read_more_often() {
         let (quiet, most) = reads(20_000);
         assert!((49..=52).contains(&quiet), "{quiet}");
         assert!(most <= 4_200, "{most}");
@@ -279,11 +280,11 @@ mod tests {
         }
     }
 
-    /// Scenario: an hour without a byte, then a process that begins to collect without end, and ends.
-    /// Guarantee: it waits for one round as any other, then is read as it needs, for which the thread rests shortly;
-    /// afterwards it rests as before.
+    /// Scenario: a process writes nothing for an hour, then collects continuously, then exits.
+    /// Guarantee: the first bytes wait for one round like any others; then the stream is read at the rate that it
+    /// needs, with short sleeps of the thread; after the exit, the thread sleeps as before.
     #[test]
-    fn a_burst_after_silence_is_met() {
+    fn burst_after_silence_shortens_rounds() {
         let began = Instant::now();
         let (rounds, mut pace) = pace(began);
         let burst = began + Duration::from_secs(3600);
@@ -304,10 +305,10 @@ mod tests {
         assert_eq!(rounds.impatient.load(Ordering::Relaxed), 0);
     }
 
-    /// Scenario: a session begins with its header at once, and its process never collects.
-    /// Guarantee: after one round it is no reason for short ones any more, and nothing is due.
+    /// Scenario: a session delivers its header at once, and its process never collects.
+    /// Guarantee: after one round, the stream no longer causes short rounds, and no timer is due.
     #[test]
-    fn an_idle_process_does_not_keep_the_thread_awake() {
+    fn idle_process_lets_thread_sleep() {
         let began = Instant::now();
         let (rounds, mut pace) = pace(began);
         pace.take(3000, began + Duration::from_millis(1));
@@ -319,10 +320,10 @@ mod tests {
         assert_eq!(rounds.impatient.load(Ordering::Relaxed), 0);
     }
 
-    /// Scenario: streams that bring something at different times.
-    /// Guarantee: from then on they are read at the same moments, when the thread has rested.
+    /// Scenario: streams deliver bytes at different times.
+    /// Guarantee: all streams are read at the same times, at the end of the thread's sleep.
     #[test]
-    fn rounds_are_common() {
+    fn streams_share_rounds() {
         let first = Instant::now();
         let (rounds, _) = pace(first);
         let at = |ms: u64| first + Duration::from_millis(ms);
@@ -338,10 +339,10 @@ mod tests {
         assert_eq!(rounds.next_in(at(1600)), ROUND);
     }
 
-    /// Scenario: a session that is being ended.
-    /// Guarantee: nothing of it waits, nor does the thread.
+    /// Scenario: a session is being stopped.
+    /// Guarantee: neither its stream nor the thread pauses.
     #[test]
-    fn an_end_is_not_waited_for() {
+    fn stopping_session_is_read_without_pause() {
         let now = Instant::now();
         let (rounds, mut pace) = pace(now);
         pace.hurry(now);

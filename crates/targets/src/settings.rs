@@ -1,13 +1,13 @@
-//! How a process's collector is set up, read once per run by a short session of its own.
+//! Reads the GC settings of a process once per run, in a short separate session.
 //!
-//! CoreCLR 9 and later send it at the end of a session whose rundown has the keyword 0x1 (`CollectTracing4`): two small
-//! events, within a tenth of a second, and nothing about methods. Seen on 9.0.22, 10.0.0 and 10.0.14. Older runtimes
-//! can only be asked for the whole rundown, which stops a large program for long, and NativeAOT answers with nothing
-//! (8, 9): there the settings stay unknown. The private provider's GCSettings, and the rundown provider without a
-//! rundown, were sent by no runtime on Linux.
+//! CoreCLR 9 and later send the settings at the end of a session whose rundown has the keyword 0x1 (`CollectTracing4`):
+//! two small events, within 0.1 s, and no method events. Observed on 9.0.22, 10.0.0 and 10.0.14. Older runtimes support
+//! only the whole rundown, which suspends a large program for a long time, and NativeAOT sends nothing (8, 9). In these
+//! cases the settings stay unknown. No runtime on Linux sent the private provider's GCSettings or rundown events
+//! without a rundown.
 //!
-//! The session is begun after the one for collections, and not while memory is scarce: a session costs the process some
-//! memory.
+//! The session starts after the session for collections, and not while memory is scarce, because a session costs the
+//! process some memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +24,11 @@ use tokio::time::timeout;
 use gc_telemetry::definition::settings as row;
 use gc_telemetry::value::key_value;
 
-/// How long the session may last once it has begun.
+/// Maximum duration of the session.
 const READ_WITHIN: Duration = Duration::from_secs(2);
-/// Most bytes that are taken; a runtime sends fifteen hundred.
+/// Maximum number of bytes that are kept. A runtime sends about 1500.
 const MAX_BYTES: usize = 64 << 10;
-/// The keyword of collections, in the rundown provider as in the runtime's.
+/// Keyword for GC events, the same in the rundown provider and in the runtime's provider.
 const KEYWORD_GC: u64 = 0x1;
 const INFORMATIONAL: u32 = 4;
 
@@ -39,33 +39,33 @@ const BIT_CONCURRENT: u32 = 0x1;
 const BIT_LARGE_PAGES: u32 = 0x2;
 const BIT_NOT_AFFINITIZED: u32 = 0x10;
 
-/// How a process's collector is set up. `None`: the runtime does not send it, or it is not configured.
+/// GC settings of a process. A field is `None` if the runtime does not send the setting, or if it is not configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GcSettings {
-    /// Several heaps, collected in parallel.
+    /// Whether server GC is used: several heaps, collected in parallel.
     pub(crate) server: Option<bool>,
-    /// Generation 2 may be collected in the background.
+    /// Whether generation 2 can be collected in the background.
     pub(crate) concurrent: Option<bool>,
-    /// Limit of the heap in bytes.
+    /// Hard limit of the heap, in bytes.
     pub(crate) hard_limit: Option<u64>,
-    /// Memory load in percent from which memory counts as scarce.
+    /// Memory load above which memory counts as scarce, in percent.
     pub(crate) high_memory_percent: Option<u32>,
-    /// Size in bytes from which an object is large.
+    /// Minimum size of a large object, in bytes.
     pub(crate) loh_threshold: Option<u64>,
-    /// Memory in bytes that the collector is configured to assume.
+    /// Physical memory that the collector is configured to assume, in bytes.
     pub(crate) physical_memory: Option<u64>,
-    /// Least budget of generation 0 in bytes.
+    /// Minimum budget of generation 0, in bytes.
     pub(crate) gen0_min_budget: Option<u64>,
-    /// Largest budget of generation 0 in bytes.
+    /// Maximum budget of generation 0, in bytes.
     pub(crate) gen0_max_budget: Option<u64>,
-    /// The heap is in large pages.
+    /// Whether the heap uses large pages.
     pub(crate) large_pages: Option<bool>,
-    /// Heaps are bound to processors.
+    /// Whether heaps are bound to processors.
     pub(crate) affinitized: Option<bool>,
 }
 
 impl GcSettings {
-    /// Takes an event that says something of it.
+    /// Updates the settings from an event that contains some of them.
     pub fn take_in(&mut self, event: &ClrEvent<'_>) {
         let configured = |value: u64| Some(value).filter(|value| *value != 0);
         match event {
@@ -81,7 +81,7 @@ impl GcSettings {
                 self.gen0_max_budget = configured(event.gen0_max_budget_config);
                 self.high_memory_percent = Some(event.high_mem_percent_config).filter(|percent| *percent != 0);
             }
-            // .NET Core 3.1 and 5 send 0 whatever is set.
+            // .NET Core 3.1 and 5 always send 0.
             ClrEvent::RuntimeDcStart(event) if event.startup_flags != 0 || event.vm_major_version >= 6 => {
                 self.server = Some(event.startup_flags & STARTUP_SERVER != 0);
                 let concurrent = event.startup_flags & STARTUP_CONCURRENT != 0;
@@ -91,7 +91,7 @@ impl GcSettings {
         }
     }
 
-    /// As attributes; what is unknown has none.
+    /// Returns the settings as attributes. Unknown settings are omitted.
     pub fn attributes(&self) -> Vec<KeyValue> {
         let bytes = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok()).map(Value::IntValue);
         let flag = |value: Option<bool>| value.map(Value::BoolValue);
@@ -117,7 +117,7 @@ impl GcSettings {
     }
 }
 
-/// What is learned from an event of the session for collections: that the number of heaps adapts.
+/// Returns whether an event of the session for collections shows that the number of heaps adapts.
 pub(crate) fn adapts(observed: &Observed<'_>) -> bool {
     let Ok(ClrEvent::DynamicEvent(event)) = &observed.decoded else {
         return false;
@@ -125,17 +125,17 @@ pub(crate) fn adapts(observed: &Observed<'_>) -> bool {
     event.name.eq_str("SizeAdaptationSample") || event.name.eq_str("HeapCountSample")
 }
 
-/// The attribute for that.
+/// Returns the attribute for an adapting number of heaps.
 pub(crate) fn adaptive() -> KeyValue {
     key_value(row::DYNAMIC_ADAPTATION.name, Value::BoolValue(true))
 }
 
-/// Reads the settings. `None`: the runtime does not send them. The session is ended in any case, also one that takes
-/// too long.
+/// Reads the settings, or returns `None` if the runtime does not send them. The session is always stopped, even if it
+/// takes too long.
 ///
 /// # Errors
 ///
-/// When the session fails, which concerns nothing else.
+/// Returns an error if the session fails. Nothing else depends on this session.
 pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Error> {
     let config = SessionConfig {
         buffer_mb: 1,
@@ -143,7 +143,7 @@ pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Erro
         providers: vec![Provider::new(RUNDOWN_PROVIDER, KEYWORD_GC, INFORMATIONAL)],
         ..SessionConfig::default()
     };
-    // The form that can choose its rundown, and no older one: those send all methods.
+    // Request only the version that can limit the rundown. Older versions send all methods.
     let mut session = match client.collect_tracing_with(&config, &[CollectVersion::V4]).await {
         Ok(session) => session,
         Err(error) if error.is_unknown_command() => return Ok(None),
@@ -154,14 +154,14 @@ pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Erro
         let room = MAX_BYTES.saturating_sub(bytes.len());
         bytes.extend_from_slice(more.get(..room.min(more.len())).unwrap_or_default());
     });
-    // What came within the time may do.
+    // On a timeout, the bytes received so far may suffice.
     if let Ok(Err(error)) = timeout(READ_WITHIN, drained).await {
         return Err(error);
     }
     Ok(settings_in(&bytes))
 }
 
-/// The settings in a stream.
+/// Returns the settings in a stream.
 fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
     let mut stream = GcStream::with_limits(Scope::Everything, Settling::After(0), StreamLimits::one_live_process());
     let space = stream.space(bytes.len());
@@ -174,7 +174,7 @@ fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
             settings.take_in(event);
         }
     };
-    // Damage ends it; what came before is right. Collections are not looked for here.
+    // Damage ends the stream, but the events before it are valid. Collections are ignored here.
     while matches!(stream.advance(&mut take), Ok(Advanced::Paused)) {
         while stream.next_outcome().is_some() {}
     }
@@ -193,7 +193,8 @@ mod tests {
         settings.take_in(&decode(layout, payload, PointerSize::Eight).unwrap());
     }
 
-    /// The payload of GCSettingsRundown as 10.0.14 sent it with `GCHeapHardLimit=0xC000000 GCHighMemPercent=0x50`.
+    /// Returns the payload of GCSettingsRundown as 10.0.14 sent it with `GCHeapHardLimit=0xC000000
+    /// GCHighMemPercent=0x50`.
     fn limited() -> Vec<u8> {
         let words = [0xC00_0000_u64, 85_000, 0, 0, 0];
         let mut payload: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -201,9 +202,10 @@ mod tests {
         payload
     }
 
-    /// Scenario: the events of a workstation process with a hard limit, and the flags of one with server GC and no
-    /// concurrent one.
-    /// Guarantee: what is configured has a value, what is not is absent; every attribute is of the table.
+    /// Scenario: the settings come from the events of a workstation process with a hard limit, then from the startup
+    /// flags of a process with non-concurrent server GC.
+    /// Guarantee: configured settings have a value, other settings are absent, and every attribute is defined in the
+    /// table.
     #[test]
     fn settings_are_read_from_events() {
         let mut settings = GcSettings::default();
@@ -237,10 +239,10 @@ mod tests {
         assert_eq!(settings.attributes().len(), 2);
     }
 
-    /// Scenario: bytes that are no stream, and none.
-    /// Guarantee: no settings, and no harm.
+    /// Scenario: the input is empty, then not a stream.
+    /// Guarantee: no settings are returned.
     #[test]
-    fn no_stream_has_no_settings() {
+    fn invalid_stream_has_no_settings() {
         assert_eq!(settings_in(b""), None);
         assert_eq!(settings_in(b"HTTP/1.1 200 OK"), None);
     }

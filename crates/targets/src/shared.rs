@@ -1,4 +1,4 @@
-//! What the tasks of all processes share.
+//! State shared by the tasks of all processes.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -14,26 +14,26 @@ use crate::others::Watching;
 use crate::rounds::Readers;
 use crate::threads::Threads;
 
-/// What all tasks share.
+/// State shared by all tasks.
 #[derive(Debug)]
 pub(crate) struct Shared<S> {
     pub(crate) sink: S,
     pub(crate) host: Host,
-    /// Inspections at a time: each takes a thread.
+    /// Limits concurrent inspections, each of which occupies a thread.
     pub(crate) inspections: Semaphore,
-    /// That leases cannot be taken was logged.
+    /// Whether unavailable leases were logged.
     pub(crate) lease_reported: AtomicBool,
     pub(crate) readers: Readers,
-    /// What reads files that others provide.
+    /// Threads that read files provided by other users.
     pub(crate) threads: Threads,
-    /// The sockets at the paths of the configuration, as the last look found them.
+    /// The sockets at the configured paths, as found by the last scan.
     pub(crate) named: Mutex<Arc<NamedSockets>>,
-    /// Where commands are given to runtimes: at once, not in rounds.
+    /// Executor for commands to runtimes, which are sent immediately and not in rounds.
     pub(crate) commands: Handle,
-    /// What all streams hold.
+    /// Memory held by all streams.
     pub(crate) memory: Arc<StreamMemory>,
-    /// The processes that are looked at for other tools' connections.
+    /// Processes whose connections to other tools are tracked.
     pub(crate) watching: Watching,
-    /// What all sessions are read through.
+    /// Buffer through which all sessions are read.
     pub(crate) buffer: SharedBuffer,
 }

@@ -1,11 +1,11 @@
-//! Why a process does not respond, as far as its files say it: stopped by a signal, a debugger or a frozen control
-//! group; stopped by a session that nobody reads; busy with the command of another tool; or none of these.
+//! Determines from the files of a process why it does not respond. The cause can be a signal, a debugger or a frozen
+//! control group that stops the process, a session that its tool does not read, or a command of another tool that keeps
+//! the runtime busy. It can also be unknown.
 //!
-//! A thread that writes a session's stream waits in `sock_alloc_send_pskb` while the socket is full: whoever asked for
-//! the events does not read them. From .NET 11 on a session can ask the runtime to wait for its reader
-//! (`CollectTracing6`, which dotnet-gcdump uses for its heap dump): then the threads that write events wait, too,
-//! in the
-//! middle of a collection with all others stopped.
+//! A thread that writes to a session's stream waits in `sock_alloc_send_pskb` while the socket is full, because the
+//! tool that requested the events does not read them. In .NET 11 and later, a session can make the runtime wait for its
+//! reader (`CollectTracing6`, which dotnet-gcdump uses for its heap dump). The threads that write events then wait,
+//! too, in the middle of a collection while all other threads are suspended.
 
 use std::path::{Path, PathBuf};
 
@@ -14,28 +14,30 @@ use dotnet_diagnostics::discovery::Process;
 use crate::others::connections;
 use crate::thread_names::MAX_THREADS;
 
-/// Where a thread waits whose socket is full.
+/// Kernel function in which a thread waits while its socket is full.
 const WAITS_FOR_READER: &str = "sock_alloc_send_pskb";
-/// Where the threads of a frozen control group wait: of version 1, and of 2.
+/// Kernel functions in which the threads of a frozen control group wait, for versions 1 and 2.
 const FROZEN: [&str; 2] = ["__refrigerator", "do_freezer_trap"];
-/// The first version of .NET that can wait for the reader of a session.
+/// First major version of .NET that can wait for the reader of a session.
 const WAITS_SINCE: u32 = 11;
 
-/// What keeps a process, by its files.
+/// Reason why a process does not respond, according to its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// A signal stopped it.
+    /// A signal stopped the process.
     Stopped,
-    /// A debugger stopped it, the process with that pid.
+    /// The debugger with this pid stopped the process.
     Traced(u32),
     Frozen,
-    /// Somebody does not read the events that he asked for.
+    /// A tool does not read the events that it requested.
     Unread,
     None,
 }
 
-/// Why a process does not respond: what is seen, and what to do; blocking. `held`: a gcwatch reads it. `major`: of its
-/// runtime's version. `None`: its files cannot be read.
+/// Returns why a process does not respond, as an observation and a remedy; `None` if the files of the process are not
+/// readable. `held` is whether a gcwatch instance reads the process. `major` is the major version of its runtime.
+///
+/// Blocks the calling thread.
 pub fn why_silent(process: &Process, held: bool, major: Option<u32>) -> Option<(String, String)> {
     if !process.visible {
         return None;
@@ -44,7 +46,7 @@ pub fn why_silent(process: &Process, held: bool, major: Option<u32>) -> Option<(
     let cause = cause(&folder)?;
     let address = process.socket.as_ref();
     let connections = address.and_then(|address| connections(process.pid, address.path()));
-    // A gcwatch has one, or two where it reads requests.
+    // A gcwatch instance has one connection, or two if it reads requests.
     let others = connections.map(|count| count.saturating_sub(usize::from(held)));
     Some(explained(cause, process.pid, others, major))
 }
@@ -81,38 +83,38 @@ fn explained(cause: Cause, pid: u32, others: Option<usize>, major: Option<u32>) 
     };
     match cause {
         Cause::Stopped => (
-            "it is stopped by a signal (SIGSTOP)".to_owned(),
-            format!("let it go on: kill -CONT {pid}"),
+            "the process is stopped by a signal (SIGSTOP)".to_owned(),
+            format!("resume it: kill -CONT {pid}"),
         ),
         Cause::Traced(tracer) => (
-            format!("process {tracer} has stopped it: a debugger"),
-            "let the debugger go on, or detach it".to_owned(),
+            format!("a debugger, process {tracer}, has stopped the process"),
+            "resume the process in the debugger, or detach the debugger".to_owned(),
         ),
         Cause::Frozen => (
-            "its control group is frozen".to_owned(),
+            "the control group of the process is frozen".to_owned(),
             "thaw the group (docker unpause, systemctl thaw)".to_owned(),
         ),
         Cause::Unread if waits => (
             format!(
-                "it is not stopped by a signal or a debugger: a tool does not read the events that it asked for, and a \
+                "no signal or debugger has stopped the process; a tool does not read the events it requested, and a \
                  heap dump that waits for its reader stops all threads{connected}"
             ),
-            "end that tool (dotnet-gcdump, dotnet-monitor, a profiler): the runtime goes on when its connection is closed"
+            "stop that tool (dotnet-gcdump, dotnet-monitor, a profiler); the runtime resumes when its connection closes"
                 .to_owned(),
         ),
         Cause::Unread => (
             format!(
-                "it is not stopped by a signal or a debugger: a tool does not read the events that it asked for{connected}"
+                "no signal or debugger has stopped the process; a tool does not read the events it requested{connected}"
             ),
-            "end that tool, and try again later".to_owned(),
+            "stop that tool, and try again later".to_owned(),
         ),
         Cause::None if others.is_some_and(|count| count > 0) => (
-            format!("it is not stopped by a signal or a debugger{connected}: its command may keep the runtime busy"),
-            "wait for it, or end that tool; else the process has no CPU or swaps".to_owned(),
+            format!("no signal or debugger has stopped the process{connected}; its command can block the runtime"),
+            "wait for the tool, or stop it; if that does not help, the process has no CPU or swaps".to_owned(),
         ),
         Cause::None => (
-            "it is not stopped by a signal or a debugger, and no other tool is seen".to_owned(),
-            "it has no CPU, swaps or is stuck: check its CPU and memory, and try again later".to_owned(),
+            "no signal or debugger has stopped the process, and no other tool is visible".to_owned(),
+            "the process has no CPU, swaps or is stuck: check its CPU and memory, and try again later".to_owned(),
         ),
     }
 }
@@ -121,7 +123,7 @@ fn explained(cause: Cause, pid: u32, others: Option<usize>, major: Option<u32>) 
 mod tests {
     use super::*;
 
-    /// A process's files: its state, its tracer and where its threads wait.
+    /// Determines the cause for a process with a given state, tracer and wait channels of its threads.
     fn cause_of(state: &str, tracer: &str, waits: &[&str]) -> Option<Cause> {
         let folder = tempfile::tempdir().unwrap();
         let status = format!("Name:\tx\nState:\t{state}\nTracerPid:\t{tracer}\n");
@@ -134,8 +136,8 @@ mod tests {
         cause(folder.path())
     }
 
-    /// Scenario: a process in each state, with threads that wait anywhere.
-    /// Guarantee: each cause by its own sign; without a folder of threads nothing is known.
+    /// Scenario: processes are in different states, and their threads wait in different kernel functions.
+    /// Guarantee: each cause is recognized by its own sign; without a folder of threads, the cause is unknown.
     #[test]
     fn causes_are_distinct() {
         let waits = ["futex_do_wait", "0"];
@@ -151,10 +153,10 @@ mod tests {
         assert_eq!(cause_of("S (sleeping)", "0", &[]), None);
     }
 
-    /// Scenario: a session that is not read on .NET 11, on 10 and on an unknown version; a process that is stopped.
-    /// Guarantee: only a runtime that may wait for its reader is said to be stopped by it, and never by a debugger.
+    /// Scenario: a session is not read on .NET 11, on .NET 10 and on an unknown version; another process is stopped.
+    /// Guarantee: the text names the unread session as the cause only for a runtime that can wait for its reader.
     #[test]
-    fn only_a_runtime_that_waits_is_stopped_by_a_reader() {
+    fn unread_session_stops_only_waiting_runtimes() {
         let text = |cause, others, major| {
             let (detail, remedy) = explained(cause, 7, others, major);
             format!("{detail}; {remedy}")

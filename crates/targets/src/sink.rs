@@ -1,4 +1,4 @@
-//! What the tasks of the targets report to: the pipeline, or a test.
+//! Receivers of the results of target tasks: the pipeline, or a test.
 
 use base::time::TimeBase;
 use clr_gc::gc::{Open, Outcome};
@@ -8,76 +8,77 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use base::run_key::RunKey;
 use processes::{Identity, RunState, StreamProgress};
 
-/// The limit of processes is reached.
+/// Error returned if the limit of attached processes is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{limit} processes are attached already; this one waits until one of them exits")]
+#[error("{limit} processes are already attached; this process waits until one of them exits")]
 pub struct Full {
     pub limit: usize,
 }
 
-/// Takes what is found and read, of all runs.
+/// Receives the discovered runs and their data.
 pub trait Sink: Clone + Send + Sync + 'static {
-    /// Takes what is read of one run.
+    /// Receiver for the data of one run.
     type Run: RunSink;
 
-    /// A run is about to be read.
+    /// Starts a run that is about to be read.
     ///
     /// # Errors
     ///
-    /// When the limit of runs is reached.
+    /// Returns [`Full`] if the limit of runs is reached.
     fn open(&self, identity: Identity) -> Result<Self::Run, Full>;
 
-    /// A run is known and not read, and why.
+    /// Reports a run that is known but not read, with the reason as its state.
     fn note(&self, identity: &Identity, state: RunState);
 
-    /// A run that was noted is gone.
+    /// Removes a run that was reported by [`note`](Self::note) and has exited.
     fn forget(&self, key: RunKey);
 
-    /// A session was ended because its stream took more memory than it may.
+    /// Reports that a session was stopped because its stream used too much memory.
     fn over_memory(&self) {}
 
-    /// All of `/proc` was looked through.
+    /// Reports that a scan of the whole `/proc` is complete.
     fn scanned(&self) {}
 }
 
-/// Takes what is read of one run.
+/// Receives the data of one run.
 pub trait RunSink: Send + 'static {
-    /// What is done with the process now. [`RunState::Attached`] begins a new session.
+    /// Sets the state of the run. [`RunState::Attached`] starts a new session.
     fn state(&mut self, state: RunState);
 
-    /// More is known of who it is: the runtime's version, attributes of its resource.
+    /// Adds details to the identity: the runtime's version, and resource attributes.
     fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>);
 
-    /// Offsets of what follows lie on `base`.
+    /// Sets the time base of all offsets that follow.
     fn time_base(&mut self, base: TimeBase);
 
-    /// One outcome of the reconstruction.
+    /// Receives one outcome of the reconstruction.
     fn observe(&mut self, outcome: Outcome);
 
-    /// Outcomes are kept back for so long before they are observed: nanoseconds.
+    /// Sets the time for which outcomes are held back before they are observed, in nanoseconds.
     fn held_back(&mut self, _ns: u64) {}
 
-    /// Requests that ended; their offsets lie on `base`.
+    /// Receives finished requests. Their offsets are relative to `base`.
     fn requests(&mut self, _requests: &[Request], _base: TimeBase) {}
 
-    /// Requests are not read, and why: a sentence. `None`: they are read again.
+    /// Sets the reason why requests are not read, as a sentence; `None` if they are read again.
     fn requests_unread(&mut self, _why: Option<String>) {}
 
-    /// How far the session's stream was read.
+    /// Reports the progress of reading the session's stream.
     fn progress(&mut self, progress: StreamProgress);
 
-    /// What has begun and not ended; called when it changed, at most a second after the events.
+    /// Sets the operations that have started and not ended. Called after a change, at most 1 s after the events.
     fn open(&mut self, open: Open);
 
-    /// Whether the stream brings more than is read of it, for longer than a moment; called when that changed.
+    /// Sets whether the stream has been delivering data faster than it is read for some time. Called after a change.
     fn undrained(&mut self, _is: bool) {}
 
-    /// The stream is over. `in_order`: the runtime ended it, as it does when a process exits by itself.
+    /// Reports the end of the stream. `in_order` is whether the runtime ended it, as it does when a process exits by
+    /// itself.
     fn closed(&mut self, _in_order: bool) {}
 
-    /// What another tool's session left behind in the process was healed.
+    /// Reports that a problem left behind in the process by another tool's session was healed.
     fn healed(&mut self) {}
 
-    /// The process exited.
+    /// Reports that the process has exited.
     fn end(self);
 }

@@ -1,4 +1,4 @@
-//! Finds the runs, and has one task for each.
+//! Discovers the runs and executes one task for each.
 //!
 //! ```text
 //! directories (inotify) --+
@@ -7,8 +7,7 @@
 //! time, new options ------+
 //! ```
 //!
-//! [`Supervisor::step`] waits for whatever happens next and does what it asks for; only here and in `tasks` is the
-//! clock read.
+//! [`Supervisor::step`] waits for the next event and handles it. The clock is read only here and in `tasks`.
 
 mod directories;
 mod found;
@@ -50,25 +49,25 @@ use crate::supervise::tasks::{TaskOutcome, Tasks};
 use crate::threads::Threads;
 use crate::watch::Changes;
 
-/// How many tasks inspect their processes at the same time.
+/// Maximum number of tasks that inspect their processes at the same time.
 const INSPECTIONS: usize = 8;
 
-/// Sessions that did not end in order.
+/// Sessions that were not stopped cleanly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Pid, name and problem of each.
+    /// Pid, name and problem of each session.
     pub sessions: Vec<(u32, String, String)>,
 }
 
-/// Finds .NET processes and has their collections read by `readers` until `shutdown`, and then stops and drains every
-/// session, all at the same time, each within 3 s.
+/// Discovers .NET processes and reads their collections with `readers` until `shutdown` completes. It then stops and
+/// drains all sessions concurrently, each within 3 s.
 ///
-/// New options are followed without ending a session of a process that they do not exclude: filters and limits at once,
-/// what concerns a session from its next one on.
+/// Changed options take effect without ending the session of a process that they do not exclude: filters and limits
+/// immediately, session settings from the next session.
 ///
 /// # Panics
 ///
-/// Outside of a tokio runtime with I/O and time.
+/// Panics outside a tokio runtime with I/O and time.
 pub async fn supervise<S: Sink>(
     options: watch::Receiver<Arc<TargetOptions>>,
     sink: S,
@@ -81,7 +80,7 @@ pub async fn supervise<S: Sink>(
     let mut says = interval(SAYS_EVERY);
     says.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let shared = Arc::clone(&supervisor.shared);
-    // No look is made once the daemon stops, and so no healing begins.
+    // No look and no healing starts after shutdown has begun.
     let mut looks = Box::pin(shared.watching.run());
     loop {
         supervisor.start_what_is_due(Instant::now());
@@ -105,12 +104,12 @@ struct Supervisor<S: Sink> {
     scans: Scans,
     listening: Listening,
     new_processes: NewProcesses,
-    /// Runtimes that connected to us, until their processes were looked at.
+    /// Runtimes that connected to gcwatch and whose processes have not been scanned yet.
     arrivals: HashMap<u32, Arrival>,
     unfinished: Unfinished,
 }
 
-/// What woke the supervisor.
+/// Event that woke the supervisor.
 enum Woken<T> {
     Changes(std::io::Result<Changes>),
     Looked(Option<Look>),
@@ -162,7 +161,7 @@ impl<S: Sink> Supervisor<S> {
         supervisor
     }
 
-    /// Waits for the next thing that happens, and does what it asks for. Cancel safe: what it waits for is.
+    /// Waits for the next event and handles it. This method is cancel safe because every wait in it is.
     async fn step(&mut self) {
         let woken = self.woken().await;
         let now = Instant::now();
@@ -170,7 +169,7 @@ impl<S: Sink> Supervisor<S> {
             Woken::Changes(Ok(changes)) => self.take_changes(&changes),
             Woken::Changes(Err(error)) => self.directories.give_up(&error),
             Woken::Looked(Some(look)) => self.take_look(look),
-            Woken::Looked(None) => log!(error: "the look through /proc failed"),
+            Woken::Looked(None) => log!(error: "the scan of /proc failed"),
             Woken::NewProcesses(pids) => self.scans.request.pids.extend(pids),
             Woken::Arrived(arrival) => self.take_arrival(arrival),
             Woken::Ended(key, outcome) => self.take_ended(key, outcome, now),
@@ -196,7 +195,7 @@ impl<S: Sink> Supervisor<S> {
         let new_options = async {
             match options.changed().await {
                 Ok(()) => {}
-                // Whoever gives options is gone: these stay.
+                // The sender of options was dropped; the current options stay in effect.
                 Err(_) => std::future::pending().await,
             }
         };
@@ -214,7 +213,8 @@ impl<S: Sink> Supervisor<S> {
     fn take_changes(&mut self, changes: &Changes) {
         let request = &mut self.scans.request;
         request.all |= changes.overflow;
-        // The name has the pid in the process's own namespace, which mostly is ours; the look shows whether it was it.
+        // The name contains the pid in the process's own namespace, which is usually that of gcwatch. The scan checks
+        // it.
         request.pids.extend(changes.made.iter().map(|name| name.pid));
         for (key, entry) in self.registry.iter() {
             let name = SocketName {
@@ -228,16 +228,16 @@ impl<S: Sink> Supervisor<S> {
         request.all |= !changes.made.is_empty() && has_foreign_namespaces(&self.registry);
     }
 
-    /// A runtime connected to us: its process is looked at first, like any other.
+    /// Handles a runtime that connected to gcwatch. Its process is scanned first, like any other.
     fn take_arrival(&mut self, arrival: Arrival) {
         match arrival.pid {
             Some(pid) => {
                 self.scans.request.pids.insert(pid);
                 self.arrivals.insert(pid, arrival);
             }
-            // Dropped: it is resumed.
+            // Dropping the arrival resumes the runtime.
             None => log!(
-                warn: "a runtime connected whose process is not visible to gcwatch; it is resumed and not read: \
+                warn: "a runtime connected, but gcwatch cannot see its process; it is resumed and not read; \
                  share the host's pid namespace"
             ),
         }
@@ -253,7 +253,8 @@ impl<S: Sink> Supervisor<S> {
     }
 }
 
-/// Whether a process of another pid namespace is known: then names of new sockets may not be pids of ours.
+/// Returns whether a process in another pid namespace is known. If so, the pids in the names of new sockets may be pids
+/// of another namespace.
 fn has_foreign_namespaces<T>(registry: &Registry<KnownRun<T>>) -> bool {
     let foreign = |key: RunKey, ns_pid: Option<u32>| ns_pid.is_some_and(|pid| pid != key.pid);
     registry

@@ -1,17 +1,17 @@
-//! The names of a process's threads, and their numbers as the process itself has them.
+//! Names of a process's threads, and their ids in the process's own namespace.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dotnet_diagnostics::discovery::parse_status;
 
-/// Most threads of a process that are looked at.
+/// Maximum number of threads of a process that are examined.
 pub(crate) const MAX_THREADS: usize = 4096;
 
-/// The thread that runs finalizers (.NET 5 and later).
+/// Name of the thread that executes finalizers (.NET 5 and later).
 pub const FINALIZER: &str = ".NET Finalizer";
 
-/// The names of a process's threads, by their numbers in its own namespace; blocking.
+/// Returns the names of a process's threads by their ids in its own namespace. Blocks the calling thread.
 pub fn names(pid: u32) -> BTreeMap<u64, String> {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
         return BTreeMap::new();
@@ -24,14 +24,14 @@ pub fn names(pid: u32) -> BTreeMap<u64, String> {
     tasks.filter_map(name).collect()
 }
 
-/// The folders of the threads below this one whose names fit; blocking.
+/// Returns the folders of the threads in `tasks` whose names match. Blocks the calling thread.
 pub(crate) fn named(tasks: &Path, fits: impl Fn(&str) -> bool) -> impl Iterator<Item = PathBuf> {
     let tasks = std::fs::read_dir(tasks).into_iter().flatten().take(MAX_THREADS);
     let tasks = tasks.filter_map(Result::ok).map(|task| task.path());
     tasks.filter(move |task| std::fs::read_to_string(task.join("comm")).is_ok_and(|name| fits(name.trim_end())))
 }
 
-/// The last of `NSpid`, which has a number for each namespace, or else the folder's.
+/// Returns the last number in `NSpid`, which has one per namespace, or the name of the folder if there is none.
 pub(crate) fn own_number(task: &Path) -> Option<u64> {
     let status = std::fs::read(task.join("status")).ok()?;
     match parse_status(&status).ns_pid {

@@ -1,8 +1,8 @@
-//! Threads for work that may never return: whatever touches a file system that others provide.
+//! Dedicated threads for work that can block forever, such as access to file systems that users provide.
 //!
-//! The executor's own threads for blocking work are few, and are needed for everything else: work that hangs there
-//! takes them away one by one. Here each piece of work has a thread of its own, nobody waits for one that hangs, and
-//! there are [`MOST`] of them at most.
+//! The executor has few threads for blocking work and needs them for everything else. Work that blocks forever would
+//! occupy them one by one. Here, each piece of work has a dedicated thread, no task waits for a blocked one, and at
+//! most [`MOST`] threads exist.
 
 use std::sync::Arc;
 use std::thread::Builder;
@@ -12,21 +12,21 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// Most threads at a time, those that hang included. One that hangs costs about 20 kB.
+/// Maximum number of threads, including blocked ones. A blocked thread costs about 20 kB.
 pub(crate) const MOST: usize = 64;
-/// Paths are resolved on the heap; the rest is buffers of a few kB.
+/// Stack size. Paths are resolved on the heap; the rest is buffers of a few kB.
 const STACK_BYTES: usize = 512 << 10;
 
-/// Why there is no thread.
+/// Error returned if no thread can be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoThread {
-    #[error("{MOST} threads wait for file systems that do not respond")]
+    #[error("{MOST} threads are blocked by file systems that do not respond")]
     Full,
     #[error("cannot start a thread: {0}")]
     System(#[from] std::io::Error),
 }
 
-/// Threads for work that may never return.
+/// Limits the number of threads for work that can block forever.
 #[derive(Debug, Clone)]
 pub(crate) struct Threads(Arc<Semaphore>);
 
@@ -37,11 +37,11 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// Does this on a thread of its own. What it returns is sent; nothing is, when it panics.
+    /// Executes `work` on a dedicated thread and sends its result. Sends nothing if it panics.
     ///
     /// # Errors
     ///
-    /// [`NoThread`]; then nothing was done.
+    /// Returns [`NoThread`] if no thread was started; `work` was not executed.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -52,45 +52,45 @@ impl Threads {
         thread.spawn(move || {
             let done = work();
             drop(running);
-            // Nobody waits for it any more.
+            // The receiver has been dropped.
             let _gone = sender.send(done);
         })?;
         Ok(receiver)
     }
 }
 
-/// Why nothing was read.
+/// Error returned if a file could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotRead {
-    /// It hangs.
-    #[error("reading it takes more than {within:?}: its file system does not respond")]
+    /// The read blocks.
+    #[error("reading takes more than {within:?}: the file system does not respond")]
     Late {
-        /// How long it was waited for.
+        /// Time that the caller waited.
         within: Duration,
     },
-    /// There is no thread, or it panicked.
-    #[error("reading it failed: {problem}")]
+    /// No thread could be started, or it panicked.
+    #[error("reading failed: {problem}")]
     Failed {
-        /// Why.
+        /// Reason of the failure.
         problem: String,
     },
 }
 
-/// Files that are read again and again, each time on a thread of its own, which may hang. While one hangs no other one
-/// begins: that counts as late at once.
+/// Repeated reads of files on dedicated threads, which can block forever. While one read is blocked, no other read
+/// starts and counts as late immediately.
 #[derive(Debug, Clone, Default)]
 pub struct FileReading(Arc<Mutex<()>>);
 
 impl FileReading {
-    /// Does this on a thread of its own, in the context of the caller's executor, and waits for so long.
+    /// Executes `work` on a dedicated thread, in the context of the caller's executor, and waits at most `within`.
     ///
     /// # Errors
     ///
-    /// [`NotRead`]; it may still be under way.
+    /// Returns [`NotRead`] if there is no result in time; `work` may still be running.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with time.
+    /// Panics outside a tokio runtime with time.
     pub async fn within<T: Send + 'static>(
         &self,
         within: Duration,
@@ -107,7 +107,7 @@ impl FileReading {
         });
         let failed = |problem: String| NotRead::Failed { problem };
         match timeout(within, done.map_err(|error| failed(error.to_string()))?).await {
-            Ok(done) => done.map_err(|_panicked| failed("its thread ended".to_owned())),
+            Ok(done) => done.map_err(|_panicked| failed("the thread panicked".to_owned())),
             Err(_) => Err(NotRead::Late { within }),
         }
     }
@@ -119,10 +119,10 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: as many pieces of work as there may be hang, then they return; one panics.
-    /// Guarantee: one more is refused, and has room as soon as another has ended, however it did.
+    /// Scenario: the maximum number of threads is blocked; then all return, and one panics.
+    /// Guarantee: another thread is refused; a slot is free as soon as a thread has ended, also after a panic.
     #[tokio::test]
-    async fn threads_that_hang_are_bounded() {
+    async fn blocked_threads_are_bounded() {
         let threads = Threads::default();
         let (release, hung) = mpsc::channel::<()>();
         let hung = Arc::new(std::sync::Mutex::new(hung));
@@ -144,10 +144,10 @@ mod tests {
         assert_eq!(threads.0.available_permits(), MOST);
     }
 
-    /// Scenario: a file is read that hangs, again while it hangs, and after it came back.
-    /// Guarantee: the caller has an answer within the time, a second thread is not begun, and then it is read.
+    /// Scenario: a file is read that blocks, then again while it blocks, and after it responds again.
+    /// Guarantee: the caller gets an answer in time, no second thread is started, and the last read succeeds.
     #[tokio::test]
-    async fn what_hangs_is_not_begun_twice() {
+    async fn blocked_read_is_not_started_twice() {
         let reading = FileReading::default();
         let (release, hung) = mpsc::channel::<()>();
         let (ended, end) = oneshot::channel::<()>();

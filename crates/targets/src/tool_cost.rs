@@ -1,50 +1,51 @@
-//! What a session of another tool lengthens.
+//! Estimates the time that a session of another tool adds to pauses.
 //!
-//! A session that asks for GC events at the level Verbose gets one for each pinned object that a collection finds,
-//! while the threads are stopped: with 100,000 pinned handles pauses of 3 ms become 40 to 50 ms. Ours does not get
-//! these events, but it sees what they take: GC handles are looked through for so much longer. What a handle takes else
-//! is learned of the same process, while no other tool is connected. What it takes beyond that while one is connected,
-//! or its session is not over for the runtime, is the session's.
+//! A session that requests GC events at the level Verbose gets one for each pinned object that a collection finds,
+//! while the threads are suspended: with 100,000 pinned handles, pauses of 3 ms become 40 to 50 ms. The session of
+//! gcwatch does not receive these events, but their time is visible: scanning the GC handles takes longer by that
+//! amount. The usual time per handle is learned from the same process while no other tool is connected. While a tool is
+//! connected, or its session has not ended for the runtime, the time beyond the usual is attributed to the session.
 //!
-//! So a session that lengthens nothing, as one of counters, has a part of 0, and where the usual time is not known (the
-//! tool was there first) nothing is said. What stacks of events cost, and a sampling profiler, is not recognized.
+//! A session without such events, for example one for counters, has a part of 0. If the usual time is unknown (the tool
+//! was connected first), there is no estimate. The cost of event stacks and of a sampling profiler is not recognized.
 
 use clr_gc::gc::{Collection, Pause, PauseKind};
 
-/// Fewer handles say nothing of one.
+/// Minimum number of handles for an estimate.
 const LEAST_HANDLES: u32 = 100;
-/// Collections that are remembered of each generation, and how many are needed.
+/// Number of collections that are remembered for each generation, and the minimum for an estimate.
 const KEPT: usize = 9;
 const LEAST_KEPT: usize = 3;
-/// From so many times the usual on, and so much, it is the session's.
+/// Factor and time beyond the usual from which the time is attributed to the session.
 const TIMES: f64 = 2.0;
 const LEAST_NS: f64 = 200_000.0;
-/// What an event for a pinned object takes at most (measured: 400): more is a thread that had no CPU.
+/// Maximum time for an event of a pinned object (measured: 400). More means that the thread had no CPU.
 const MOST_NS: f64 = 1_000.0;
 
-/// What looking through a handle takes in one process, by generation.
+/// Time to scan a handle in one process, by generation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ToolCost {
     usual: [Usual; 3],
 }
 
-/// What is learned of the collections without another tool. A tool is seen some seconds after it came, so that a
-/// collection is without one only when a look that began after it found nobody: then a second look was over.
+/// Times learned from collections without another tool. A tool is detected a few seconds after it has connected. A
+/// collection therefore counts only if a look that started after it found no other tool, which is certain after a
+/// second look.
 #[derive(Debug, Clone, Copy, Default)]
 struct Usual {
-    /// Looks that had found nobody when `newer` began.
+    /// Number of looks without another tool when `newer` started.
     looks: u64,
-    /// Since the newest look, and between the two before: what a tool that comes to light makes void.
+    /// Times since the last look, and between the two looks before it. They are discarded when a tool is detected.
     newer: Newest,
     older: Newest,
     known: Newest,
 }
 
-/// Nanoseconds for each handle in the newest collections.
+/// Nanoseconds per handle in the last collections.
 #[derive(Debug, Clone, Copy, Default)]
 struct Newest {
     ns: [f32; KEPT],
-    /// How many were put in.
+    /// Number of values that were added.
     count: usize,
 }
 
@@ -62,7 +63,7 @@ impl Newest {
 }
 
 impl Usual {
-    /// Without another tool a handle took so long, when so many looks had found nobody.
+    /// Adds the time per handle of a collection without another tool, after `looks` looks without another tool.
     fn learn(&mut self, ns: f32, looks: u64) {
         for _ in 0..looks.saturating_sub(self.looks).min(2) {
             let sure = std::mem::replace(&mut self.older, std::mem::take(&mut self.newer));
@@ -72,12 +73,12 @@ impl Usual {
         self.newer.put(ns);
     }
 
-    /// Another tool is there, and may have been before it was seen.
+    /// Discards recent times, because another tool was detected and may have been connected before that.
     fn doubt(&mut self) {
         (self.newer, self.older) = (Newest::default(), Newest::default());
     }
 
-    /// The lower quartile: a thread that had no CPU took longer, and none takes less.
+    /// Returns the lower quartile: a thread without a CPU takes longer, and no thread takes less.
     fn ns(&self) -> Option<f32> {
         let mut known = self.known.ns;
         let known = known.get_mut(..self.known.all().len())?;
@@ -90,8 +91,8 @@ impl Usual {
 }
 
 impl ToolCost {
-    /// Puts into the accounts of a collection's stops what a session of another tool lengthened, where that is known.
-    /// `looks`: so many found no other tool so far.
+    /// Adds the time caused by another tool's session to the accounts of a collection's suspensions, if known. `looks`
+    /// is the number of looks that found no other tool.
     pub(crate) fn judge(&mut self, collection: &mut Collection, looks: u64) {
         if collection.observed_by_others != Some(false) {
             self.usual.iter_mut().for_each(Usual::doubt);
@@ -123,14 +124,14 @@ impl ToolCost {
     }
 }
 
-/// How long so many handles were looked through in a stop.
+/// Returns the time to scan the handles in a suspension, and the number of handles.
 fn scan(pause: &Pause, handles: Option<u32>) -> Option<(i64, u32)> {
     let handles = handles.filter(|handles| *handles >= LEAST_HANDLES)?;
     let ns = pause.handles_ns.filter(|_| pause.kind == PauseKind::Blocking)?;
     Some((ns, handles))
 }
 
-/// What looking through so many handles took beyond the usual, if that is much.
+/// Returns the time beyond the usual for this number of handles, or 0 if it is small.
 fn beyond(ns: i64, handles: u32, usual: f64) -> i64 {
     let expected = usual * f64::from(handles);
     let took = ns as f64;
@@ -145,29 +146,30 @@ fn beyond(ns: i64, handles: u32, usual: f64) -> i64 {
 mod tests {
     use super::*;
 
-    /// Scenario: a process whose 100,000 handles take 20 ns each, now and then 60 as the thread had no CPU; a Verbose
-    /// session comes, with which they take 400, and is seen only after nine collections; later they take 35.
-    /// Guarantee: what is beyond the usual is the session's, what is not is nobody's; before two more looks at three
-    /// collections nothing is said, and what the session took before it was seen is not the usual.
+    /// Scenario: the 100,000 handles of a process take 20 ns each, sometimes 60 ns because the thread had no CPU. A
+    /// Verbose session starts, with which they take 400 ns, and is detected only after nine collections. Later, the
+    /// handles take 35 ns.
+    /// Guarantee: time beyond the usual is attributed to the session, and shorter time is not; there is no estimate
+    /// before two more looks after three collections; times with the undetected session are not learned as usual.
     #[test]
-    fn what_is_beyond_the_usual_is_the_sessions() {
+    fn time_beyond_usual_is_attributed_to_session() {
         let mut usual = Usual::default();
         let learn = |usual: &mut Usual, looks, all: &[f32]| all.iter().for_each(|ns| usual.learn(*ns, looks));
         learn(&mut usual, 1, &[20.0, 60.0]);
         learn(&mut usual, 2, &[20.0]);
         learn(&mut usual, 3, &[60.0]);
-        assert_eq!(usual.ns(), None, "two are sure");
+        assert_eq!(usual.ns(), None, "only two values are confirmed");
         learn(&mut usual, 4, &[400.0; KEPT]);
         assert_eq!(usual.ns(), Some(20.0));
         usual.doubt();
         learn(&mut usual, 9, &[60.0, 20.0, 20.0, 20.0, 20.0]);
         learn(&mut usual, 12, &[35.0; KEPT]);
-        assert_eq!(usual.ns(), Some(20.0), "of the tool that came nothing was learned");
+        assert_eq!(usual.ns(), Some(20.0), "times with the tool are not learned");
         learn(&mut usual, 14, &[35.0]);
         assert_eq!(usual.ns(), Some(35.0));
         assert_eq!(beyond(2_100_000, 100_000, 20.0), 0);
         assert_eq!(beyond(40_000_000, 100_000, 20.0), 38_000_000);
-        // A few handles: less than anybody notices; and a thread that had no CPU for 50 ms.
+        // The time is negligible with few handles, and bounded if the thread had no CPU for 50 ms.
         assert_eq!(beyond(100_000, 200, 20.0), 0);
         assert_eq!(beyond(50_000_000, 200, 20.0), 200_000);
     }

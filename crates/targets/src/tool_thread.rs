@@ -1,32 +1,32 @@
-//! Which thread of a process serves tools over its diagnostics socket, by the names of its threads: the one that
-//! triggers the collections of heap dumps.
+//! Identifies the thread that serves tools over the diagnostics socket, by the names of a process's threads. This
+//! thread triggers the collections of heap dumps.
 //!
-//! .NET names it `.NET EventPipe`, as those that write streams, which trigger nothing (seen on 8, 9, 10 and 11, and on
-//! NativeAOT 10 and 11). Where no thread has such a name (.NET Core 3.1, NativeAOT 8 and 9) nothing is known from here,
-//! and `clr_gc` learns it when the first session ends.
+//! .NET names it `.NET EventPipe`, like the threads that write streams, which trigger nothing (observed on 8, 9, 10 and
+//! 11, and on NativeAOT 10 and 11). If no thread has this name (.NET Core 3.1, NativeAOT 8 and 9), the result is
+//! unknown, and `clr_gc` learns the thread when the first session ends.
 //!
-//! The stream numbers threads as the process's own pid namespace does. A few small files of `/proc` are read, once for
-//! each thread that asks for a collection and is not known.
+//! The stream identifies threads by ids in the process's own pid namespace. A few small files of `/proc` are read, once
+//! for each unknown thread that requests a collection.
 
 use std::path::PathBuf;
 
 use crate::thread_names::{named, own_number};
 
-/// The name of threads of event sessions and their commands.
+/// Name of threads of event sessions and their commands.
 const NAME: &str = ".NET EventPipe";
-/// Most answers that are remembered.
+/// Maximum number of remembered answers.
 const MAX_KNOWN: usize = 32;
 
-/// The threads of a process that have asked for a collection.
+/// The threads of a process that have requested a collection.
 #[derive(Debug)]
 pub(crate) struct ToolThread {
     tasks: Option<PathBuf>,
-    /// By the number in the process's own namespace; the oldest first.
+    /// Answers by thread id in the process's own namespace, oldest first.
     known: Vec<(u64, bool)>,
 }
 
 impl ToolThread {
-    /// Of the process with that pid; `None`: it is not in our `/proc`.
+    /// Creates the state for a process; `None` if it is not visible in gcwatch's `/proc`.
     pub(crate) fn new(pid: Option<u32>) -> Self {
         Self {
             tasks: pid.map(|pid| PathBuf::from(format!("/proc/{pid}/task"))),
@@ -34,7 +34,7 @@ impl ToolThread {
         }
     }
 
-    /// Whether this is the thread; `None`: it cannot be seen.
+    /// Returns whether a thread serves tools; `None` if unknown.
     pub(crate) fn is(&mut self, thread: u64) -> Option<bool> {
         if let Some((_, is)) = self.known.iter().find(|(known, _)| *known == thread) {
             return Some(*is);
@@ -57,12 +57,12 @@ impl ToolThread {
 mod tests {
     use super::*;
 
-    /// Scenario: this process, with a thread of that name and one of another; then without it; a process that is not
-    /// there.
-    /// Guarantee: the thread is found by its number, the other one is another; what was found stays, and without a
-    /// thread of the name nothing is known.
+    /// Scenario: this process has a thread with that name and another one; then the thread exits; another process does
+    /// not exist.
+    /// Guarantee: the thread is recognized by its id and the other thread is not; the answer is remembered; without a
+    /// thread of that name, the result is unknown.
     #[test]
-    fn the_thread_is_found_by_its_name() {
+    fn tool_thread_is_recognized_by_name() {
         let (sender, numbers) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name(NAME.to_owned()).spawn(move || {

@@ -1,9 +1,9 @@
-//! Sockets of runtimes that come and go, by inotify on the directories that they are made in.
+//! Watches directories with inotify and reports the runtime sockets that are created and deleted in them.
 //!
-//! A burst of events is one change: what comes within [`DEBOUNCE`] is returned together. An overflow of the kernel's
-//! queue is returned as one that names nothing, so that all is looked through. Directories are watched by what they are
-//! (device and inode), at most [`MAX_DIRECTORIES`]: the paths of a hundred containers are as many directories, those of
-//! a hundred plain processes one.
+//! Events that arrive within [`DEBOUNCE`] are returned together as one change. An overflow of the kernel's queue is
+//! returned as a change without names, so that the caller scans everything. Directories are identified by device and
+//! inode, and at most [`MAX_DIRECTORIES`] are watched: a hundred containers have a hundred directories, a hundred plain
+//! processes share one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,29 +18,29 @@ use tokio::time::{Duration, Instant, sleep, sleep_until};
 
 use crate::inotify::{self, Inotify};
 
-/// How long events of a burst are gathered.
+/// Duration for which the events of a burst are collected.
 pub(crate) const DEBOUNCE: Duration = Duration::from_millis(100);
 
-/// Between two readings without names of sockets: a directory in which others make files without end costs little.
+/// Pause between two reads without socket names. It keeps the cost low if other processes create files endlessly.
 const REST: Duration = Duration::from_millis(10);
 
-/// Events that are read at once: the kernel keeps 16384, and somebody may make new ones while they are read.
+/// Maximum number of events per read. The kernel queues 16384, and other processes can add events during the read.
 const MOST_EVENTS: usize = 4096;
 
-/// Most directories that are watched; the slow scan does for the others.
+/// Maximum number of watched directories. The slow scan covers the others.
 pub(crate) const MAX_DIRECTORIES: usize = 1024;
-/// Most names that one change holds; more of them is an overflow.
+/// Maximum number of names in one change. More names count as an overflow.
 const MAX_NAMES: usize = 4096;
 
-/// What a directory is, by whatever path it is reached.
+/// Identity of a directory, independent of its path.
 pub(crate) type DirectoryId = (u64, u64);
 
-/// Sockets that came and went.
+/// Sockets that were created and deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) made: BTreeSet<SocketName>,
     pub(crate) deleted: BTreeSet<SocketName>,
-    /// More happened than these.
+    /// Whether more changes happened than are listed.
     pub(crate) overflow: bool,
 }
 
@@ -67,7 +67,7 @@ impl Changes {
     }
 }
 
-/// Why a directory is not watched.
+/// Error returned if a directory cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotWatched {
     #[error("{MAX_DIRECTORIES} directories are watched already")]
@@ -76,8 +76,8 @@ pub(crate) enum NotWatched {
     System(#[from] io::Error),
 }
 
-/// Where directories are added to those that are watched: on any thread, because the file system of a directory is
-/// asked for our rights, and may never answer.
+/// The set of watched directories. It is shared between threads: adding a directory makes the kernel ask its file
+/// system for permissions, which can block forever.
 #[derive(Debug)]
 pub(crate) struct Watches {
     inotify: Inotify,
@@ -91,7 +91,7 @@ impl Watches {
 
     fn take(&self, event: &Event<'_>, changes: &mut Changes) {
         if event.events().contains(ReadFlags::IGNORED) {
-            // The directory is gone.
+            // The directory was deleted.
             let watch = event.wd();
             self.lock().retain(|_, known| *known != watch);
         }
@@ -99,7 +99,9 @@ impl Watches {
         changes.take_in(event.events(), name);
     }
 
-    /// Watches a directory that was opened as a place (`O_PATH`); blocking. Whether it is a new one.
+    /// Watches a directory that was opened with `O_PATH`. Returns whether the directory is new.
+    ///
+    /// Blocks the calling thread.
     pub(crate) fn add(&self, directory: &OwnedFd) -> Result<bool, NotWatched> {
         let id = directory_id(directory)?;
         {
@@ -111,7 +113,7 @@ impl Watches {
                 return Err(NotWatched::Full);
             }
         }
-        // By the descriptor: at its path there may be something else by now.
+        // Use the descriptor: the path can refer to another directory by now.
         let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
         let flags = WatchFlags::CREATE
             | WatchFlags::DELETE
@@ -124,7 +126,7 @@ impl Watches {
     }
 }
 
-/// The directories that are watched.
+/// Receives the events of the watched directories.
 #[derive(Debug)]
 pub(crate) struct SocketWatch {
     announced: inotify::Changes,
@@ -134,7 +136,7 @@ pub(crate) struct SocketWatch {
 }
 
 impl SocketWatch {
-    /// Watches nothing yet.
+    /// Creates a watch without directories.
     pub(crate) fn new() -> io::Result<Self> {
         let announced = inotify::Changes::begin()?;
         let watches = Arc::new(Watches {
@@ -149,29 +151,29 @@ impl SocketWatch {
         })
     }
 
-    /// Where directories are added.
+    /// Returns the set to which directories are added.
     pub(crate) fn watches(&self) -> &Arc<Watches> {
         &self.watches
     }
 
-    /// Watches these, as far as they were added, and no others any more.
+    /// Removes all directories that are not in `wanted`.
     pub(crate) fn keep(&mut self, wanted: &BTreeSet<DirectoryId>) {
         self.watches.lock().retain(|id, watch| {
             let stays = wanted.contains(id);
             if !stays {
-                // It may be gone together with its directory.
+                // The kernel removes a watch together with its directory, so this call can fail.
                 self.watches.inotify.remove(*watch);
             }
             stays
         });
     }
 
-    /// Waits for the next changes. Cancel safe.
+    /// Waits for the next changes. This method is cancel safe.
     pub(crate) async fn changed(&mut self) -> io::Result<Changes> {
         loop {
             if let Some(at) = self.due_at {
                 sleep_until(at).await;
-                // What is not read yet is returned as the next change.
+                // Events that are not read here are part of the next change.
                 let Self { watches, pending, .. } = self;
                 watches
                     .inotify
@@ -196,13 +198,13 @@ impl SocketWatch {
     }
 }
 
-/// Opens a directory of this host as a place.
+/// Opens a directory of this host with `O_PATH`.
 pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
 }
 
-/// What a directory is.
+/// Returns the identity of a directory.
 pub(crate) fn directory_id(directory: &OwnedFd) -> io::Result<DirectoryId> {
     let stat = rustix::fs::fstat(directory)?;
     Ok((stat.st_dev, stat.st_ino))
@@ -218,11 +220,11 @@ mod tests {
         SocketName { pid, key: 9 }
     }
 
-    /// Scenario: sockets and other files are made and deleted in two watched directories, one of them reached by two
-    /// paths.
-    /// Guarantee: a burst is one change, with runtimes' sockets alone; a directory is watched once.
+    /// Scenario: sockets and other files are created and deleted in two watched directories; one of them is added under
+    /// two paths.
+    /// Guarantee: a burst is returned as one change that contains only runtime sockets; each directory is watched once.
     #[tokio::test]
-    async fn sockets_that_come_and_go_are_announced() {
+    async fn created_and_deleted_sockets_are_reported() {
         let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut watch = SocketWatch::new().unwrap();
         assert!(watch.watches().add(&open_directory(a.path()).unwrap()).unwrap());
@@ -244,10 +246,10 @@ mod tests {
         assert_eq!(watch.changed().await.unwrap().deleted, BTreeSet::from([name(1)]));
     }
 
-    /// Scenario: a directory is no longer wanted; another one is deleted; both are made anew.
-    /// Guarantee: neither is watched any more, and each can be watched again.
+    /// Scenario: one directory is no longer wanted, another is deleted, and the first one is added again.
+    /// Guarantee: neither directory is watched after that, and the first one can be watched again.
     #[tokio::test]
-    async fn directories_are_let_go() {
+    async fn unwanted_and_deleted_directories_are_not_watched() {
         let kept = tempfile::tempdir().unwrap();
         let dropped = tempfile::tempdir().unwrap();
         let gone = tempfile::tempdir().unwrap();
@@ -266,10 +268,10 @@ mod tests {
         assert!(watch.watches().add(&open_directory(dropped.path()).unwrap()).unwrap());
     }
 
-    /// Scenario: the kernel's queue overflows, and more names come than are kept.
-    /// Guarantee: the change is marked as incomplete.
+    /// Scenario: the kernel's queue overflows, and then more names arrive than a change can hold.
+    /// Guarantee: both changes are marked as incomplete.
     #[test]
-    fn an_overflow_is_returned() {
+    fn overflow_marks_change_as_incomplete() {
         let mut changes = Changes::default();
         changes.take_in(ReadFlags::QUEUE_OVERFLOW, None);
         assert!(changes.overflow);

@@ -1,4 +1,4 @@
-//! One request to a receiver of alerts, and the meaning of its answer.
+//! A request to a receiver of alerts, and the meaning of its answer.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,35 +15,35 @@ use crate::transport::receiver::Receiver;
 use crate::transport::retry;
 use crate::transport::text;
 
-/// Most bytes of an answer that are read.
+/// Maximum number of bytes of an answer that are read.
 const ANSWER_BYTES: usize = 16 << 10;
 
-/// Why a receiver's settings cannot be used. A receiver that is down is not an error.
+/// Error returned if a receiver's settings are invalid. An unavailable receiver is not an error.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot send alerts to {receiver}: {reason}")]
 pub struct Error {
-    /// Which one, without its possible secrets.
+    /// The receiver, without its possible secrets.
     pub receiver: String,
-    /// Why.
+    /// Reason why the settings are invalid.
     pub reason: String,
 }
 
 /// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Every alert in it was accepted.
+    /// Every alert in the request was accepted.
     Accepted,
-    /// Must be retried, not before `after` where the receiver asks for a delay.
+    /// The request must be retried, not before `after` if the receiver requests a delay.
     Retry {
         failure: Failure,
         after: Option<Duration>,
         message: String,
     },
-    /// Refused. `content`: because of its content, so that a part of it may be accepted.
+    /// The request was refused. `content` is whether the reason is its content, so that a part of it may be accepted.
     Refused { content: bool, message: String },
 }
 
-/// A receiver, ready to be sent to.
+/// A receiver with its connection.
 pub(crate) struct Post {
     receiver: Receiver,
     connection: Arc<Connection>,
@@ -57,14 +57,14 @@ pub(crate) struct Post {
 #[cfg(test)]
 #[derive(Default)]
 pub(crate) struct Script {
-    /// Then everything is accepted.
+    /// Answers in order. Afterwards, every request is accepted.
     pub(crate) answers: std::sync::Mutex<std::collections::VecDeque<Answer>>,
-    /// When each request was made.
+    /// Time of each request.
     pub(crate) requests: std::sync::Mutex<Vec<Instant>>,
 }
 
 impl Post {
-    /// Checks a receiver; its connection is taken from `known` or added there.
+    /// Checks a receiver. Its connection is taken from `known`, or added there.
     pub(crate) fn new(receiver: &Receiver, known: &mut Vec<Arc<Connection>>) -> Result<Self, Error> {
         let unusable = |error: transport::Error| Error {
             receiver: host(&receiver.endpoint),
@@ -74,7 +74,7 @@ impl Post {
         let connection = Connection::open(receiver, known).map_err(unusable)?;
         let mut secrets: Vec<Secret> = receiver.headers.iter().map(|(_, value)| value.clone()).collect();
         if let Ok(url) = reqwest::Url::parse(&receiver.endpoint) {
-            // The paths of many webhooks are their passwords.
+            // The paths of many webhooks are passwords.
             secrets.push(Secret::new(url.path()));
             secrets.extend(text::secrets_of(&url));
         }
@@ -96,12 +96,12 @@ impl Post {
         &self.connection
     }
 
-    /// Foreign text, safe to show.
+    /// Makes foreign text safe to show.
     pub(crate) fn shown(&self, text: &str) -> String {
         text::shown(text, &self.secrets)
     }
 
-    /// One attempt to send; ends within the receiver's timeout.
+    /// Makes one attempt to send, within the receiver's timeout.
     pub(crate) async fn send(&self, body: Vec<u8>, signature: Option<(HeaderName, HeaderValue)>) -> Answer {
         #[cfg(test)]
         if let Some(script) = &self.script {
@@ -140,7 +140,7 @@ impl Post {
             }
         };
         let mut body = Vec::new();
-        // The status alone decides: of a body that is cut, late or endless only the text is lost.
+        // Only the status matters. If the body is truncated, late or endless, only its text is lost.
         while body.len() < ANSWER_BYTES
             && let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await
         {
@@ -152,7 +152,7 @@ impl Post {
     }
 }
 
-/// What a status means.
+/// Returns the meaning of a status.
 fn answer(status: u16, retry_after: Option<&str>, body: &[u8], now: SystemTime) -> Answer {
     let body = String::from_utf8_lossy(body);
     let message = match body.trim() {
@@ -178,7 +178,7 @@ fn answer(status: u16, retry_after: Option<&str>, body: &[u8], now: SystemTime) 
     }
 }
 
-/// Host and port of a URL: the path of a webhook is often its password.
+/// Returns host and port of a URL, because the path of a webhook is often a password.
 pub(crate) fn host(url: &str) -> String {
     let host = reqwest::Url::parse(url).ok().and_then(|url| {
         let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
@@ -191,11 +191,11 @@ pub(crate) fn host(url: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: every class of status.
-    /// Guarantee: temporary failures are retried, with the receiver's own delay; others are not, and only a complaint
-    /// about the content makes a part worth a request.
+    /// Scenario: a receiver sends statuses of every class.
+    /// Guarantee: temporary failures are retried after the receiver's delay; other failures are not; only a refusal of
+    /// the content allows a part to be sent again.
     #[test]
-    fn a_status_decides_about_a_retry() {
+    fn status_determines_retry() {
         let of = |status| answer(status, Some("7"), b"because", SystemTime::UNIX_EPOCH);
         assert_eq!(of(200), Answer::Accepted);
         for status in [408, 429, 500, 502, 503, 504] {
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// Scenario: webhooks whose path, user or query is a password.
+    /// Scenario: the path, user or query of a webhook is a password.
     /// Guarantee: only host and port are shown.
     #[test]
     fn only_the_host_is_shown() {

@@ -1,7 +1,7 @@
-//! Changes of alerts as lines of JSON on standard output.
+//! Writes changes of alerts to standard output, as lines of JSON.
 //!
-//! A full pipe blocks its writer, so a thread of its own writes, and lines that do not fit into its queue are dropped
-//! and counted.
+//! A full pipe blocks its writer, so a dedicated thread writes. Lines that do not fit into its queue are dropped and
+//! counted.
 
 use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::alerts::stats::{Reason, ReceiverStats};
 
-/// StdoutWriter that wait.
+/// Maximum number of waiting lines.
 const MOST: usize = 1000;
 
 #[derive(Debug)]
@@ -21,10 +21,10 @@ pub(crate) struct StdoutWriter {
 }
 
 impl StdoutWriter {
-    /// Begins to write to `out`.
+    /// Starts to write to `out`.
     pub(crate) fn begin(mut out: impl Write + Send + 'static) -> Self {
         let (lines, waiting) = sync_channel::<String>(MOST);
-        // The end of the thread is that of its sender.
+        // The receiver detects the end of the thread when its sender is dropped.
         let (alive, ended) = sync_channel(0);
         let stats = Arc::default();
         let counting = Arc::clone(&stats);
@@ -47,10 +47,10 @@ impl StdoutWriter {
         }
     }
 
-    /// Queues one line; never blocks.
+    /// Queues a line. Never blocks.
     pub(crate) fn put(&self, line: String) {
         let Some(lines) = &self.lines else { return };
-        // Held, so that it is not counted as written before it is counted.
+        // Hold the lock, so that a line is not counted as written before it is counted as queued.
         let mut stats = lock(&self.stats);
         match lines.try_send(line) {
             Ok(()) => stats.queued += 1,
@@ -63,7 +63,7 @@ impl StdoutWriter {
         lock(&self.stats).clone()
     }
 
-    /// Blocks until everything is written, for `within` at most. Returns how many lines were not.
+    /// Blocks until all lines are written, at most for `within`. Returns the number of unwritten lines.
     pub(crate) fn end(mut self, within: Duration) -> u64 {
         drop(self.lines.take());
         match self.ended.recv_timeout(within) {
@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes nothing until it is opened, like a full pipe. Says when a write waits.
+    /// A writer that blocks until it is opened, like a full pipe, and reports when a write waits.
     #[derive(Clone)]
     struct Pipe {
         shut: Arc<Mutex<()>>,
@@ -104,10 +104,10 @@ mod tests {
         }
     }
 
-    /// Scenario: more lines than fit into the queue while the pipe is full; then the pipe is read.
-    /// Guarantee: no call blocks, what does not fit is counted, and the rest is written whole and in order.
+    /// Scenario: there are more lines than fit into the queue while the pipe is full; then the pipe is read.
+    /// Guarantee: no call blocks, excess lines are counted, and the rest is written completely and in order.
     #[test]
-    fn a_full_pipe_blocks_no_caller() {
+    fn full_pipe_does_not_block_callers() {
         let (waits, waiting) = mpsc::channel();
         let pipe = Pipe {
             shut: Arc::default(),
@@ -117,7 +117,7 @@ mod tests {
         let shut = pipe.shut.lock().unwrap();
         let lines = StdoutWriter::begin(pipe.clone());
         lines.put("0\n".to_owned());
-        // From here on the writer holds the first line, and the queue is empty.
+        // Now the writer holds the first line, and the queue is empty.
         waiting.recv_timeout(Duration::from_secs(20)).unwrap();
         for number in 1..=MOST + 500 {
             lines.put(format!("{number}\n"));
@@ -131,9 +131,9 @@ mod tests {
     }
 
     /// Scenario: standard output is closed.
-    /// Guarantee: lines are counted as failed, and the end comes at once.
+    /// Guarantee: lines are counted as failed, and the end is immediate.
     #[test]
-    fn a_closed_pipe_is_counted() {
+    fn closed_pipe_is_counted() {
         struct Closed;
         impl Write for Closed {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -1,4 +1,4 @@
-//! What a receiver's answer means, by the rules of OTLP (opentelemetry.io/docs/specs/otlp): pure.
+//! The meaning of a receiver's answer, as specified by OTLP (opentelemetry.io/docs/specs/otlp). Pure.
 
 mod grpc;
 mod http;
@@ -7,35 +7,35 @@ use std::time::Duration;
 
 use prost::Message;
 
-/// Most bytes of an answer that are read.
+/// Maximum number of bytes of an answer that are read.
 pub(crate) const ANSWER_BYTES: usize = 64 << 10;
 
-/// Why an attempt must be retried.
+/// Reason why an attempt must be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetryCause {
     /// The receiver answered that it is overloaded or unavailable.
     Unavailable,
-    /// It did not answer in time.
+    /// The receiver did not answer in time.
     TimedOut,
     /// There was no connection, or it broke.
     Unreachable,
 }
 
-/// The outcome of one attempt. Messages are the receiver's own words: they are shown only through
+/// The outcome of one attempt. Messages are text from the receiver and are shown only through
 /// [`crate::transport::text`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Accepted, except `rejected` items. A message without rejected items is a warning.
+    /// The request was accepted, except `rejected` items. A message without rejected items is a warning.
     Accepted { rejected: u64, message: String },
-    /// Must be retried, not before `after` where the receiver asks for a delay.
+    /// The request must be retried, not before `after` if the receiver requests a delay.
     Retry {
         cause: RetryCause,
         after: Option<Duration>,
         message: String,
     },
-    /// The request is too large, or (when not `certain`) a quota may be used up: gRPC has one code for both.
+    /// The request is too large, or (if not `certain`) a quota may be used up: gRPC has one code for both.
     TooLarge { certain: bool, message: String },
-    /// Refused; a retry would be refused, too.
+    /// The request was refused, and a retry would be refused, too.
     Refused { message: String },
     /// The receiver does not know the request's compression.
     CannotDecompress { message: String },
@@ -43,7 +43,7 @@ pub(crate) enum Answer {
     Unsupported { message: String },
 }
 
-/// `Export*ServiceResponse`: the same layout for the three signals.
+/// `Export*ServiceResponse`, which has the same layout for all signals.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ExportResponse {
     #[prost(message, optional, tag = "1")]
@@ -53,7 +53,7 @@ pub(crate) struct ExportResponse {
 /// `Export*PartialSuccess`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PartialSuccess {
-    /// Spans, data points or log records.
+    /// Number of rejected spans, data points or log records.
     #[prost(int64, tag = "1")]
     pub(crate) rejected: i64,
     #[prost(string, tag = "2")]
@@ -89,8 +89,8 @@ impl Answer {
     }
 }
 
-/// The words of the common servers for a message above their limit: gRPC of Go and C, Java, .NET, and tonic; HTTP of
-/// Go.
+/// Returns whether a text contains a message of common servers for a request above their size limit: gRPC of Go and C,
+/// Java, .NET, and tonic; HTTP of Go.
 pub(crate) fn says_too_large(text: &str) -> bool {
     const WORDS: [&str; 5] = [
         "larger than max",

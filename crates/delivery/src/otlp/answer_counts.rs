@@ -1,4 +1,4 @@
-//! What an answer does: to the counters of its signal, and to the log.
+//! The effects of an answer on the counters of its signal and on the log.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,37 +12,38 @@ use crate::otlp::stats::{Dropped, Reason};
 use crate::otlp::target::Target;
 use crate::transport::limit::RateLimit;
 
-/// Below this size "exhausted" means a quota: no receiver accepts so little.
+/// Size below which "exhausted" means a quota, because every receiver accepts requests this small.
 const SMALLEST_SPLIT: usize = 16 << 10;
 
-/// What remains to be done with a request after its answer.
+/// The next step for a request after its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterAnswer {
-    /// Nothing: its items are accounted for.
+    /// No further step: its items are counted.
     Settled,
-    /// Send it again, not before this delay where the receiver asks for one.
+    /// Send the request again, not before the delay if the receiver requests one.
     Retry(RetryCause, Option<Duration>),
-    /// Send it in halves.
+    /// Send the request in halves.
     Halve,
-    /// The receiver has too much to do, or the request is too large: gRPC has one code for both.
+    /// The receiver is overloaded, or the request is too large: gRPC has one code for both.
     Exhausted,
-    /// The receiver refuses it; its items are still in flight, and it is sent again when others are accepted.
+    /// The receiver has refused the request. Its items stay in flight, and it is sent again when other requests are
+    /// accepted.
     Refused,
-    /// The receiver accepts nothing of this signal, at least now.
+    /// The receiver does not accept this signal, at least for now.
     Unsupported,
 }
 
-/// Counts answers in the statistics of one signal, and logs those that an operator must know of, each kind once a
-/// minute at most.
+/// Counts answers in the statistics of one signal, and logs those that are relevant for operators, each kind at most
+/// once per minute.
 pub(crate) struct AnswerCounts {
     outgoing: Arc<Outgoing>,
     partial: RateLimit,
     retry: RateLimit,
     refused: RateLimit,
     overflow: RateLimit,
-    /// A failure was logged, and its end was not yet.
+    /// Whether a failure was logged whose end was not logged yet.
     failing: bool,
-    /// Drops that were logged.
+    /// Drops that were already logged.
     logged: Dropped,
 }
 
@@ -89,7 +90,7 @@ impl AnswerCounts {
             }
             Answer::TooLarge { message, .. } => {
                 self.retried(RetryCause::Unavailable, target, &message, now);
-                // No receiver accepts so little at most.
+                // Every receiver accepts requests this small.
                 if bytes >= SMALLEST_SPLIT {
                     AfterAnswer::Exhausted
                 } else {
@@ -139,7 +140,7 @@ impl AnswerCounts {
         }
     }
 
-    /// Counts a request that was not accepted; its text, safe to show.
+    /// Counts a request that was not accepted. Returns its message, safe to show.
     fn failed(&self, target: &Target, message: &str, count: impl FnOnce(&mut Queue)) -> String {
         let text = target.shown(message);
         let mut queue = self.outgoing.queue();
@@ -158,7 +159,7 @@ impl AnswerCounts {
                 RetryCause::Unreachable => requests.unreachable += 1,
             }
         });
-        // Once in an outage: its end is logged, and metrics and the page count the retries meanwhile.
+        // Log once per outage: its end is logged, too, and metrics and the page count the retries.
         if !self.failing && self.retry.allows(now) {
             self.failing = true;
             let address = target.address();
@@ -167,7 +168,7 @@ impl AnswerCounts {
                 RetryCause::TimedOut => format!("the OTLP endpoint {address} did not answer"),
                 RetryCause::Unreachable => format!("cannot reach the OTLP endpoint {address}"),
             };
-            tracing::warn!(target: "gcwatch::export", %signal, "{what}, retrying (all else works without it): {text}");
+            tracing::warn!(target: "gcwatch::export", %signal, "{what}; retrying (only exports are affected): {text}");
         }
         self.log_drops(now);
     }
@@ -222,7 +223,7 @@ impl AnswerCounts {
         }
     }
 
-    /// Logs what a full queue or the limit on retries has cost since the last time.
+    /// Logs the items dropped since the last message because of a full queue or the limit on retries.
     pub(crate) fn log_drops(&mut self, now: Instant) {
         let dropped = self.outgoing.queue().stats_mut().dropped;
         let full = dropped.queue_full - self.logged.queue_full + dropped.disk_full - self.logged.disk_full;

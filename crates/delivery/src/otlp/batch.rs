@@ -1,15 +1,16 @@
-//! Queued items, and requests made of them.
+//! Queued items, and requests built from them.
 //!
-//! An item is encoded when it is given: what waits is as small as on the wire, its size is known exactly, and a request
-//! is the items one behind the other with the lengths around them. All signals have the same layout (the numbers are
-//! those of `opentelemetry-proto`), so that one code writes all of them:
+//! An item is encoded when it is added. Queued items are therefore as small as on the wire, their size is known
+//! exactly, and a request is a concatenation of items with length prefixes. All signals have the same layout (with the
+//! field numbers of `opentelemetry-proto`), so the same code writes all of them:
 //!
 //! ```text
 //! Export*ServiceRequest { 1: Resource* { 1: resource, 2: Scope* { 1: scope, 2: span | metric | log record, 3:
 //! schema_url }, 3: schema_url } }
 //! ```
 //!
-//! A request of profiles also has the tables that they refer to (`2: dictionary`); so there is one profile in each.
+//! A request of profiles also contains the tables that they refer to (`2: dictionary`), so each request contains only
+//! one profile.
 
 mod entry;
 mod field;
@@ -27,13 +28,13 @@ pub(crate) use crate::otlp::batch::entry::Entry;
 use crate::otlp::batch::field::{FIELD_1, FIELD_2, FIELD_3, field_len, put_field, put_header};
 use crate::otlp::split;
 
-/// The version of the semantic conventions that names and units follow.
+/// Schema URL with the version of the semantic conventions for names and units.
 pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
 
-/// The instrumentation scope of everything that gcwatch exports.
+/// Name of the instrumentation scope of everything that gcwatch exports.
 pub(crate) const SCOPE_NAME: &str = "gcwatch";
 
-/// Its version: that of gcwatch.
+/// Version of the scope, which is that of gcwatch.
 pub(crate) const SCOPE_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The scope, encoded once.
@@ -50,30 +51,30 @@ static SCOPE: LazyLock<Vec<u8>> = LazyLock::new(|| {
 #[derive(Debug)]
 struct Group {
     resource: Arc<Origin>,
-    /// Where its entries end in the batch.
+    /// Index after the last entry of the group in the batch.
     end: usize,
-    /// Encoded bytes of its entries.
+    /// Number of encoded bytes of the entries.
     fields_len: usize,
 }
 
 impl Group {
-    /// Length of the `Scope*` message.
+    /// Returns the length of the `Scope*` message.
     fn scope_len(&self) -> usize {
         field_len(SCOPE.len()) + self.fields_len + field_len(SCHEMA_URL.len())
     }
 
-    /// Length of the `Resource*` message.
+    /// Returns the length of the `Resource*` message.
     fn len(&self) -> usize {
         field_len(self.resource.encoded().len()) + field_len(self.scope_len()) + field_len(SCHEMA_URL.len())
     }
 }
 
-/// One request: entries grouped by resource, or as it was stored.
+/// A request: entries grouped by resource, or an encoded request from the disk.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// A request that is encoded already; then there are no entries.
+    /// An encoded request; `None` if the batch has entries.
     stored: Option<Vec<u8>>,
-    /// In the order of their groups, within a group in the order of arrival.
+    /// Entries in the order of their groups, within a group in the order of arrival.
     entries: Vec<Entry>,
     groups: Vec<Group>,
     items: u64,
@@ -129,7 +130,7 @@ impl Batch {
         }
     }
 
-    /// A request as it was [encoded](Self::encode) before.
+    /// Creates a batch from a request that was [encoded](Self::encode) before.
     pub(crate) fn stored(request: Vec<u8>, items: u64) -> Self {
         Self {
             entries: Vec::new(),
@@ -140,7 +141,8 @@ impl Batch {
         }
     }
 
-    /// The entries of a batch; none of a stored one. They are cheap to have twice, where something else holds it.
+    /// Returns the entries of a batch, none for a stored request. If the batch is shared, the entries are cloned, which
+    /// is cheap.
     pub(crate) fn into_entries(batch: Arc<Self>) -> Vec<Entry> {
         match Arc::try_unwrap(batch) {
             Ok(batch) => batch.entries,
@@ -148,19 +150,19 @@ impl Batch {
         }
     }
 
-    /// The encoded request.
+    /// Returns the encoded request.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len);
         self.encode(&mut bytes);
         bytes
     }
 
-    /// Spans, log records or data points in it.
+    /// Returns the number of spans, log records or data points.
     pub(crate) fn items(&self) -> u64 {
         self.items
     }
 
-    /// Length of the encoded request.
+    /// Returns the length of the encoded request.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -190,7 +192,8 @@ impl Batch {
         }
     }
 
-    /// Two batches of half the entries each, or itself when it has one only.
+    /// Splits the batch into two with half of the entries each. Returns the batch as the error if it has only one
+    /// entry.
     pub(crate) fn halve(mut self) -> Result<(Self, Self), Self> {
         if let Some(request) = &self.stored {
             return match split::halves(request, self.items) {
@@ -208,7 +211,7 @@ impl Batch {
     }
 }
 
-/// The tables of the one entry that has some.
+/// Returns the tables of the one entry that has tables.
 fn dictionary(entries: &[Entry]) -> &[u8] {
     entries.first().map_or(&[], |entry| &entry.dictionary)
 }
@@ -242,7 +245,7 @@ mod tests {
         }
     }
 
-    /// The same request as the generated types write it.
+    /// Returns the same request, built with the generated types.
     fn expected(given: &[(usize, Span)]) -> ExportTraceServiceRequest {
         let mut parts: Vec<(usize, Vec<Span>)> = Vec::new();
         for (size, span) in given {
@@ -270,12 +273,12 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any spans of any processes, small and with lengths of three bytes, some with equal but distinct
-        /// resources.
-        /// Guarantee: byte for byte what the generated types would write, of exactly the length that was computed before,
-        /// never above the bound by which the queue divides; halved to the end, every span is there once.
+        /// Scenario: batches contain spans of several processes, small ones and ones with three-byte lengths, some with
+        /// equal but distinct resources.
+        /// Guarantee: the encoding is byte for byte that of the generated types, has the computed length, and does not
+        /// exceed the bound by which the queue divides; after repeated halving, every span occurs once.
         #[test]
-        fn a_batch_is_the_request_of_the_generated_types(
+        fn batch_matches_generated_types(
             sizes in proptest::collection::vec((0..6_usize, any::<bool>(), prop_oneof![0..200_usize, 16_000..17_000_usize]), 1..40),
         ) {
             let shared: Vec<Arc<Origin>> = (0..6).map(|which| Arc::new(resource(which * 50))).collect();
@@ -318,10 +321,10 @@ mod tests {
         }
     }
 
-    /// Scenario: several metrics' bytes in one entry.
-    /// Guarantee: the size is allocated once and exactly.
+    /// Scenario: an entry contains the bytes of several spans.
+    /// Guarantee: its size is exact.
     #[test]
-    fn an_entry_is_exactly_its_bytes() {
+    fn entry_size_is_exact() {
         let one = Arc::new(resource(3));
         let spans = [span(1, 5), span(2, 300)];
         let entry = Entry::new(&one, &spans, 2);

@@ -1,17 +1,17 @@
-//! Settings that the exporter cannot use.
+//! Errors in the settings of the exporter.
 
 use crate::otlp::signal::Signal;
 use crate::transport;
 
-/// Why the exporter cannot start, or cannot use new settings.
+/// Error returned if the exporter cannot start, or cannot use new settings.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The settings of a signal's receiver cannot be used.
+    /// The settings of a signal's receiver are invalid.
     #[error("cannot export {signal}: {source}")]
     Receiver {
-        /// Which signal.
+        /// Signal of the receiver.
         signal: Signal,
-        /// Why.
+        /// Reason why the settings are invalid.
         source: transport::Error,
     },
     /// There is no tokio runtime.

@@ -1,4 +1,4 @@
-//! From messages to entries of a queue: encoded at once, unless they would be dropped.
+//! Converts messages to queue entries. Messages are encoded at once, unless they would be dropped.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) enum Joined {
     ToSize,
 }
 
-/// Encodes `messages` and queues them, as one entry each or joined; `items` counts the items of one.
+/// Encodes `messages` and queues them, as one entry each or joined. `items` returns the number of items in a message.
 pub(crate) fn give<M: Message>(
     outgoing: &Outgoing,
     resource: &Arc<Origin>,

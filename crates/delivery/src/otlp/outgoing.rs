@@ -1,4 +1,4 @@
-//! What one signal has to send: its queue, and what the task that empties it must know.
+//! Outgoing data of one signal: its queue, and the state of its sending task.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,59 +14,59 @@ use crate::otlp::signal::Signal;
 use crate::otlp::store_handle::StoreHandle;
 use crate::otlp::target::Target;
 
-/// What a signal's senders follow: changed by a reload and by the shutdown.
+/// Settings followed by the sending task of a signal. Reloads and the shutdown change them.
 #[derive(Clone, Default)]
 pub(crate) struct Control {
-    /// Where to send; `None`: the signal is not exported.
+    /// Receiver; `None` if the signal is not exported.
     pub(crate) target: Option<Arc<Target>>,
-    /// How long one batch is retried: the age of what is on disk where there is one.
+    /// Time for which one batch is retried. With a queue on disk, the maximum age of stored data.
     pub(crate) retry_for: Duration,
-    /// What is refused is sent again once other requests are accepted: see
+    /// Whether refused requests are sent again once other requests are accepted; see
     /// [`refused_queue`](crate::otlp::refused_queue).
     pub(crate) keeps_refused: bool,
-    /// Send what is queued, then end.
+    /// Whether to send the queued items and then stop.
     pub(crate) closing: bool,
 }
 
-/// Why nothing but small requests is sent.
+/// Reason why only small requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DownCause {
     Retry(RetryCause),
     Unsupported,
 }
 
-/// What a receiver said when it did not take a request.
+/// Answer of a receiver that did not accept a request.
 #[derive(Debug, Clone)]
 pub(crate) struct NotTaken {
     pub(crate) by: Arc<Target>,
     pub(crate) cause: DownCause,
-    /// The delay that it asked for.
+    /// Delay that the receiver has requested.
     pub(crate) after: Option<Duration>,
 }
 
-/// The queue between those who give items of one signal and the task that sends them.
+/// The queue between the producers of items of one signal and the sending task.
 pub(crate) struct Outgoing {
     pub(crate) signal: Signal,
     queue: Mutex<Queue>,
-    /// Something is due earlier than the task knows.
+    /// Notifies the task that an item is due earlier than it knows.
     pub(crate) wake: Notify,
-    /// The queue is half full, and there is a disk.
+    /// Notifies the task that the queue is half full and there is a queue on disk.
     pub(crate) crowded: Notify,
     /// The queue on disk.
     pub(crate) store_handle: Option<Arc<StoreHandle>>,
-    /// The requests that are being sent from memory: they are stored when the daemon ends meanwhile.
+    /// Requests that are being sent from memory. They are stored if the daemon exits while they are sent.
     sending: Mutex<Vec<Arc<Batch>>>,
-    /// What the receiver said to gcwatch's own telemetry, for the task that sends.
+    /// The receiver's answer to gcwatch's own telemetry, for the sending task.
     not_taken: Mutex<Option<NotTaken>>,
-    /// Something was sent or dropped, or an attempt was counted, of any signal.
+    /// Notifies about sent or dropped items and counted attempts, of any signal.
     pub(crate) settled: Arc<Notify>,
     pub(crate) control: watch::Sender<Control>,
-    /// When the task that sends was alive last.
+    /// Time of the last heartbeat of the sending task.
     alive: Mutex<Instant>,
 }
 
 impl fmt::Debug for Outgoing {
-    /// Nothing of what waits, nor of the receiver: both can be secret.
+    /// Shows neither queued data nor the receiver, because both can be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lane")
             .field("signal", &self.signal)
@@ -95,23 +95,23 @@ impl Outgoing {
         }
     }
 
-    /// The task that sends is alive.
+    /// Records a heartbeat of the sending task.
     pub(crate) fn beat(&self, now: Instant) {
         *self.alive.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
-    /// How long ago that was.
+    /// Returns the time since the last heartbeat.
     pub(crate) fn idle_for(&self, now: Instant) -> Duration {
         let alive = *self.alive.lock().unwrap_or_else(PoisonError::into_inner);
         now.saturating_duration_since(alive)
     }
 
-    /// The queue; held only to move memory.
+    /// Locks the queue. The lock is held only to move memory.
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues `entries` and wakes the task when that changes when it must act.
+    /// Queues `entries`, and wakes the task if that changes the time of its next action.
     pub(crate) fn push(&self, now: Instant, entries: Vec<Entry>) {
         let pushed = self.queue().push(now, entries);
         if pushed.wake {
@@ -123,7 +123,7 @@ impl Outgoing {
         drop(pushed.dropped);
     }
 
-    /// Queues what is in flight elsewhere and was not taken, as the receiver said.
+    /// Queues items that were in flight elsewhere and not accepted, with the answer of the receiver.
     pub(crate) fn take_over(&self, entries: Vec<Entry>, not_taken: Option<NotTaken>, now: Instant) {
         let dropped = self.queue().take_over(entries, now);
         if not_taken.is_some() {
@@ -133,17 +133,17 @@ impl Outgoing {
         drop(dropped);
     }
 
-    /// What the receiver said to gcwatch's own telemetry since the last call.
+    /// Returns the receiver's answer to gcwatch's own telemetry since the last call.
     pub(crate) fn not_taken(&self) -> Option<NotTaken> {
         self.not_taken.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Notes the requests that are being sent from memory.
+    /// Records the requests that are being sent from memory.
     pub(crate) fn set_sending(&self, batches: Vec<Arc<Batch>>) {
         *self.sending.lock().unwrap_or_else(PoisonError::into_inner) = batches;
     }
 
-    /// Counts what was dropped from the disk.
+    /// Counts items that were dropped from the disk.
     pub(crate) fn count_drops(&self) {
         let Some(store_handle) = &self.store_handle else { return };
         let drops = store_handle.take_drops(self.signal);
@@ -155,7 +155,7 @@ impl Outgoing {
         }
     }
 
-    /// Writes to the disk what waits and what was being sent, after the task that sends has ended.
+    /// Writes queued items and items in flight to the disk, after the sending task has ended.
     pub(crate) async fn store_rest(&self) {
         let Some(store_handle) = &self.store_handle else { return };
         let sending = std::mem::take(&mut *self.sending.lock().unwrap_or_else(PoisonError::into_inner));

@@ -6,17 +6,17 @@
 //! ```
 //!
 //! * **The same receiver.** The exporters use the receiver of their signal: its endpoint, protocol, headers,
-//!   compression, timeout, and the very connection, so that proxies, TLS and renewed certificates need no second setup.
-//!   Environment variables that `opentelemetry-otlp` reads by itself (headers, compression) do not change where or how
-//!   it is sent. A reload is followed from the next request on.
-//! * **The same queue.** What the receiver does not take at the first attempt waits in the queue of its signal, and on
-//!   disk where that does: nothing is retried here.
-//! * **The same counters.** Items count in the statistics of their signal from the moment they are made; what is
-//!   dropped is counted by reason.
-//! * **Nothing hangs.** A batch processor blocks a thread of its own on the export. Its future is polled inside the
-//!   daemon's runtime, each attempt has the receiver's timeout, and a shutdown is done on a blocking thread with a
-//!   deadline: see [`OwnTelemetry::shutdown`]. At most [`MOST_HELD`] items of a signal wait.
-//! * **No feedback.** What these exporters log goes to the target `gcwatch::export`, which is never exported.
+//!   compression, timeout, and even its connection, so that proxies, TLS and renewed certificates need no second setup.
+//!   Environment variables that `opentelemetry-otlp` itself reads (headers, compression) have no effect on the
+//!   requests. A reload takes effect with the next request.
+//! * **The same queue.** Items that the receiver does not accept at the first attempt are queued with the other items
+//!   of their signal, and on disk if there is such a queue. No request is retried here.
+//! * **The same counters.** Items count in the statistics of their signal from their creation. Dropped items are
+//!   counted by reason.
+//! * **No call hangs.** A batch processor blocks its own thread on the export. Its future is polled inside the daemon's
+//!   runtime, each attempt has the receiver's timeout, and a shutdown runs on a blocking thread with a deadline: see
+//!   [`OwnTelemetry::shutdown`]. At most [`MOST_HELD`] items of a signal wait.
+//! * **No feedback.** Log messages of these exporters have the target `gcwatch::export`, which is never exported.
 //!
 //! Cost: one thread for each provider, and about 0.5 MB of resident memory for one or both (debug build, VmRSS of
 //! `gcwatch run`).
@@ -47,13 +47,13 @@ use crate::otlp::batch::{SCHEMA_URL, SCOPE_NAME, SCOPE_VERSION};
 use crate::otlp::outgoing::Outgoing;
 use crate::otlp::own::exporter::FollowingExporter;
 
-/// Items of one signal that wait in a batch processor, beside those that it sends.
+/// Maximum number of items of one signal that wait in a batch processor, in addition to those being sent.
 const MOST_HELD: usize = 512;
 
-/// Items in one request.
+/// Maximum number of items in one request.
 const BATCH: usize = 256;
 
-/// How long an item waits for others.
+/// Time for which an item waits for others.
 const DELAY: Duration = Duration::from_secs(1);
 
 /// A provider of the SDK that must be shut down.
@@ -64,10 +64,10 @@ pub(crate) enum OwnTelemetry {
 }
 
 impl OwnTelemetry {
-    /// Sends what waits, for `within` at most. Blocks the thread, so never call it on one that drives the runtime: the
-    /// exports need it.
+    /// Sends waiting items for at most `within`. Blocks the calling thread. Never call this method on a thread that
+    /// drives the runtime, because the exports need the runtime.
     pub(crate) fn shutdown(&self, within: Duration) {
-        // What was not sent is in the counters of the signal.
+        // Unsent items are in the counters of the signal.
         let _counted = match self {
             Self::Logs(provider) => provider.shutdown_with_timeout(within),
             Self::Spans(provider) => provider.shutdown_with_timeout(within),
@@ -75,7 +75,7 @@ impl OwnTelemetry {
     }
 }
 
-/// A provider of log records with the resource of the daemon, sent over `outgoing`.
+/// Creates a provider of log records with the resource of the daemon, which sends to `outgoing`.
 pub(crate) fn logs(outgoing: &Arc<Outgoing>, origin: &Arc<Origin>, runtime: Handle) -> SdkLoggerProvider {
     let resource = sdk_resource(origin);
     let exporter = FollowingExporter::new(Arc::clone(outgoing), Arc::clone(origin), resource.clone(), runtime);
@@ -96,7 +96,7 @@ pub(crate) fn logs(outgoing: &Arc<Outgoing>, origin: &Arc<Origin>, runtime: Hand
         .build()
 }
 
-/// A provider of spans with the resource of the daemon, sent over `outgoing`.
+/// Creates a provider of spans with the resource of the daemon, which sends to `outgoing`.
 pub(crate) fn spans(outgoing: &Arc<Outgoing>, origin: &Arc<Origin>, runtime: Handle) -> SdkTracerProvider {
     let resource = sdk_resource(origin);
     let exporter = FollowingExporter::new(Arc::clone(outgoing), Arc::clone(origin), resource.clone(), runtime);
@@ -117,7 +117,7 @@ pub(crate) fn spans(outgoing: &Arc<Outgoing>, origin: &Arc<Origin>, runtime: Han
         .build()
 }
 
-/// The scope of everything that gcwatch exports.
+/// Returns the scope of everything that gcwatch exports.
 pub(crate) fn scope() -> InstrumentationScope {
     InstrumentationScope::builder(SCOPE_NAME)
         .with_version(SCOPE_VERSION)
@@ -125,7 +125,7 @@ pub(crate) fn scope() -> InstrumentationScope {
         .build()
 }
 
-/// Lets into a batch processor only what it has room for, and counts all of it in the counters of the signal.
+/// Passes items to a batch processor only if it has space, and counts all items in the counters of the signal.
 #[derive(Debug)]
 struct Counted<P> {
     outgoing: Arc<Outgoing>,
@@ -142,9 +142,9 @@ impl<P> Counted<P> {
 impl<P: LogProcessor> LogProcessor for Counted<P> {
     fn emit(&self, record: &mut SdkLogRecord, _scope: &InstrumentationScope) {
         if self.has_room() {
-            // The exporter names the scope by the target.
+            // The exporter uses the target as the name of the scope.
             record.set_target(SCOPE_NAME);
-            // The bridge names each by its line of the source, which is no event's name.
+            // The bridge sets the line of the source as the event name, which is not a meaningful name.
             record.set_event_name("");
             self.next.emit(record, &self.scope);
         }
@@ -169,7 +169,7 @@ impl<P: SpanProcessor> SpanProcessor for Counted<P> {
     }
 
     fn on_end(&self, span: SpanData) {
-        // The batch processor ignores the others.
+        // The batch processor ignores unsampled spans.
         if span.span_context.is_sampled() && self.has_room() {
             self.next.on_end(span);
         }
@@ -188,7 +188,7 @@ impl<P: SpanProcessor> SpanProcessor for Counted<P> {
     }
 }
 
-/// The resource as the SDK has it, without the attributes that the SDK adds.
+/// Converts the resource to that of the SDK, without the attributes that the SDK adds.
 fn sdk_resource(origin: &Origin) -> Resource {
     let attributes = origin.attributes.iter().filter_map(|attribute| {
         let value = value(attribute.value.as_ref()?)?;
@@ -199,7 +199,7 @@ fn sdk_resource(origin: &Origin) -> Resource {
         .build()
 }
 
-/// `None`: a kind of value that resources do not have.
+/// Converts a value; returns `None` for a kind of value that resources do not have.
 fn value(value: &AnyValue) -> Option<Value> {
     Some(match value.value.as_ref()? {
         any_value::Value::StringValue(text) => Value::String(text.clone().into()),

@@ -1,5 +1,4 @@
-//! The items of one signal that wait to be sent: bounded, oldest first out, every item accounted for. Pure: time is an
-//! argument.
+//! The queued items of one signal: bounded, first in, first out, every item counted. Pure: time is an argument.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -10,55 +9,57 @@ use crate::otlp::batch::Entry;
 use crate::otlp::settings::Limits;
 use crate::otlp::stats::{LastError, Reason, SignalStats};
 
-/// How long gcwatch's own telemetry does not ask again for a signal that the receiver does not accept.
+/// Time for which gcwatch's own telemetry is not sent after the receiver has reported that it does not accept the
+/// signal.
 const UNSUPPORTED_FOR: Duration = Duration::from_secs(60);
 
-/// After that time it is taken at its word: only so much waits that there is something to ask with.
+/// Time after which that report is believed. The queue then keeps only enough items for a probe.
 const UNSUPPORTED_PATIENCE: Duration = Duration::from_secs(600);
 
-/// Most bytes that wait for a receiver that has never accepted the signal and says that it does not: perhaps it is
-/// being rolled out.
+/// Maximum number of queued bytes for a receiver that has never accepted the signal and reports that it does not accept
+/// it. The receiver may be in the middle of a rollout.
 const UNSUPPORTED_BYTES: usize = 4 << 20;
 
-/// See [`UNSUPPORTED_PATIENCE`].
+/// Maximum number of queued bytes after [`UNSUPPORTED_PATIENCE`].
 const UNSUPPORTED_LEAST: usize = 64 << 10;
 
-/// So many bytes are written to the disk at once, without waiting.
+/// Number of bytes that are written to the disk at once, without waiting for more.
 pub(crate) const SPILL_BYTES: usize = 1 << 20;
 
-/// The smallest limit on a request that is learned from a receiver's refusals.
+/// Minimum of the request size that is learned from a receiver's refusals.
 const SMALLEST_LEARNED: usize = 64 << 10;
 
 /// See [`Queue::entry_bytes`].
 const LARGEST_JOINED: usize = 64 << 10;
 
-/// How long an item waits in memory before it is written to the disk, once the receiver does not take it.
+/// Time for which an item waits in memory before it is written to the disk, once the receiver does not accept it.
 const SPILL_DELAY: Duration = Duration::from_secs(1);
 
-/// So many bytes are sent without waiting for more: larger requests are not cheaper, and what waits costs memory.
+/// Number of bytes that are sent without waiting for more. Larger requests are not cheaper, and waiting bytes cost
+/// memory.
 const WORTH_SENDING: usize = 256 << 10;
 
-/// What the sender must do next.
+/// The next action of the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Send a batch.
+    /// Send a batch now.
     Now,
-    /// Send one then, or earlier if more comes.
+    /// Send a batch at this time, or earlier if more items arrive.
     At(Instant),
-    /// Wait: the queue is empty.
+    /// Wait because the queue is empty.
     Never,
-    /// End: the queue is empty and closed.
+    /// Stop because the queue is empty and closed.
     Done,
 }
 
 /// The outcome of [`Queue::push`].
 #[derive(Debug)]
 pub(crate) struct Pushed {
-    /// The sender must look again.
+    /// Whether the sender must check the queue again.
     pub(crate) wake: bool,
-    /// See [`Queue::is_crowded`].
+    /// Whether the queue is crowded; see [`Queue::is_crowded`].
     pub(crate) crowded: bool,
-    /// What was dropped; the caller frees it, without the lock.
+    /// Dropped entries, which the caller frees without holding the lock.
     pub(crate) dropped: Vec<Entry>,
 }
 
@@ -68,35 +69,36 @@ pub(crate) struct Queue {
     limits: Limits,
     entries: VecDeque<Entry>,
     bytes: usize,
-    /// Items in `entries`.
+    /// Number of items in `entries`.
     items: u64,
-    /// What `entries` count against the limit on items.
+    /// Weight of `entries` in the limit on items.
     weight: usize,
-    /// When the oldest entry came, or earlier.
+    /// Time at which the oldest entry arrived, or earlier.
     waiting_since: Option<Instant>,
-    /// Entries that ever came in; `entries` are the newest of them.
+    /// Number of entries that were ever added. `entries` are the newest of them.
     entered: u64,
-    /// Entries before this one are sent without waiting for more.
+    /// Number of the first entry that may wait for more. Earlier entries are sent at once.
     flush_to: u64,
     /// Number of the oldest entry that is being sent.
     sending_from: Option<u64>,
     closing: bool,
-    /// Since when the receiver says that it does not accept the signal.
+    /// Time since which the receiver reports that it does not accept the signal.
     unsupported_since: Option<Instant>,
-    /// Until when nobody but the sender asks again.
+    /// Time until which only the sender probes the receiver.
     unsupported_until: Option<Instant>,
-    /// The receiver accepted the signal once.
+    /// Whether the receiver has ever accepted the signal.
     was_accepted: bool,
-    /// The receiver's limit on one request, learned from its refusals.
+    /// Maximum request size of the receiver, learned from its refusals.
     learned_bytes: Option<usize>,
-    /// Items that the SDK's batch processors hold (see [`crate::otlp::own`]): counted here, not queued here.
+    /// Number of items held by the SDK's batch processors (see [`crate::otlp::own`]). They are counted but not queued
+    /// here.
     held: u64,
     stats: SignalStats,
 }
 
 impl Queue {
-    /// Sets the limits, and whether the signal is exported. What was learned about the receiver is forgotten unless it
-    /// is the same.
+    /// Sets the limits, and whether the signal is exported. Facts learned about the receiver are kept only if it is the
+    /// same. Returns the dropped entries.
     pub(crate) fn configure(&mut self, limits: Limits, configured: bool, same_receiver: bool) -> Vec<Entry> {
         self.limits = limits;
         self.stats.configured = configured;
@@ -113,37 +115,38 @@ impl Queue {
         }
     }
 
-    /// Whether entries given now would be queued; else they need not be encoded.
+    /// Returns whether new entries would be queued. If not, they need not be encoded.
     pub(crate) fn takes(&self) -> bool {
         self.stats.configured && !self.closing
     }
 
-    /// Whether gcwatch's own telemetry may be sent.
+    /// Returns whether gcwatch's own telemetry may be sent.
     pub(crate) fn takes_own(&self, now: Instant) -> bool {
         self.takes() && self.unsupported_until.is_none_or(|until| until <= now)
     }
 
-    /// Messages are joined into one entry up to so many bytes, so that a batch can always be halved.
+    /// Returns the size up to which messages are joined into one entry. It is small enough that a batch can always be
+    /// halved.
     pub(crate) fn entry_bytes(&self) -> usize {
         LARGEST_JOINED.min(self.batch_bytes() / 4)
     }
 
-    /// The receiver has never accepted the signal, and says that it does not: it may never.
+    /// Returns whether the receiver has never accepted the signal and reports that it does not accept it.
     pub(crate) fn is_foreign(&self) -> bool {
         self.unsupported_since.is_some() && !self.was_accepted
     }
 
-    /// Nothing of the batch taken last is in flight any more.
+    /// Marks the batch that was taken last as finished.
     pub(crate) fn finish(&mut self) {
         self.sending_from = None;
     }
 
-    /// The receiver refused a request of `bytes` as too large.
+    /// Lowers the limit after the receiver has refused a request of `bytes` as too large.
     pub(crate) fn learn_limit(&mut self, bytes: usize) {
         self.learned_bytes = Some((bytes / 2).max(SMALLEST_LEARNED));
     }
 
-    /// The receiver does not accept this signal. True when that is new.
+    /// Records that the receiver does not accept this signal. Returns whether this is new.
     pub(crate) fn unsupported(&mut self, now: Instant) -> bool {
         let news = self.unsupported_since.is_none();
         self.unsupported_since.get_or_insert(now);
@@ -151,18 +154,18 @@ impl Queue {
         news
     }
 
-    /// Drops what waits for a receiver that does not accept the signal; the caller frees it.
+    /// Drops the items queued for a receiver that does not accept the signal. The caller frees them.
     #[must_use]
     pub(crate) fn drop_unsupported(&mut self) -> Vec<Entry> {
         self.drop_all(Reason::Unsupported)
     }
 
-    /// Accepts no more items; what waits is due at once.
+    /// Stops accepting items. Queued items are due at once.
     pub(crate) fn close(&mut self) {
         self.closing = true;
     }
 
-    /// Drops everything that waits or is in flight.
+    /// Drops all queued items and all items in flight.
     pub(crate) fn abandon(&mut self) -> Vec<Entry> {
         let in_flight = self.stats.in_flight;
         self.gave_up(in_flight, Reason::Shutdown);
@@ -171,7 +174,7 @@ impl Queue {
         self.drop_all(Reason::Shutdown)
     }
 
-    /// The number of the oldest entry that waits, or of the next to come.
+    /// Returns the number of the oldest queued entry, or of the next entry if the queue is empty.
     fn oldest(&self) -> u64 {
         self.entered - self.entries.len() as u64
     }
@@ -181,7 +184,7 @@ impl Queue {
             .map_or(self.limits.batch_bytes, |learned| learned.min(self.limits.batch_bytes))
     }
 
-    /// Queues `new`; the oldest entries are dropped when there is no room.
+    /// Queues `new`. If there is not enough space, the oldest entries are dropped.
     pub(crate) fn push(&mut self, now: Instant, new: Vec<Entry>) -> Pushed {
         if !self.takes() {
             self.count_dropped(new.iter().map(Entry::items).sum());
@@ -222,13 +225,13 @@ impl Queue {
         self.entries.push_back(entry);
     }
 
-    /// Queues entries that were in flight without having been here, also while the queue is closed. What does not fit is
-    /// dropped: the caller frees it.
+    /// Queues entries that were in flight without having been queued here, even if the queue is closed. Returns the
+    /// entries that do not fit, which the caller frees.
     #[must_use]
     pub(crate) fn take_over(&mut self, entries: Vec<Entry>, now: Instant) -> Vec<Entry> {
         let items = entries.iter().map(Entry::items).sum::<u64>();
         if self.stats.in_flight < items {
-            // They were counted as lost when the queue was left.
+            // The items were counted as lost when the queue was abandoned.
             return entries;
         }
         self.stats.in_flight -= items;
@@ -239,18 +242,18 @@ impl Queue {
         self.make_room(Some(now))
     }
 
-    /// The oldest entries, as many as fit in one request; they count as in flight until each is settled.
+    /// Takes the oldest entries that fit in one request. They count as in flight until they are settled.
     pub(crate) fn take(&mut self) -> Vec<Entry> {
         self.sending_from = (!self.entries.is_empty()).then(|| self.oldest());
         self.take_most(self.batch_bytes(), self.limits.batch_items)
     }
 
-    /// The oldest entries, as many as are written to the disk at once.
+    /// Takes the oldest entries that are written to the disk at once.
     pub(crate) fn take_to_store(&mut self) -> Vec<Entry> {
         self.take_most(self.batch_bytes().min(SPILL_BYTES), self.limits.batch_items)
     }
 
-    /// The oldest entry: enough to ask whether the receiver takes anything.
+    /// Takes the oldest entry, which is enough to probe the receiver.
     pub(crate) fn take_one(&mut self) -> Vec<Entry> {
         self.sending_from = (!self.entries.is_empty()).then(|| self.oldest());
         self.take_most(0, 0)
@@ -283,7 +286,8 @@ impl Queue {
         taken
     }
 
-    /// The entries taken last wait again, before all others. What does not fit is dropped: the caller frees it.
+    /// Returns the entries taken last to the front of the queue. Returns the entries that do not fit, which the caller
+    /// frees.
     #[must_use]
     pub(crate) fn put_back(&mut self, entries: Vec<Entry>, now: Instant) -> Vec<Entry> {
         let items = entries.iter().map(Entry::items).sum::<u64>().min(self.stats.in_flight);
@@ -300,7 +304,7 @@ impl Queue {
         self.make_room(Some(now))
     }
 
-    /// Drops the oldest until the rest fits; of a signal that the receiver does not accept, less does.
+    /// Drops the oldest entries until the rest fits. The limit is lower for a signal that the receiver does not accept.
     fn make_room(&mut self, now: Option<Instant>) -> Vec<Entry> {
         let mut most = self.limits.queue_bytes;
         let mut reason = Reason::QueueFull;
@@ -330,7 +334,7 @@ impl Queue {
         std::mem::take(&mut self.entries).into()
     }
 
-    /// When the next batch must be sent.
+    /// Returns when the next batch must be sent.
     pub(crate) fn due(&self, now: Instant) -> Due {
         let Some(since) = self.waiting_since.filter(|_| !self.entries.is_empty()) else {
             return if self.closing { Due::Done } else { Due::Never };
@@ -344,13 +348,13 @@ impl Queue {
         }
     }
 
-    /// Half of the queue is full, or as much waits as is written to the disk at once: while the receiver is slow or
-    /// down, that is the time to write.
+    /// Returns whether half of the queue is full. While the receiver is slow or unavailable, entries must then be
+    /// written to the disk.
     pub(crate) fn is_crowded(&self) -> bool {
         self.weight > self.limits.queue_items / 2 || self.bytes > self.limits.queue_bytes / 2
     }
 
-    /// When what waits must be written to the disk, while the receiver does not take it.
+    /// Returns when queued entries must be written to the disk while the receiver does not accept them.
     pub(crate) fn spill_due(&self, now: Instant) -> Due {
         let Some(since) = self.waiting_since.filter(|_| !self.entries.is_empty()) else {
             return Due::Never;
@@ -363,18 +367,18 @@ impl Queue {
         }
     }
 
-    /// Somebody waits until everything is sent.
+    /// Returns whether a caller waits until everything is sent.
     pub(crate) fn is_flushing(&self) -> bool {
         self.oldest() < self.flush_to
     }
 
-    /// Makes everything in the queue due at once. Returns a mark for [`is_settled`](Self::is_settled).
+    /// Makes all queued entries due at once. Returns a mark for [`is_settled`](Self::is_settled).
     pub(crate) fn mark_flush(&mut self) -> u64 {
         self.flush_to = self.entered;
         self.entered
     }
 
-    /// Whether everything that came before `mark` was sent or dropped.
+    /// Returns whether all entries added before `mark` were sent or dropped.
     pub(crate) fn is_settled(&self, mark: u64) -> bool {
         self.oldest() >= mark && self.sending_from.is_none_or(|from| from >= mark)
     }
@@ -388,28 +392,28 @@ impl Queue {
         let reason = if self.closing {
             Reason::Shutdown
         } else {
-            // Only gcwatch's own telemetry.
+            // Only gcwatch's own telemetry gets here.
             Reason::Unsupported
         };
         self.stats.dropped.add(reason, items);
     }
 
-    /// So many items were on disk when gcwatch started.
+    /// Counts the items that were on disk when gcwatch started.
     pub(crate) fn found(&mut self, items: u64) {
         self.stats.given += items;
         self.stats.stored += items;
-        // It must have accepted some, or else they would be few.
+        // Assume that the receiver has accepted the signal before. Otherwise, there would be few items.
         self.was_accepted |= items > 0;
     }
 
-    /// `items` in flight were written to the disk.
+    /// Records that `items` in flight were written to the disk.
     pub(crate) fn stored(&mut self, items: u64) {
         let items = items.min(self.stats.in_flight);
         self.stats.in_flight -= items;
         self.stats.stored += items;
     }
 
-    /// `items` on disk are sent.
+    /// Marks `items` on disk as in flight, and returns their number.
     pub(crate) fn take_stored(&mut self, items: u64) -> u64 {
         let items = items.min(self.stats.stored);
         self.stats.stored -= items;
@@ -417,20 +421,20 @@ impl Queue {
         items
     }
 
-    /// `items` on disk were dropped.
+    /// Records that `items` on disk were dropped.
     pub(crate) fn dropped_stored(&mut self, items: u64, reason: Reason) {
         let items = items.min(self.stats.stored);
         self.stats.stored -= items;
         self.stats.dropped.add(reason, items);
     }
 
-    /// Items on disk.
+    /// Returns the number of items on disk.
     pub(crate) fn on_disk(&self) -> u64 {
         self.stats.stored
     }
 
-    /// Counts one item that goes to a batch processor of the SDK. False: it must be dropped, there is no room or no
-    /// receiver.
+    /// Counts an item for a batch processor of the SDK. Returns `false` if there is no space or no receiver, so that
+    /// the item must be dropped.
     #[must_use]
     pub(crate) fn hold(&mut self, now: Instant, most: u64) -> bool {
         if !self.takes_own(now) {
@@ -446,8 +450,8 @@ impl Queue {
         true
     }
 
-    /// The SDK begins to send `items` that it held: they count as in flight until they are settled. How many are still
-    /// counted: none after [`abandon`](Self::abandon).
+    /// Marks `items` held by the SDK as in flight until they are settled. Returns the number that is still counted,
+    /// which is 0 after [`abandon`](Self::abandon).
     pub(crate) fn take_held(&mut self, items: u64) -> u64 {
         let items = items.min(self.held);
         self.held -= items;
@@ -455,7 +459,7 @@ impl Queue {
         items
     }
 
-    /// `items` in flight were accepted, except `rejected` of them; `bytes` was the size of the request.
+    /// Records that `items` in flight were accepted, except `rejected` of them. `bytes` was the size of the request.
     pub(crate) fn accepted(&mut self, items: u64, rejected: u64, bytes: usize) {
         let items = items.min(self.stats.in_flight);
         let rejected = rejected.min(items);
@@ -468,19 +472,19 @@ impl Queue {
         self.was_accepted = true;
     }
 
-    /// `items` in flight were dropped.
+    /// Records that `items` in flight were dropped.
     pub(crate) fn gave_up(&mut self, items: u64, reason: Reason) {
         let items = items.min(self.stats.in_flight);
         self.stats.in_flight -= items;
         self.stats.dropped.add(reason, items);
     }
 
-    /// The counters, for those that concern nothing else here.
+    /// Returns the counters that do not affect the queue.
     pub(crate) fn stats_mut(&mut self) -> &mut SignalStats {
         &mut self.stats
     }
 
-    /// Keeps the newest error.
+    /// Stores the last error.
     pub(crate) fn failed(&mut self, text: &str, at: SystemTime) {
         self.stats.last_error = Some(LastError {
             text: text.to_owned(),
@@ -488,7 +492,7 @@ impl Queue {
         });
     }
 
-    /// The counters at this moment.
+    /// Returns the current counters.
     pub(crate) fn stats(&self) -> SignalStats {
         SignalStats {
             queued: self.items + self.held,

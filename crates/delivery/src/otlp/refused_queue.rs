@@ -1,8 +1,9 @@
-//! Requests that were refused and are sent again once others are accepted.
+//! Refused requests that are sent again once other requests are accepted.
 //!
-//! Metrics with delta temporality are changes since the export before: one that is dropped is missing in every sum that
-//! a receiver makes. A refusal (401, 400, INVALID_ARGUMENT ...) is often one of the moment: a token that is replaced, a
-//! gateway that is configured anew. What is refused again and again is dropped at last, and holds nothing up meanwhile.
+//! Metrics with delta temporality are changes since the previous export: a dropped change is missing in every sum that
+//! a receiver computes. A refusal (401, 400, INVALID_ARGUMENT ...) is often temporary, for example while a token is
+//! replaced or a gateway is reconfigured. A request that is refused repeatedly is finally dropped, and does not delay
+//! other requests.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,33 +13,33 @@ use tokio::time::Instant;
 
 use crate::otlp::batch::Batch;
 
-/// Encoded bytes that are kept.
+/// Maximum number of encoded bytes that are kept.
 const MOST_BYTES: usize = 1 << 20;
-/// How often a request is sent again.
+/// Maximum number of times that a request is sent again.
 const MOST_TRIES: u32 = 8;
-/// Between two requests that were refused.
+/// Minimum interval between two refused requests.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// A request that was refused.
+/// A refused request.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) batch: Arc<Batch>,
-    /// How often it was sent again.
+    /// Number of times that the request was sent again.
     pub(crate) tries: u32,
 }
 
-/// Refused requests, the oldest first.
+/// Refused requests, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedQueue {
     refused: VecDeque<Refused>,
     bytes: usize,
-    /// The next one is not sent before.
+    /// Time before which the next request is not sent.
     not_before: Option<Instant>,
 }
 
 impl RefusedQueue {
-    /// Keeps a request that was refused. Items that are given up for it: its own after too many tries, or those of the
-    /// oldest ones.
+    /// Keeps a refused request. Returns the number of items that are dropped as a result: the items of the request
+    /// after too many tries, or of the oldest requests.
     #[must_use]
     pub(crate) fn put(&mut self, refused: Refused, now: Instant) -> u64 {
         if refused.tries > 0 {
@@ -57,7 +58,7 @@ impl RefusedQueue {
         given_up
     }
 
-    /// The oldest, when it is time to send one.
+    /// Returns the oldest request if it is time to send one.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Refused> {
         if self.not_before.is_some_and(|at| now < at) {
             return None;
@@ -65,7 +66,7 @@ impl RefusedQueue {
         self.pop()
     }
 
-    /// Items of all of them, which are given up.
+    /// Drops all requests and returns the number of their items.
     pub(crate) fn clear(&mut self) -> u64 {
         let mut items = 0;
         while let Some(refused) = self.pop() {

@@ -1,4 +1,4 @@
-//! The tasks that send, and their end: in what order everything stops, within a time, and what was lost with it.
+//! The sending tasks and their shutdown: the order in which everything stops, the time limit, and the lost items.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -9,26 +9,27 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::otlp::Exporter;
 use crate::otlp::stats::Lost;
 
-/// How long threads of the SDK may take to end once their receivers are gone.
+/// Maximum time for the SDK's threads to end once their receivers are removed.
 const END_OF_THREADS: Duration = Duration::from_millis(500);
 
-/// The tasks that send. Dropped without a [`shutdown`](Self::shutdown), nothing more is sent: what is given is dropped.
+/// The sending tasks. If this value is dropped without a [`shutdown`](Self::shutdown), sending stops and further items
+/// are dropped.
 #[derive(Debug)]
-#[must_use = "what waits is lost without a shutdown"]
+#[must_use = "queued items are lost without a shutdown"]
 pub struct Running {
     pub(super) exporter: Exporter,
     pub(super) tasks: Vec<JoinHandle<()>>,
 }
 
 impl Running {
-    /// A task that sends has ended, though nobody shut it down: it panicked.
+    /// Returns whether a sending task has ended without a shutdown because it panicked.
     pub fn has_failed(&self) -> bool {
         self.tasks.iter().any(JoinHandle::is_finished)
     }
 
-    /// Accepts no more items, sends what waits for `within` at most, and returns what was lost. A batch whose answer
-    /// did not come in time counts as lost, though the receiver may have it. With a queue on disk, what waits and what
-    /// was not answered is stored instead, in the last quarter of the time.
+    /// Stops accepting items, sends queued items for at most `within`, and returns the lost items. A batch without an
+    /// answer in time counts as lost, although the receiver may have it. With a queue on disk, queued and unanswered
+    /// items are stored instead, in the last quarter of the time.
     pub async fn shutdown(mut self, within: Duration) -> Lost {
         let begin = Instant::now();
         let end = begin + within;
@@ -44,7 +45,7 @@ impl Running {
             outgoing.control.send_modify(|control| control.closing = true);
             outgoing.wake.notify_one();
         }
-        // Batch processors block until they have sent what they hold, and need this runtime for that.
+        // Batch processors block until they have sent their items, and need this runtime for that.
         let own = std::mem::take(&mut *self.exporter.signals.own());
         let mut own: Vec<_> = own
             .into_iter()
@@ -53,7 +54,7 @@ impl Running {
         for mut task in std::mem::take(&mut self.tasks) {
             if timeout_at(deadline, &mut task).await.is_err() {
                 task.abort();
-                // Its end is awaited, so that it cannot account for anything after this.
+                // Wait for the end of the task, so that it cannot count anything afterwards.
                 let _aborted = task.await;
             }
         }
@@ -70,7 +71,8 @@ impl Running {
             drop(dropped);
             outgoing.settled.notify_waiters();
             *lost = outgoing.queue().stats_mut().dropped.total() - before;
-            // No connection outlives this through an exporter that is still held; the SDK's pending exports end.
+            // Remove the target, so that no connection lives on through another exporter handle, and pending exports of
+            // the SDK end.
             outgoing.control.send_modify(|control| control.target = None);
         }
         for ended in own.into_iter().filter(|ended| !ended.is_finished()) {
@@ -93,7 +95,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Ends exports of the SDK before the runtime, without which they cannot be polled.
+    /// Stops exports of the SDK before the runtime ends, because they cannot be polled without it.
     fn drop(&mut self) {
         for outgoing in self.exporter.signals.each() {
             outgoing.control.send_modify(|control| control.target = None);

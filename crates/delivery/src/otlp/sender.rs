@@ -1,5 +1,5 @@
-//! The task of one signal: takes batches from the queue, sends and retries them; keeps them on disk, where there is
-//! one, while the receiver does not take them.
+//! The sending task of one signal: takes batches from the queue, sends and retries them. With a queue on disk, it keeps
+//! batches there while the receiver does not accept them.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,37 +19,37 @@ use crate::otlp::stats::Reason;
 use crate::otlp::target::Target;
 use crate::transport::retry;
 
-/// The longest delay between attempts of our own while the daemon shuts down.
+/// Maximum delay between attempts during shutdown, if the receiver requests none.
 const CLOSING_CAP: Duration = Duration::from_secs(1);
 
-/// How often the task says that it is alive.
+/// Interval between heartbeats of the task.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 
-/// Delays after a connection that was refused or an answer that the receiver is unavailable: its return is noticed
-/// within two seconds.
+/// Delays after a refused connection, or after an answer that the receiver is unavailable. A recovered receiver is
+/// detected within 2 s.
 const SHORT: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(2));
 
 /// Delays after an answer that the signal is not accepted: exactly 1, 2, 4 ... 60 s.
 const PROBES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
-/// An answer that takes longer is late: what waits goes to the disk.
+/// Time after which an answer is late and waiting items are written to the disk.
 const LATE_AFTER: Duration = Duration::from_secs(1);
-/// How often that is looked at until the answer comes.
+/// Interval between checks of the waiting items until the answer arrives.
 const LATE_EVERY: Duration = Duration::from_millis(500);
 
-/// How long a disk that could not be read is not read again.
+/// Delay before an unreadable disk is read again.
 const READ_AGAIN: Duration = Duration::from_secs(10);
 
-/// Why nothing but small requests is sent.
+/// State in which only small requests are sent, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Down {
     cause: DownCause,
     backoff: Backoff,
-    /// When the next small request is sent.
+    /// Time at which the next small request is sent.
     retry_at: Instant,
 }
 
-/// As [`run`], saying in between that the task is alive, whatever it waits for.
+/// Like [`run`], but also sends heartbeats for as long as the task runs.
 pub(crate) async fn run_beating(outgoing: Arc<Outgoing>) {
     let mut sending = pin!(run(Arc::clone(&outgoing)));
     let mut beats = interval(BEAT_EVERY);
@@ -62,7 +62,7 @@ pub(crate) async fn run_beating(outgoing: Arc<Outgoing>) {
     }
 }
 
-/// Sends until the signal is closed and empty.
+/// Sends items until the signal is closed and its queue is empty.
 pub(crate) async fn run(outgoing: Arc<Outgoing>) {
     let control = outgoing.control.subscribe();
     let mut sender = Sender {
@@ -93,7 +93,7 @@ pub(crate) async fn run(outgoing: Arc<Outgoing>) {
         match due {
             Due::Now => {
                 sender.send_batch().await;
-                // What is new never waits for more than one stored request.
+                // New items never wait for more than one stored request.
                 if sender.down.is_none() && !closing {
                     sender.send_stored().await;
                 }
@@ -128,17 +128,17 @@ struct Sender {
     outgoing: Arc<Outgoing>,
     control: watch::Receiver<Control>,
     counts: AnswerCounts,
-    /// Where the last attempt went.
+    /// Receiver of the last attempt.
     target: Option<Arc<Target>>,
-    /// The receiver asked for no request before.
+    /// Time before which the receiver has requested no attempt.
     not_before: Option<Instant>,
-    /// The last request was not taken, and is kept elsewhere.
+    /// State of an unavailable receiver; `None` if the last request was accepted. Its batch is kept elsewhere.
     down: Option<Down>,
-    /// The smallest request to which the receiver said that it has too much to do, since it accepted one of that size.
+    /// Size of the smallest request that the receiver has rejected as too much work since it accepted one of that size.
     exhausted: Option<usize>,
-    /// When the disk is read again, after it could not be.
+    /// Time at which an unreadable disk is read again.
     read_again: Option<Instant>,
-    /// What was refused, where that is kept.
+    /// Refused requests, if they are kept.
     refused_queue: RefusedQueue,
 }
 
@@ -159,11 +159,11 @@ impl Sender {
             match verdict {
                 // `deliver` retries by itself.
                 AfterAnswer::Settled | AfterAnswer::Retry(..) => {}
-                // The attempt is over: nothing else holds the batch. If something did, its items would be counted as
-                // dropped.
+                // The attempt is complete, so only this function holds the batch. If that were not so, its items would
+                // be counted as dropped.
                 AfterAnswer::Halve | AfterAnswer::Exhausted => match Arc::try_unwrap(batch).map(Batch::halve) {
                     Ok(Ok((first, second))) => rest.extend([Arc::new(second), Arc::new(first)]),
-                    // It has too much to do: later, as long as it may be retried.
+                    // The receiver is overloaded: retry later, until the deadline.
                     Ok(Err(whole)) if verdict == AfterAnswer::Exhausted && Instant::now() < deadline => {
                         rest.push(Arc::new(whole));
                     }
@@ -191,7 +191,7 @@ impl Sender {
         self.outgoing.queue().stats().requests.accepted
     }
 
-    /// Keeps a request that was refused, and has been sent again so often.
+    /// Keeps a refused request that was sent `tries` times again.
     fn shelve(&mut self, batch: Arc<Batch>, tries: u32) {
         let given_up = self.refused_queue.put(Refused { batch, tries }, Instant::now());
         if given_up > 0 {
@@ -199,7 +199,7 @@ impl Sender {
         }
     }
 
-    /// Sends the oldest request again that was refused: others are accepted now.
+    /// Sends the oldest refused request again, because other requests are accepted now.
     async fn send_refused(&mut self) {
         let Some(target) = self.target.clone() else { return };
         let Some(Refused { batch, tries }) = self.refused_queue.take(Instant::now()) else {
@@ -210,14 +210,14 @@ impl Sender {
         match self.attempt(&target, &batch).await {
             AfterAnswer::Settled => {}
             AfterAnswer::Halve => self.give_up(batch.items(), Reason::TooLarge),
-            // It says nothing of this request.
+            // The answer is not about this request.
             AfterAnswer::Retry(..) | AfterAnswer::Exhausted | AfterAnswer::Unsupported => self.shelve(batch, tries),
             AfterAnswer::Refused => self.shelve(batch, tries + 1),
         }
         self.note_sending(&[], None);
     }
 
-    /// Nothing is sent any more.
+    /// Drops all refused requests because sending has ended.
     fn give_up_refused(&mut self) {
         let items = self.refused_queue.clear();
         if items > 0 {
@@ -225,14 +225,15 @@ impl Sender {
         }
     }
 
-    /// What is lost when the task is ended now, unless it is stored.
+    /// Records the batches that are lost if the task is aborted now, unless they are stored.
     fn note_sending(&self, rest: &[Arc<Batch>], batch: Option<&Arc<Batch>>) {
         if self.outgoing.store_handle.is_some() {
             self.outgoing.set_sending(rest.iter().chain(batch).cloned().collect());
         }
     }
 
-    /// Takes the current receiver. True when it is another one; a pause that the old one asked for is void then.
+    /// Reads the current receiver. Returns whether it has changed, in which case pauses requested by the previous one
+    /// are void.
     fn follow_control(&mut self) -> bool {
         let target = self.control.borrow_and_update().target.clone();
         let changed = target.as_ref().map(Arc::as_ptr) != self.target.as_ref().map(Arc::as_ptr);
@@ -250,7 +251,7 @@ impl Sender {
         self.outgoing.queue().gave_up(items, reason);
     }
 
-    /// Sends until the batch is accepted, refused, expired or stored.
+    /// Sends a batch until it is accepted, refused, expired or stored.
     async fn deliver(&mut self, batch: &Arc<Batch>, deadline: Instant) -> AfterAnswer {
         let mut backoff: Option<(RetryCause, Backoff)> = None;
         let mut first = true;
@@ -260,7 +261,7 @@ impl Sender {
                 self.give_up(batch.items(), Reason::Disabled);
                 return AfterAnswer::Settled;
             };
-            // The receiver may have asked for a pause, for this batch or the one before.
+            // The receiver may have requested a pause, for this batch or for the previous one.
             if let Some(at) = self.not_before {
                 if self.wait(at.min(deadline), true).await {
                     continue;
@@ -302,15 +303,15 @@ impl Sender {
             if self.control.borrow().closing {
                 delay = delay.min(CLOSING_CAP);
             }
-            // Another receiver, or the shutdown, is a reason to send at once, as if for the first time.
+            // Another receiver or the shutdown is a reason to send at once and to reset the backoff.
             if self.wait((now + delay).min(deadline), false).await {
                 backoff = None;
             }
         }
     }
 
-    /// One request, and what its answer means. What comes meanwhile goes to the disk when there is too much of it, or
-    /// when the answer is late: a receiver that takes requests and does not answer is not seen to be down before the
+    /// Sends one request and returns what its answer means. New items are written to the disk if the queue is crowded
+    /// or if the answer is late: a receiver that accepts requests but does not answer counts as available until the
     /// request times out.
     async fn attempt(&mut self, target: &Arc<Target>, batch: &Arc<Batch>) -> AfterAnswer {
         let (items, len) = (batch.items(), batch.len());
@@ -343,10 +344,10 @@ impl Sender {
                 let again = self.exhausted.is_some();
                 self.exhausted = Some(self.exhausted.map_or(len, |smallest| smallest.min(len)));
                 if !again {
-                    // It may only have too much to do: the same request, later.
+                    // The receiver may only be overloaded: retry the same request later.
                     return AfterAnswer::Retry(RetryCause::Unavailable, None);
                 }
-                // It is too large, or there is still too much to do: halves, later.
+                // The request is too large, or the receiver is still overloaded: send halves later.
                 let mut backoff = SHORT;
                 self.not_before = Some(now + backoff.next(fastrand::f64()));
             }
@@ -355,8 +356,8 @@ impl Sender {
         verdict
     }
 
-    /// Waits until `until`. True when it ended early: for another receiver always, for the shutdown unless the receiver
-    /// `requested` the delay.
+    /// Waits until `until`. Returns `true` if the wait ended early: if the receiver changed, or at shutdown, unless the
+    /// receiver `requested` the delay.
     async fn wait(&mut self, until: Instant, requested: bool) -> bool {
         loop {
             tokio::select! {
@@ -372,7 +373,8 @@ impl Sender {
         }
     }
 
-    /// Keeps batches that the receiver does not take, the first of them last: on disk, or else in the queue.
+    /// Keeps batches that the receiver does not accept, on disk if possible, and otherwise in the queue. The first
+    /// batch is last in `batches`.
     async fn keep(&mut self, mut batches: Vec<Arc<Batch>>) {
         let mut entries = Vec::new();
         while let Some(batch) = batches.pop() {
@@ -385,8 +387,8 @@ impl Sender {
         drop(dropped);
     }
 
-    /// Whether what the receiver does not take may go to the disk now. A signal that it has never accepted and says
-    /// that it does not accept stays in memory.
+    /// Returns whether unaccepted batches can be written to the disk now. A signal that the receiver has never accepted
+    /// and reports as unsupported stays in memory.
     fn may_store(&self) -> bool {
         let Some(store_handle) = &self.outgoing.store_handle else {
             return false;
@@ -396,7 +398,7 @@ impl Sender {
         usable && !self.outgoing.queue().is_foreign()
     }
 
-    /// Writes a batch in flight to the disk; false: it is still in flight.
+    /// Writes a batch in flight to the disk. Returns `false` if it is still in flight.
     async fn store(&self, batch: &Arc<Batch>) -> bool {
         let Some(store_handle) = &self.outgoing.store_handle else {
             return false;
@@ -409,14 +411,14 @@ impl Sender {
         stored
     }
 
-    /// Writes the oldest that waits in memory to the disk.
+    /// Writes the oldest queued items to the disk.
     async fn store_waiting(&mut self) {
         store_oldest(&self.outgoing).await;
         self.outgoing.settled.notify_waiters();
         self.counts.log_drops(Instant::now());
     }
 
-    /// Sends the oldest stored request, if there is one. False: there is none, or it cannot be read now.
+    /// Sends the oldest stored request. Returns `false` if there is none, or if it cannot be read now.
     async fn send_stored(&mut self) -> bool {
         let (Some(store_handle), Some(target)) = (self.outgoing.store_handle.clone(), self.target.clone()) else {
             return false;
@@ -480,18 +482,18 @@ impl Sender {
         true
     }
 
-    /// A stored request stays where it is, unless it was dropped while it was sent.
+    /// Leaves a stored request on disk, unless it was dropped while it was sent.
     async fn leave_stored(&self, number: u64, items: u64) {
         let Some(store_handle) = &self.outgoing.store_handle else {
             return;
         };
-        // Dropped or not, the counts of the disk say so.
+        // The counts of the disk contain the request if it was dropped.
         let _is_there = store_handle.has(self.outgoing.signal, number).await;
         self.outgoing.queue().stored(items);
         self.outgoing.count_drops();
     }
 
-    /// Stores the halves of a stored request, which is removed after that.
+    /// Stores the halves of a stored request, which the caller then removes.
     async fn store_halves(&self, batch: Arc<Batch>) {
         let items = batch.items();
         let (first, second) = match Arc::try_unwrap(batch).map(Batch::halve) {
@@ -506,7 +508,7 @@ impl Sender {
         }
     }
 
-    /// The receiver did not take gcwatch's own telemetry, which waits in the queue now.
+    /// Handles gcwatch's own telemetry that the receiver did not accept and that is queued now.
     fn heed(&mut self, not_taken: &NotTaken) {
         if self.down.is_some()
             || self
@@ -523,7 +525,7 @@ impl Sender {
         }
     }
 
-    /// From now on only small requests are sent, until one is taken.
+    /// Sends only small requests until one is accepted.
     fn go_down(&mut self, cause: DownCause, after: Option<Duration>) {
         let known = self.down.take().filter(|down| down.cause == cause);
         let mut backoff = known.map_or_else(|| backoff_while(cause), |down| down.backoff);
@@ -542,8 +544,8 @@ impl Sender {
         });
     }
 
-    /// Waits while the receiver does not take requests: writes what comes to the disk, and asks again when it is time.
-    /// True: the signal is closed, and nothing is left to do.
+    /// Waits while the receiver does not accept requests: writes new items to the disk, and probes the receiver when it
+    /// is time. Returns `true` if the signal is closed and no work is left.
     async fn wait_down(&mut self) -> bool {
         let Some(Down { cause, retry_at, .. }) = self.down.clone() else {
             return false;
@@ -552,7 +554,7 @@ impl Sender {
         let closing = self.control.borrow().closing;
         let foreign = cause == DownCause::Unsupported && self.outgoing.queue().is_foreign();
         if foreign && (closing || self.outgoing.queue().is_flushing()) {
-            // Nobody waits for what was never accepted.
+            // Items that were never accepted do not delay the shutdown.
             let dropped = self.outgoing.queue().drop_unsupported();
             drop(dropped);
             self.outgoing.settled.notify_waiters();
@@ -570,7 +572,7 @@ impl Sender {
             return false;
         }
         if closing {
-            // What is in memory cannot be written: it is sent as long as there is time.
+            // Items in memory cannot be written: send them while there is time.
             self.down = None;
             return self.outgoing.queue().due(now) == Due::Done;
         }
@@ -587,7 +589,7 @@ impl Sender {
         false
     }
 
-    /// Asks with the smallest request that there is.
+    /// Probes the receiver with the smallest possible request.
     async fn probe(&mut self) {
         let Some(target) = self.target.clone() else {
             self.down = None;
@@ -595,7 +597,8 @@ impl Sender {
         };
         let entries = self.outgoing.queue().take_one();
         if entries.is_empty() {
-            // Nothing is new: the oldest that is stored asks. Without any, the next batch does.
+            // There are no new items: probe with the oldest stored request. Without stored requests, the next batch is
+            // the probe.
             if self.outgoing.queue().on_disk() == 0 || !self.send_stored().await {
                 self.down = None;
             }
@@ -619,7 +622,7 @@ impl Sender {
                 self.outgoing.settled.notify_waiters();
                 return;
             }
-            // So little is never too large.
+            // A request this small is never too large.
             AfterAnswer::Exhausted => Some((DownCause::Retry(RetryCause::Unavailable), None)),
             AfterAnswer::Retry(cause, after) => Some((DownCause::Retry(cause), after)),
             AfterAnswer::Unsupported => Some((DownCause::Unsupported, None)),
@@ -650,12 +653,12 @@ fn backoff_while(down: DownCause) -> Backoff {
 fn backoff_of(cause: RetryCause) -> Backoff {
     match cause {
         RetryCause::Unavailable | RetryCause::Unreachable => SHORT,
-        // Each attempt costs the receiver's timeout.
+        // Each attempt takes the whole timeout.
         RetryCause::TimedOut => retry::BACKOFF,
     }
 }
 
-/// Writes what waits to the disk until the queue is not crowded any more.
+/// Writes queued items to the disk until the queue is no longer crowded.
 async fn store_crowd(outgoing: &Outgoing) {
     while outgoing.queue().is_crowded() {
         if !store_oldest(outgoing).await {
@@ -664,7 +667,7 @@ async fn store_crowd(outgoing: &Outgoing) {
     }
 }
 
-/// Writes to the disk what has waited in memory for as long as it may while the receiver does not take it.
+/// Writes items to the disk whose time in memory has expired while the receiver does not accept them.
 async fn store_due(outgoing: &Outgoing, now: Instant) {
     while outgoing.queue().spill_due(now) == Due::Now {
         if !store_oldest(outgoing).await {
@@ -673,7 +676,7 @@ async fn store_due(outgoing: &Outgoing, now: Instant) {
     }
 }
 
-/// Writes the oldest that waits in memory to the disk. False: that was not possible, and it waits as before.
+/// Writes the oldest queued items to the disk. Returns `false` if this is not possible and they stay queued.
 async fn store_oldest(outgoing: &Outgoing) -> bool {
     let Some(store_handle) = &outgoing.store_handle else {
         return false;

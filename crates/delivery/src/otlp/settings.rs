@@ -1,25 +1,25 @@
-//! The receiver of each signal, and the limits of the queues.
+//! Receivers of the signals, and limits of the queues.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use crate::transport::receiver::{Compression, Protocol, Receiver};
 
-/// Limits on what waits and on what is sent at once.
+/// Limits of queues and requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Spans, log records, or (for metrics) processes' sets of points that wait per signal; when full, the oldest are
-    /// dropped.
+    /// Maximum number of spans, log records, or (for metrics) per-process sets of points in the queue of a signal. If
+    /// the queue is full, the oldest items are dropped.
     pub queue_items: usize,
-    /// Their encoded bytes per signal.
+    /// Maximum number of their encoded bytes per signal.
     pub queue_bytes: usize,
-    /// Spans, log records or processes' sets of points in one request.
+    /// Maximum number of spans, log records or per-process sets of points in one request.
     pub batch_items: usize,
-    /// Encoded bytes of one request before compression (receivers refuse more than 4 MiB by default).
+    /// Maximum number of encoded bytes in one request before compression (receivers refuse more than 4 MiB by default).
     pub batch_bytes: usize,
-    /// How long an item waits for others, as long as less than 256 KiB wait.
+    /// Time for which an item waits for others while less than 256 KiB are queued.
     pub batch_delay: Duration,
-    /// How long one batch is retried before it is dropped, where there is no queue on disk.
+    /// Time for which a batch is retried before it is dropped, if there is no queue on disk.
     pub retry_for: Duration,
 }
 
@@ -36,31 +36,31 @@ impl Default for Limits {
     }
 }
 
-/// The queue on disk: what receivers did not take.
+/// The queue on disk for data that receivers have not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskQueue {
-    /// Where it is; it is made when it is missing. Nobody else may use it at the same time.
+    /// Path of the queue, created if it does not exist. No other process may use it at the same time.
     pub directory: PathBuf,
-    /// Most bytes of all signals, compressed; the oldest are dropped for what is new.
+    /// Maximum number of compressed bytes of all signals. The oldest items are dropped for new ones.
     pub max_bytes: u64,
-    /// What is older is dropped.
+    /// Maximum age of stored items. Older items are dropped.
     pub max_age: Duration,
 }
 
-/// The receiver of each signal; `None`: it is not exported.
+/// The receiver of each signal; `None` if the signal is not exported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OtlpSettings {
-    /// Spans.
+    /// Receiver of spans.
     pub traces: Option<Receiver>,
     pub metrics: Option<Receiver>,
-    /// Log records.
+    /// Receiver of log records.
     pub logs: Option<Receiver>,
     pub profiles: Option<Receiver>,
-    /// Metrics are changes since the export before: what is refused is missing in every sum, and is sent again once
-    /// other requests are accepted.
+    /// Whether metrics are changes since the previous export. A refused change would be missing in every sum, so it is
+    /// sent again once other requests are accepted.
     pub delta_metrics: bool,
-    /// Limits, the same for each signal.
+    /// Limits of each signal.
     pub limits: Limits,
-    /// The queue on disk; `None`: what waits is in memory only. A reload changes its bounds only.
+    /// The queue on disk; `None` to queue only in memory. A reload changes only its limits.
     pub disk: Option<DiskQueue>,
 }

@@ -1,8 +1,8 @@
-//! The signals of OTLP, and what differs between them on the wire.
+//! The signals of OTLP, and their differences on the wire.
 
 use std::fmt;
 
-/// One of the kinds of telemetry that are exported.
+/// A kind of exported telemetry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Signal {
     /// Spans.
@@ -15,10 +15,10 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All of them.
+    /// All signals.
     pub const ALL: [Self; 4] = [Self::Traces, Self::Metrics, Self::Logs, Self::Profiles];
 
-    /// Its name in the configuration, attributes and texts: `traces`.
+    /// Returns the name in the configuration, attributes and texts: `traces`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Traces => "traces",
@@ -28,7 +28,7 @@ impl Signal {
         }
     }
 
-    /// The name of its items: `spans`, `data points`, `log records`.
+    /// Returns the name of the items: `spans`, `data points`, `log records`.
     pub fn items(self) -> &'static str {
         match self {
             Self::Traces => "spans",
@@ -38,7 +38,7 @@ impl Signal {
         }
     }
 
-    /// The path of its requests over HTTP.
+    /// Returns the path of HTTP requests.
     pub fn http_path(self) -> &'static str {
         match self {
             Self::Traces => "/v1/traces",
@@ -48,7 +48,7 @@ impl Signal {
         }
     }
 
-    /// The gRPC method (`opentelemetry/proto/collector/*/*/*_service.proto`).
+    /// Returns the gRPC method (`opentelemetry/proto/collector/*/*/*_service.proto`).
     pub(crate) fn method(self) -> &'static str {
         match self {
             Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -58,7 +58,7 @@ impl Signal {
         }
     }
 
-    /// The JSON field of `partialSuccess` with the number of rejected items.
+    /// Returns the JSON field of `partialSuccess` with the number of rejected items.
     pub(crate) fn rejected_key(self) -> &'static str {
         match self {
             Self::Traces => "rejectedSpans",

@@ -1,5 +1,4 @@
-//! Halves of a request that is encoded already, whatever its signal: the three have the same layout (see
-//! [`crate::otlp::batch`]).
+//! Halves encoded requests of any signal. The signals have the same layout (see [`crate::otlp::batch`]).
 
 use gc_telemetry::snapshot::points;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -28,7 +27,7 @@ struct Resource {
 struct Scope {
     #[prost(bytes = "vec", optional, tag = "1")]
     scope: Option<Vec<u8>>,
-    /// Spans, metrics or log records.
+    /// Encoded spans, metrics or log records.
     #[prost(bytes = "vec", repeated, tag = "2")]
     messages: Vec<Vec<u8>>,
     #[prost(string, tag = "3")]
@@ -41,7 +40,7 @@ impl Request {
         scopes.map(|scope| scope.messages.len()).sum()
     }
 
-    /// A part of it: the messages from `from` to before `to`.
+    /// Returns a part of the request: the messages from `from` up to but excluding `to`.
     fn part(&self, from: usize, to: usize) -> Self {
         let mut at = 0;
         let mut part = Self::default();
@@ -71,7 +70,7 @@ impl Request {
         part
     }
 
-    /// Data points of all messages, which are metrics.
+    /// Returns the number of data points of all messages, which are metrics.
     fn points(&self) -> u64 {
         let scopes = self.resources.iter().flat_map(|resource| &resource.scopes);
         let metrics = scopes.flat_map(|scope| &scope.messages);
@@ -80,8 +79,8 @@ impl Request {
     }
 }
 
-/// Two requests of half the messages each, with their numbers of items; `None`: there is one message only. `items` are
-/// those of the whole.
+/// Returns two requests with half of the messages each, and their numbers of items; `None` if there is only one
+/// message. `items` is the number of items in the whole request.
 pub(crate) fn halves(request: &[u8], items: u64) -> Option<[(Vec<u8>, u64); 2]> {
     let whole = Request::decode(request).ok()?;
     let messages = whole.messages();
@@ -89,7 +88,7 @@ pub(crate) fn halves(request: &[u8], items: u64) -> Option<[(Vec<u8>, u64); 2]> 
         return None;
     }
     let (first, second) = (whole.part(0, messages / 2), whole.part(messages / 2, messages));
-    // A span or log record is one item; metrics have data points.
+    // A span or log record is one item. A metric has one item per data point.
     let first_items = if items == messages as u64 {
         first.messages() as u64
     } else {
@@ -113,10 +112,10 @@ mod tests {
     use super::*;
     use crate::otlp::batch::{Batch, Entry};
 
-    /// Scenario: a stored request of spans of two processes is halved until each part has one span.
-    /// Guarantee: every span is there once, with its resource and scope, in order; the numbers of items add up.
+    /// Scenario: a stored request with spans of two processes is halved until each part has one span.
+    /// Guarantee: every span occurs once, with its resource and scope, in order; the numbers of items add up.
     #[test]
-    fn a_stored_request_is_halved_to_single_spans() {
+    fn stored_request_is_halved_to_single_spans() {
         let entries: Vec<Entry> = (0..7)
             .map(|number| {
                 let resource = Arc::new(Origin::new(Vec::new()));
@@ -147,9 +146,9 @@ mod tests {
     }
 
     /// Scenario: a stored request of three metrics with one, two and three points is halved.
-    /// Guarantee: the items of the halves are their points.
+    /// Guarantee: the items of each half are its data points.
     #[test]
-    fn metrics_count_their_points() {
+    fn metrics_count_data_points() {
         let metrics: Vec<Metric> = (1..=3)
             .map(|points| Metric {
                 data: Some(metric::Data::Gauge(Gauge {

@@ -1,33 +1,33 @@
-//! The counters of everything that was given to the exporter.
+//! Counters of all items that were passed to the exporter.
 
 use std::time::SystemTime;
 
 use crate::otlp::signal::Signal;
 
-/// Why an item was dropped before delivery.
+/// Reason why an item was dropped before delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// Newer items needed its place in the queue.
+    /// Newer items needed the space in the queue.
     QueueFull,
-    /// It was retried for too long.
+    /// The item was retried for too long.
     Expired,
-    /// The receiver refused it for good.
+    /// The receiver refused the item permanently.
     Refused,
-    /// It is larger than the receiver accepts, or than the whole queue.
+    /// The item is larger than the receiver accepts, or than the whole queue.
     TooLarge,
     /// The receiver does not accept this signal.
     Unsupported,
-    /// A reload switched the signal off while it waited.
+    /// A reload disabled the signal while the item was queued.
     Disabled,
-    /// The daemon ended before it was sent.
+    /// The daemon exited before the item was sent.
     Shutdown,
-    /// Newer items needed its place in the queue on disk.
+    /// Newer items needed the space in the queue on disk.
     DiskFull,
-    /// It could not be read from the queue on disk: it was damaged.
+    /// The item was damaged in the queue on disk.
     Damaged,
 }
 
-/// Items dropped, by reason.
+/// Numbers of dropped items, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// See [`Reason::QueueFull`].
@@ -51,7 +51,7 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// Each reason with its name in attributes and labels.
+    /// Returns the numbers with the names of the reasons in attributes and labels.
     pub fn by_reason(&self) -> [(&'static str, u64); 9] {
         [
             ("queue_full", self.queue_full),
@@ -66,7 +66,7 @@ impl Dropped {
         ]
     }
 
-    /// All of them.
+    /// Returns the total.
     pub fn total(&self) -> u64 {
         self.by_reason().iter().map(|(_, items)| items).sum()
     }
@@ -87,29 +87,29 @@ impl Dropped {
     }
 }
 
-/// Requests, by outcome.
+/// Numbers of requests, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Requests {
-    /// Accepted as a whole.
+    /// Requests that were accepted as a whole.
     pub accepted: u64,
-    /// Accepted in part, or with a warning.
+    /// Requests that were accepted in part, or with a warning.
     pub partial: u64,
-    /// Answered as throttled, overloaded or unavailable.
+    /// Requests to a throttled, overloaded or unavailable receiver.
     pub unavailable: u64,
-    /// No answer in time.
+    /// Requests without an answer in time.
     pub timed_out: u64,
-    /// No connection, or one that broke.
+    /// Requests without a connection, or whose connection broke.
     pub unreachable: u64,
-    /// Refused for good.
+    /// Requests that were refused permanently.
     pub refused: u64,
-    /// Refused as too large.
+    /// Requests that were refused as too large.
     pub too_large: u64,
-    /// The receiver does not accept this signal.
+    /// Requests of a signal that the receiver does not accept.
     pub unsupported: u64,
 }
 
 impl Requests {
-    /// Each outcome with its name in attributes and labels.
+    /// Returns the numbers with the names of the outcomes in attributes and labels.
     pub fn by_outcome(&self) -> [(&'static str, u64); 8] {
         [
             ("accepted", self.accepted),
@@ -124,67 +124,68 @@ impl Requests {
     }
 }
 
-/// The newest error.
+/// The last error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastError {
-    /// The text of the receiver or the connection: bounded, on one line, without the values of headers.
+    /// Text from the receiver or the connection: bounded, on one line, without the values of headers.
     pub text: String,
-    /// When, by the host's clock.
+    /// Time of the error, on the host's clock.
     pub at: SystemTime,
 }
 
-/// The items of one signal. `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight` + `stored`, always.
+/// Counters of one signal. `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight` + `stored`, always.
 ///
-/// An item is a span, a log record, a metric's data point, or a profile.
+/// An item is a span, a log record, a data point of a metric, or a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SignalStats {
-    /// A receiver is configured.
+    /// Whether a receiver is configured.
     pub configured: bool,
-    /// Items given to the exporter while a receiver was configured, and those that were on disk when it started.
+    /// Number of items passed to the exporter while a receiver was configured, including those that were on disk at the
+    /// start.
     pub given: u64,
-    /// Items that wait in memory.
+    /// Number of items queued in memory.
     pub queued: u64,
-    /// Encoded bytes that wait.
+    /// Number of encoded bytes queued in memory.
     pub queued_bytes: u64,
-    /// Items that are being sent or wait for a retry.
+    /// Number of items that are being sent or wait for a retry.
     pub in_flight: u64,
-    /// Items that wait on disk.
+    /// Number of items on disk.
     pub stored: u64,
-    /// Bytes of them on disk, compressed.
+    /// Number of compressed bytes on disk.
     pub stored_bytes: u64,
-    /// Items that a receiver accepted.
+    /// Number of items that a receiver accepted.
     pub exported: u64,
-    /// Items that a receiver rejected while it accepted others of the same request (OTLP's partial success).
+    /// Number of items that a receiver rejected while it accepted others of the same request (OTLP's partial success).
     pub rejected: u64,
-    /// Items dropped before delivery.
+    /// Numbers of items dropped before delivery.
     pub dropped: Dropped,
-    /// Requests that were retries.
+    /// Number of requests that were retries.
     pub retries: u64,
-    /// Requests, by outcome.
+    /// Numbers of requests, by outcome.
     pub requests: Requests,
-    /// Encoded bytes of the requests that were accepted, before compression.
+    /// Number of encoded bytes in accepted requests, before compression.
     pub exported_bytes: u64,
-    /// The receiver does not accept this signal; one small request a minute asks again.
+    /// Whether the receiver does not accept this signal. One small request per minute probes it.
     pub unsupported: bool,
-    /// The newest error; it is kept after a recovery.
+    /// The last error. It is kept after a recovery.
     pub last_error: Option<LastError>,
 }
 
-/// The counters of each signal.
+/// The counters of all signals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Spans.
+    /// Counters of spans.
     pub traces: SignalStats,
     pub metrics: SignalStats,
-    /// Log records.
+    /// Counters of log records.
     pub logs: SignalStats,
     pub profiles: SignalStats,
-    /// The queue on disk can be written; `None`: there is none.
+    /// Whether the queue on disk is writable; `None` if there is no such queue.
     pub disk_works: Option<bool>,
 }
 
 impl Stats {
-    /// Those of one signal.
+    /// Returns the counters of one signal.
     pub fn of(&self, signal: Signal) -> &SignalStats {
         match signal {
             Signal::Traces => &self.traces,
@@ -195,20 +196,20 @@ impl Stats {
     }
 }
 
-/// Items that were lost because of a shutdown, or during it.
+/// Numbers of items that were lost because of a shutdown, or during it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Spans.
+    /// Number of lost spans.
     pub spans: u64,
-    /// Metrics' data points.
+    /// Number of lost data points of metrics.
     pub points: u64,
-    /// Log records.
+    /// Number of lost log records.
     pub records: u64,
     pub profiles: u64,
 }
 
 impl Lost {
-    /// Nothing was lost.
+    /// Returns whether no item was lost.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }

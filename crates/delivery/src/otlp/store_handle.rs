@@ -1,5 +1,5 @@
-//! The queue on disk for the tasks that send: each call is made on a thread that may block, within a bound, and a disk
-//! that does not work is reported once.
+//! The queue on disk for the sending tasks. Each call runs on a blocking thread with a timeout. A disk failure is
+//! reported once.
 
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, SendError, sync_channel};
@@ -18,60 +18,60 @@ use crate::otlp::signal::Signal;
 use crate::otlp::stats::Reason;
 use crate::store::{Bounds, LOGS, Store, Stored};
 
-/// How long a call may take.
+/// Timeout of a call.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a disk that did not work is not asked again.
+/// Time for which a failed disk is not used.
 const REST: Duration = Duration::from_secs(5);
 
-/// A disk on which this long nothing failed works.
+/// Time without failures after which the disk counts as working.
 const CALM: Duration = Duration::from_secs(60);
 
-/// How long the start waits for the queue to be opened: the headers of 3 GiB are read from a slow disk in a minute.
+/// Maximum wait at the start until the queue is open. Reading the headers of 3 GiB from a slow disk takes a minute.
 const OPENED_WITHIN: Duration = Duration::from_secs(2);
 
-/// What the calls left behind.
+/// State left behind by calls.
 #[derive(Debug, Default)]
 struct Status {
-    /// Bytes of each log.
+    /// Number of bytes of each log.
     bytes: [u64; LOGS],
     /// Dropped items of each log that its signal has not counted yet.
     drops: [Vec<(Reason, u64)>; LOGS],
-    /// When the disk did not work last, unless something was written since; `None`: it works.
+    /// Time of the last failure, unless data was written since; `None` if the disk works.
     failed: Option<Instant>,
-    /// When it did not work last, until it works and that is logged. A disk that is full takes small requests, and is
-    /// read all the time.
+    /// Time of the last failure, until the recovery was logged. A full disk accepts small requests and can always be
+    /// read.
     reported: Option<Instant>,
-    /// Other bounds, for the next call.
+    /// New limits for the next call.
     bounds: Option<Bounds>,
 }
 
 /// The queue on disk of all signals.
 #[derive(Debug)]
 pub(crate) struct StoreHandle {
-    /// `None`: it could not be opened, or is being opened.
+    /// The store; `None` if it could not be opened or is being opened.
     store: Mutex<Option<Store>>,
     status: Mutex<Status>,
-    /// One call at a time: a disk that hangs takes one thread.
+    /// Allows one call at a time, so that a blocked disk occupies only one thread.
     turn: Arc<Semaphore>,
-    /// When it was opened, by the clock that passes evenly and by the wall clock.
+    /// Time of the opening, on the steady clock and on the wall clock.
     opened: (Instant, u64),
 }
 
-/// Items of each signal in a queue that was opened.
+/// Items of each signal in an opened queue.
 #[derive(Debug)]
 pub(crate) enum Found {
     Now([u64; LOGS]),
-    /// It takes its time.
+    /// The opening takes longer.
     Later(oneshot::Receiver<[u64; LOGS]>),
 }
 
-/// Something that was found when the queue on disk was opened.
+/// A finding from opening the queue on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Something is wrong.
+    /// Whether the finding is a warning.
     pub is_warning: bool,
-    /// A sentence.
+    /// The finding, as a sentence.
     pub text: String,
 }
 
@@ -97,7 +97,8 @@ fn place(signal: Signal) -> usize {
 }
 
 impl StoreHandle {
-    /// Opens it. Where that is not possible, it does not work; where it takes long, not before it is open.
+    /// Opens the queue. If the opening fails, the queue does not work. If it takes long, the queue works once it is
+    /// open.
     pub(crate) fn open(settings: &DiskQueue, now: Instant) -> (Arc<Self>, Vec<Note>, Found) {
         let store_handle = Arc::new(Self {
             store: Mutex::new(None),
@@ -127,15 +128,15 @@ impl StoreHandle {
         let now = match thread.map(|_| is_opened.recv_timeout(OPENED_WITHIN)) {
             Ok(Ok(found)) => Some(found),
             Ok(Err(RecvTimeoutError::Timeout)) => None,
-            Ok(Err(RecvTimeoutError::Disconnected)) => Some(failed(io::Error::other("its thread ended"))),
+            Ok(Err(RecvTimeoutError::Disconnected)) => Some(failed(io::Error::other("the thread panicked"))),
             Err(error) => Some(failed(error)),
         };
         match now {
             Some((items, notes)) => (store_handle, notes, Found::Now(items)),
             None => {
                 let text = format!(
-                    "opening the queue in {path} takes more than {} s: until it is open, what receivers do not take \
-                     waits in memory only",
+                    "opening the queue in {path} takes more than {} s; until it is open, unaccepted data waits \
+                     in memory only",
                     OPENED_WITHIN.as_secs()
                 );
                 (
@@ -147,7 +148,7 @@ impl StoreHandle {
         }
     }
 
-    /// It was opened, or cannot be: the items in it, and what was found, for the log.
+    /// Handles the result of the opening. Returns the items in the queue, and the findings for the log.
     fn opened(&self, path: &str, opened: io::Result<Store>) -> ([u64; LOGS], Vec<Note>) {
         let mut items = [0; LOGS];
         let mut notes = Vec::new();
@@ -161,11 +162,11 @@ impl StoreHandle {
                 if waits > 0 {
                     note(
                         false,
-                        format!("{waits} items wait in {path} from before and are sent beside what is new"),
+                        format!("found {waits} unsent items in {path}; sending them along with new data"),
                     );
                 }
                 if missing > 0 {
-                    note(true, format!("{missing} requests in {path} were damaged and are lost"));
+                    note(true, format!("lost {missing} damaged requests in {path}"));
                 }
                 let mut status = self.status();
                 status.note(&store);
@@ -174,14 +175,14 @@ impl StoreHandle {
             }
             Err(error) => note(
                 true,
-                format!("cannot use the queue in {path}: {error}; what receivers do not take waits in memory only"),
+                format!("cannot use the queue in {path}: {error}; unaccepted data waits in memory only"),
             ),
         }
         (items, notes)
     }
 
-    /// The time by which ages are judged. A wall clock that is set (by years, where a host starts without a battery)
-    /// would take everything that waits for too old.
+    /// Returns the time that is used for ages. If the wall clock is set (by years, on a host that starts without a
+    /// battery), it must not make all queued data count as too old.
     fn now_unix_ns(&self) -> u64 {
         let (opened, unix_ns) = self.opened;
         let passed = Instant::now().saturating_duration_since(opened).as_nanos();
@@ -192,34 +193,34 @@ impl StoreHandle {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it works, as far as is known.
+    /// Returns whether the queue works, if known.
     pub(crate) fn works(&self) -> bool {
         let failed = self.status().failed;
         let is_open = self.store.try_lock().map_or(true, |store| store.is_some());
         is_open && failed.is_none_or(|failed| failed.elapsed() >= CALM)
     }
 
-    /// When it may be used; `None`: not, as it is not open.
+    /// Returns when the queue can be used; `None` if it is not open.
     pub(crate) fn usable_at(&self, now: Instant) -> Option<Instant> {
         let failed = self.status().failed;
-        // Held by a call: it is open.
+        // If a call holds the lock, the queue is open.
         let is_open = self.store.try_lock().map_or(true, |store| store.is_some());
         is_open.then(|| failed.map_or(now, |failed| failed + REST))
     }
 
-    /// Bytes of one signal.
+    /// Returns the number of bytes of one signal.
     pub(crate) fn bytes(&self, signal: Signal) -> u64 {
         self.status().bytes.get(place(signal)).copied().unwrap_or(0)
     }
 
-    /// What was dropped of one signal since the last call.
+    /// Returns the items of one signal that were dropped since the last call.
     pub(crate) fn take_drops(&self, signal: Signal) -> Vec<(Reason, u64)> {
         let mut status = self.status();
         let drops = status.drops.get_mut(place(signal));
         drops.map(std::mem::take).unwrap_or_default()
     }
 
-    /// Stores a request. When this returns true, it is on the disk.
+    /// Stores a request. If this method returns `true`, the request is on the disk.
     pub(crate) async fn append(self: &Arc<Self>, signal: Signal, batch: Arc<Batch>) -> bool {
         let now_unix_ns = self.now_unix_ns();
         let stored = self.call(move |store| store.append(place(signal), batch.items(), &batch.to_bytes(), now_unix_ns));
@@ -227,26 +228,26 @@ impl StoreHandle {
         self.noted(stored, true).is_some()
     }
 
-    /// The oldest request of a signal.
+    /// Returns the oldest request of a signal.
     pub(crate) async fn oldest(self: &Arc<Self>, signal: Signal) -> Option<Stored> {
         let now_unix_ns = self.now_unix_ns();
         let oldest = self.call(move |store| store.oldest(place(signal), now_unix_ns)).await;
         self.noted(oldest, false).flatten()
     }
 
-    /// Removes the oldest request of a signal, which has this number. False: it was dropped meanwhile.
+    /// Removes the oldest request of a signal, which has this number. Returns `false` if it has been dropped.
     pub(crate) async fn remove(self: &Arc<Self>, signal: Signal, number: u64) -> bool {
         let removed = self.call(move |store| Ok(store.remove(place(signal), number))).await;
         self.noted(removed, false).unwrap_or(true)
     }
 
-    /// Whether that request was not dropped meanwhile.
+    /// Returns whether this request has not been dropped.
     pub(crate) async fn has(self: &Arc<Self>, signal: Signal, number: u64) -> bool {
         let has = self.call(move |store| Ok(store.has(place(signal), number))).await;
         self.noted(has, false).unwrap_or(true)
     }
 
-    /// Other bounds from the next call on.
+    /// Sets the limits for the next calls.
     pub(crate) fn set_bounds(&self, settings: &DiskQueue) {
         self.status().bounds = Some(bounds(settings));
     }
@@ -278,7 +279,7 @@ impl StoreHandle {
         timeout(WITHIN, done).await.map_err(|_| io::ErrorKind::TimedOut)?
     }
 
-    /// What a call returned. `writes`: it had to write.
+    /// Handles the result of a call. `writes` is whether the call had to write.
     fn noted<T>(&self, done: io::Result<T>, writes: bool) -> Option<T> {
         let news = self.status().judge(done.is_ok(), writes, Instant::now());
         match (done, news) {
@@ -292,8 +293,8 @@ impl StoreHandle {
                 if news {
                     tracing::warn!(
                         target: "gcwatch::export",
-                        "the queue on disk failed: {error}; data that receivers refuse waits in memory until it \
-                         does",
+                        "the queue on disk failed: {error}; unaccepted data waits in memory until the disk works \
+                         again",
                     );
                 }
                 None
@@ -303,15 +304,15 @@ impl StoreHandle {
 }
 
 impl Status {
-    /// Notes the outcome of a call. Whether it is news: the first failure, or that it works, once nothing has failed for
-    /// [`CALM`].
+    /// Records the outcome of a call. Returns whether it must be logged: the first failure, or the recovery after
+    /// [`CALM`] without failures.
     fn judge(&mut self, is_done: bool, writes: bool, now: Instant) -> bool {
         if !is_done {
             self.failed = Some(now);
             return self.reported.replace(now).is_none();
         }
         if !writes {
-            // A disk that is full can be read.
+            // A full disk can still be read.
             return false;
         }
         self.failed = None;
@@ -325,7 +326,7 @@ impl Status {
         }
     }
 
-    /// Takes over what the store dropped.
+    /// Collects the items that the store has dropped.
     fn collect(&mut self, store: &mut Store) {
         self.note(store);
         for (which, drops) in self.drops.iter_mut().enumerate() {
@@ -344,11 +345,12 @@ impl Status {
 mod tests {
     use super::*;
 
-    /// Scenario: a disk that is full takes a small request now and then, and is read all the time; later it takes all.
-    /// Guarantee: the failure is news once, and that it works is once, a minute after the last failure; what is read
-    /// says nothing.
+    /// Scenario: a full disk occasionally accepts a small request, and is always readable; later it accepts all
+    /// requests.
+    /// Guarantee: the failure is reported once, and the recovery once, a minute after the last failure; reads do not
+    /// matter.
     #[test]
-    fn a_full_disk_is_reported_once() {
+    fn full_disk_is_reported_once() {
         let (mut status, began) = (Status::default(), Instant::now());
         let mut news = Vec::new();
         for second in 0..300 {

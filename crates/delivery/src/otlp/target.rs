@@ -1,4 +1,4 @@
-//! One signal's receiver, ready to be sent to: the three protocols of OTLP behind one call.
+//! The receiver of one signal: the three OTLP protocols behind one call.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -30,14 +30,14 @@ use crate::transport::connection::{Connection, Link};
 use crate::transport::receiver::{Compression, Protocol, Receiver};
 use crate::transport::text;
 
-/// Where and how one signal is sent.
+/// Receiver and connection of one signal.
 pub(crate) struct Target {
     signal: Signal,
     receiver: Receiver,
     connection: Arc<Connection>,
     headers: HeaderMap,
     secrets: Vec<Secret>,
-    /// The receiver cannot decompress: requests go uncompressed.
+    /// Whether requests are sent uncompressed because the receiver cannot decompress them.
     plain: AtomicBool,
     #[cfg(test)]
     pub(crate) script: Option<Script>,
@@ -47,16 +47,16 @@ pub(crate) struct Target {
 #[cfg(test)]
 #[derive(Default)]
 pub(crate) struct Script {
-    /// Then everything is accepted.
+    /// Answers in order. Afterwards, every request is accepted.
     pub(crate) answers: std::sync::Mutex<std::collections::VecDeque<Answer>>,
-    /// When each attempt was made.
+    /// Time of each attempt.
     pub(crate) attempts: std::sync::Mutex<Vec<Instant>>,
-    /// How long each answer takes.
+    /// Duration of each answer.
     pub(crate) takes: Duration,
 }
 
 impl fmt::Debug for Target {
-    /// Without the endpoint: a path may be secret.
+    /// Omits the endpoint, because its path can be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Target")
             .field("signal", &self.signal)
@@ -64,7 +64,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// An answer over HTTP, its body read as far as [`ANSWER_BYTES`].
+/// An HTTP answer, whose body is read up to [`ANSWER_BYTES`].
 pub(crate) struct HttpAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -78,7 +78,7 @@ impl HttpAnswer {
 }
 
 impl Target {
-    /// Checks `receiver`; its connection is taken from `known` or added there.
+    /// Checks `receiver`. Its connection is taken from `known`, or added there.
     pub(crate) fn new(signal: Signal, receiver: &Receiver, known: &mut Vec<Arc<Connection>>) -> Result<Self, Error> {
         let unusable = |source| Error::Receiver { signal, source };
         Ok(Self {
@@ -97,32 +97,32 @@ impl Target {
         })
     }
 
-    /// The settings that it was made from.
+    /// Returns the settings from which the target was created.
     pub(crate) fn receiver(&self) -> &Receiver {
         &self.receiver
     }
 
-    /// What it sends through.
+    /// Returns the connection.
     pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }
 
-    /// Its headers, marked as sensitive.
+    /// Returns the headers, marked as sensitive.
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// Foreign text, safe to show.
+    /// Makes foreign text safe to show.
     pub(crate) fn shown(&self, text: &str) -> String {
         text::shown(text, &self.secrets)
     }
 
-    /// Its endpoint, without its possible secrets.
+    /// Returns the endpoint without its possible secrets.
     pub(crate) fn address(&self) -> String {
         text::endpoint(&self.receiver.endpoint)
     }
 
-    /// One attempt to send `batch`; ends within the receiver's timeout.
+    /// Makes one attempt to send `batch`, within the receiver's timeout.
     pub(crate) async fn send(&self, batch: &Arc<Batch>) -> Answer {
         #[cfg(test)]
         if let Some(script) = &self.script {
@@ -156,7 +156,7 @@ impl Target {
         }
     }
 
-    /// How requests are compressed, as far as the receiver can decompress them.
+    /// Returns the compression of requests, considering whether the receiver can decompress them.
     pub(crate) fn compression(&self) -> Compression {
         if self.plain.load(Ordering::Relaxed) {
             Compression::None
@@ -165,7 +165,7 @@ impl Target {
         }
     }
 
-    /// From now on requests go uncompressed.
+    /// Stops compressing requests.
     pub(crate) fn stop_compressing(&self, message: &str) {
         self.plain.store(true, Ordering::Relaxed);
         let (signal, address, text) = (self.signal, self.address(), self.shown(message));
@@ -178,7 +178,7 @@ impl Target {
     async fn send_grpc(&self, channel: Channel, compression: Compression, batch: &Arc<Batch>) -> Answer {
         let mut client = Grpc::new(channel)
             .max_decoding_message_size(ANSWER_BYTES)
-            // grpc-go compresses its answer as the request was, whether asked to or not.
+            // grpc-go compresses its answer like the request, even if it was not requested.
             .accept_compressed(CompressionEncoding::Gzip)
             .accept_compressed(CompressionEncoding::Zstd);
         client = match compression {
@@ -227,7 +227,7 @@ impl Target {
         }
     }
 
-    /// Sends `body`, which is compressed already.
+    /// Sends `body`, which is already compressed.
     pub(crate) async fn post(
         &self,
         client: &reqwest::Client,
@@ -250,12 +250,12 @@ impl Target {
         }
         let mut response = match timeout_at(deadline, request.body(body).send()).await {
             Ok(Ok(response)) => response,
-            // The address may contain a password.
+            // The address can contain a password.
             Ok(Err(error)) => return Err(Answer::unreachable(causes(&error.without_url()))),
             Err(_) => return Err(Answer::timed_out(self.receiver.timeout)),
         };
         let mut body = Vec::new();
-        // The status alone decides: of a body that is cut, late or endless only the text is lost.
+        // Only the status matters. If the body is truncated, late or endless, only its text is lost.
         while body.len() < ANSWER_BYTES
             && let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await
         {
@@ -268,7 +268,7 @@ impl Target {
         })
     }
 
-    /// What an answer over HTTP means.
+    /// Returns the meaning of an HTTP answer.
     pub(crate) fn answer_of(&self, answer: &HttpAnswer) -> Answer {
         let json = self.receiver.protocol == Protocol::HttpJson;
         let content_type = answer.header(header::CONTENT_TYPE);
@@ -282,7 +282,8 @@ impl Target {
         )
     }
 
-    /// JSON is for receivers that accept nothing else, so that it may cost decoding what was encoded.
+    /// Converts a request to JSON. This decodes the encoded request, which is acceptable because JSON is only for
+    /// receivers that accept nothing else.
     fn to_json(&self, encoded: &[u8]) -> Result<Vec<u8>, io::Error> {
         let mut json = match self.signal {
             Signal::Traces => serde_json::to_value(ExportTraceServiceRequest::decode(encoded)?),
@@ -295,7 +296,7 @@ impl Target {
     }
 }
 
-/// Compresses the body of a request over HTTP.
+/// Compresses the body of an HTTP request.
 pub(crate) fn compress(plain: Vec<u8>, compression: Compression) -> Result<Vec<u8>, io::Error> {
     match compression {
         Compression::None => Ok(plain),
@@ -308,7 +309,7 @@ pub(crate) fn compress(plain: Vec<u8>, compression: Compression) -> Result<Vec<u
     }
 }
 
-/// Removes absent fields: not every receiver accepts `null` for them (the Collector refuses `"min": null`).
+/// Removes absent fields. Some receivers do not accept `null` for them (the Collector refuses `"min": null`).
 pub(crate) fn leave_out_nulls(json: &mut serde_json::Value) {
     match json {
         serde_json::Value::Object(fields) => {
@@ -320,7 +321,7 @@ pub(crate) fn leave_out_nulls(json: &mut serde_json::Value) {
     }
 }
 
-/// Writes a batch straight into the buffer of the connection, and reads the answer.
+/// Writes a batch directly into the buffer of the connection, and reads the answer.
 #[derive(Debug, Clone, Copy)]
 struct BatchCodec;
 
@@ -355,7 +356,7 @@ impl Decoder for BatchCodec {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<ExportResponse>, Status> {
-        // The status alone decides: of an answer that cannot be read only the text is lost.
+        // Only the status matters. If the answer is not readable, only its text is lost.
         Ok(Some(ExportResponse::decode(from).unwrap_or_default()))
     }
 }

@@ -1,4 +1,5 @@
-//! The files of one log: what the log needs of a disk, so that a test can tear, reorder and drop what is written.
+//! The files of one log. The trait contains the disk operations that a log needs, so that a test can tear, reorder and
+//! drop writes.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -8,36 +9,36 @@ use std::path::PathBuf;
 
 use base::directory::create_private;
 
-/// One flat folder of files.
+/// A flat folder of files.
 pub(crate) trait Disk: fmt::Debug {
-    /// The files with their lengths.
+    /// Returns the files with their lengths.
     fn list(&self) -> io::Result<Vec<(String, u64)>>;
 
-    /// Writes at an offset; the file is made when it is missing.
+    /// Writes at an offset. Creates the file if it does not exist.
     fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Reads exactly as much.
+    /// Fills the buffer from an offset.
     fn read_at(&mut self, name: &str, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
-    /// What was written to the file is on the disk; where it is new, its name is, too.
+    /// Ensures that the content of a file is on the disk, and its name, too, if the file is new.
     fn sync(&mut self, name: &str, new: bool) -> io::Result<()>;
 
-    /// Cuts the file.
+    /// Truncates a file.
     fn cut(&mut self, name: &str, len: u64) -> io::Result<()>;
 
-    /// Removes the file.
+    /// Removes a file.
     fn remove(&mut self, name: &str) -> io::Result<()>;
 }
 
-/// A directory of the file system. Files that were used last stay open.
+/// A directory in the file system. Recently used files stay open.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    /// The one that is written, the one that is read, the position.
+    /// The file being written, the file being read, and the position.
     open: Vec<(String, File)>,
 }
 
-/// Most files that stay open.
+/// Maximum number of files that stay open.
 const MOST_OPEN: usize = 3;
 
 impl Folder {
@@ -55,7 +56,7 @@ impl Folder {
             options.mode(0o600).custom_flags(NO_FOLLOW);
             let path = self.path.join(name);
             let file = match options.open(&path) {
-                // Somebody removed the folder.
+                // Another process has removed the folder.
                 Err(error) if create && error.kind() == io::ErrorKind::NotFound => {
                     create_private(&self.path)?;
                     options.open(&path)?
@@ -72,7 +73,7 @@ impl Folder {
     }
 }
 
-/// `O_NOFOLLOW`: a link is not followed out of the folder.
+/// `O_NOFOLLOW`: do not follow links.
 const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 impl Disk for Folder {

@@ -1,4 +1,4 @@
-//! The log of one signal: records in segments, taken from the front.
+//! The log of one signal: records in segments, consumed from the front.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,28 +7,28 @@ use crate::store::disk::Disk;
 use crate::store::position::Position;
 use crate::store::record::{HEADER, Header};
 
-/// Bytes of a damaged segment that are searched for records.
+/// Maximum number of bytes of a damaged segment that are searched for records.
 const MOST_SEARCHED: u64 = 16 << 20;
 
-/// What a record of a payload of `len` bytes takes.
+/// Returns the size of a record with a payload of `len` bytes.
 pub(crate) fn space(len: usize) -> u64 {
     (HEADER + len) as u64
 }
 
-/// What is known of a segment; the rest is in its file.
+/// State of a segment. The records are in its file.
 #[derive(Debug)]
 struct Segment {
-    /// The number of its first record; also its name.
+    /// Number of the first record, which is also the name of the file.
     first: u64,
-    /// Its whole records.
+    /// Number of whole records.
     records: u64,
-    /// Items in those that are not removed.
+    /// Number of items in the records that are not removed.
     items: u64,
-    /// Length of its whole records.
+    /// Length of the whole records, in bytes.
     len: u64,
-    /// What the file takes.
+    /// Length of the file, in bytes.
     file_len: u64,
-    /// When its last record was written.
+    /// Time at which the last record was written.
     newest_unix_ns: u64,
 }
 
@@ -48,7 +48,7 @@ impl Segment {
         format!("{:016x}", self.first)
     }
 
-    /// The number after its last record.
+    /// Returns the number after the last record.
     fn end(&self) -> u64 {
         self.first + self.records
     }
@@ -60,24 +60,24 @@ pub(crate) struct Log<D> {
     disk: D,
     segment_bytes: u64,
     segments: VecDeque<Segment>,
-    /// The last segment may be written to.
+    /// Whether the last segment can be written to.
     is_open: bool,
     position: Position,
-    /// Where the first record that is not removed begins, in the first segment.
+    /// Offset of the first record that is not removed, in the first segment.
     offset: u64,
-    /// That record's header, once it was read.
+    /// Header of that record, once it was read.
     front: Option<Header>,
     next: u64,
     missing: u64,
 }
 
 impl<D: Disk> Log<D> {
-    /// Reads what is on the disk. What was torn is left out.
+    /// Reads the log from the disk. Torn records are ignored.
     pub(crate) fn open(mut disk: D, segment_bytes: u64) -> io::Result<Self> {
         let position = Position::read(&mut disk);
         let mut firsts: Vec<(u64, u64)> = Vec::new();
         for (name, len) in disk.list()? {
-            // Only names that were given here: not `+00...`, nor one that is near the last number.
+            // Accept only names that this module creates: no `+00...`, and no number near the maximum.
             match u64::from_str_radix(&name, 16) {
                 Ok(first) if first <= u64::MAX / 2 && Segment::empty(first).name() == name => firsts.push((first, len)),
                 _ => {}
@@ -99,7 +99,7 @@ impl<D: Disk> Log<D> {
         for (first, file_len) in firsts {
             let (segment, offset) = log.scan(first, file_len);
             let behind = log.behind_damage(&segment);
-            // One without a whole record goes, too: its number is free again.
+            // A segment without a whole record is removed, too, because its number is free again.
             let unsent = segment.records > 0 && segment.end() > position.number;
             if unsent {
                 let expected = log.segments.back().map_or(position.number, Segment::end);
@@ -115,11 +115,11 @@ impl<D: Disk> Log<D> {
                     behind_last = behind;
                 }
                 log.next = log.next.max(segment.end());
-                // Whether it goes now or at the next opening makes no difference.
+                // If this fails, the next opening removes the file.
                 let _removed_later = log.disk.remove(&segment.name());
             }
         }
-        // Of the others, the next segment's name says how many are missing.
+        // For the other segments, the name of the next one shows how many records are missing.
         log.missing += behind_last;
         if let Some(first) = log.segments.front().map(|segment| segment.first) {
             log.position.number = log.position.number.max(first);
@@ -129,7 +129,7 @@ impl<D: Disk> Log<D> {
         Ok(log)
     }
 
-    /// The whole records of a segment, and where the first one begins that was not sent.
+    /// Returns the whole records of a segment, and the offset of the first record that was not sent.
     fn scan(&mut self, first: u64, file_len: u64) -> (Segment, u64) {
         let mut segment = Segment {
             file_len,
@@ -142,7 +142,8 @@ impl<D: Disk> Log<D> {
             if header.number != segment.end() || end > file_len {
                 break;
             }
-            // Only the last one may be torn behind its header. The others' payloads are checked when they are read.
+            // Only the last record can be torn behind its header. The payloads of the others are checked when they are
+            // read.
             let is_last = end + HEADER as u64 > file_len || self.header(&name, end).is_none();
             if is_last && !matches!(self.payload(&name, segment.len, &header), Ok(Some(_))) {
                 break;
@@ -159,8 +160,8 @@ impl<D: Disk> Log<D> {
         (segment, unsent_at)
     }
 
-    /// How many records a segment had behind its whole ones: where a header is damaged, those behind it cannot be found.
-    /// One that was torn while it was written is none.
+    /// Returns the number of records behind the whole records of a segment. Records behind a damaged header cannot be
+    /// found. A record that was torn while it was written does not count.
     fn behind_damage(&mut self, segment: &Segment) -> u64 {
         let (at, end) = (segment.len, segment.end());
         let len = usize::try_from(segment.file_len.saturating_sub(at).min(MOST_SEARCHED)).unwrap_or_default();
@@ -177,7 +178,7 @@ impl<D: Disk> Log<D> {
         behind.max().map_or(0, |last| last - end + 1)
     }
 
-    /// What follows a header; `None`: its checksum is wrong.
+    /// Returns the payload after a header; `None` if its checksum is wrong.
     fn payload(&mut self, name: &str, offset: u64, header: &Header) -> io::Result<Option<Vec<u8>>> {
         let mut payload = vec![0; header.payload_len as usize];
         self.disk.read_at(name, offset + HEADER as u64, &mut payload)?;
@@ -194,7 +195,7 @@ impl<D: Disk> Log<D> {
         self.segment_bytes = bytes;
     }
 
-    /// Adds a record. When this returns, it is on the disk; after an error it is as if this was never called.
+    /// Adds a record. It is on the disk when this method returns. After an error, the log is unchanged.
     pub(crate) fn append(&mut self, items: u64, plain_len: usize, payload: &[u8], unix_ns: u64) -> io::Result<()> {
         let short = |len: usize| u32::try_from(len).map_err(|_| io::Error::other("the request is too large"));
         let header = Header {
@@ -228,7 +229,7 @@ impl<D: Disk> Log<D> {
                 self.disk.cut(&name, at)
             };
             if undone.is_err() {
-                // The record may be there all the same: its number is taken.
+                // The record may be on the disk anyway, so its number is used up.
                 self.next += 1;
             }
             return Err(error);
@@ -242,7 +243,7 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// The first record, with its payload unless that is damaged.
+    /// Returns the first record, with its payload unless that is damaged.
     pub(crate) fn oldest(&mut self) -> io::Result<Option<(Header, Option<Vec<u8>>)>> {
         loop {
             let Some(segment) = self.segments.front() else {
@@ -256,8 +257,8 @@ impl<D: Disk> Log<D> {
             let mut bytes = [0; HEADER];
             self.disk.read_at(&name, offset, &mut bytes)?;
             let Some(header) = Header::decode(&bytes).filter(|header| header.number == self.position.number) else {
-                // It was whole when the log was opened.
-                let changed = format!("{name} was changed by somebody else");
+                // The header was valid when the log was opened.
+                let changed = format!("another process has changed {name}");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, changed));
             };
             self.front = Some(header);
@@ -266,7 +267,7 @@ impl<D: Disk> Log<D> {
         }
     }
 
-    /// Removes the first record, if it has this number and was [read](Self::oldest).
+    /// Removes the first record if it has this number and was [read](Self::oldest).
     pub(crate) fn remove(&mut self, number: u64) -> bool {
         let Some(header) = self.front.filter(|front| front.number == number) else {
             return false;
@@ -279,17 +280,17 @@ impl<D: Disk> Log<D> {
         true
     }
 
-    /// Whether the record that was read last is still there.
+    /// Returns whether the record that was read last is still stored.
     pub(crate) fn has(&self, number: u64) -> bool {
         self.front.is_some_and(|front| front.number == number)
     }
 
-    /// When the last record of the first segment was written.
+    /// Returns the time at which the last record of the first segment was written.
     pub(crate) fn newest_of_first(&self) -> Option<u64> {
         self.segments.front().map(|segment| segment.newest_unix_ns)
     }
 
-    /// Drops the first segment; how many items that were.
+    /// Drops the first segment and returns the number of its items.
     pub(crate) fn drop_first(&mut self) -> u64 {
         let Some((items, end)) = self.segments.front().map(|segment| (segment.items, segment.end())) else {
             return 0;
@@ -298,10 +299,10 @@ impl<D: Disk> Log<D> {
         items
     }
 
-    /// Everything before `number` is removed.
+    /// Removes all records before `number`.
     fn advance(&mut self, number: u64) {
         self.front = None;
-        // If it cannot be written, the records are sent twice after a restart.
+        // If the position cannot be written, the records are sent again after a restart.
         if self.position.write(number, &mut self.disk).is_err() {
             self.position.number = number;
         }
@@ -314,7 +315,7 @@ impl<D: Disk> Log<D> {
         self.front = None;
         self.offset = 0;
         if let Some(segment) = self.segments.pop_front() {
-            // If it cannot be removed, the next opening does.
+            // If this fails, the next opening removes the file.
             let _removed_later = self.disk.remove(&segment.name());
         }
         self.is_open &= !self.segments.is_empty();
@@ -326,7 +327,7 @@ impl<D: Disk> Log<D> {
         self.segments.iter().map(|segment| segment.items).sum()
     }
 
-    /// Bytes of its segments.
+    /// Returns the number of bytes of the segments.
     pub(crate) fn bytes(&self) -> u64 {
         self.segments
             .iter()
@@ -334,7 +335,7 @@ impl<D: Disk> Log<D> {
             .sum()
     }
 
-    /// Records between two others that were missing when the log was opened.
+    /// Returns the number of records between others that were missing when the log was opened.
     pub(crate) fn missing(&self) -> u64 {
         self.missing
     }

@@ -1,16 +1,17 @@
-//! How far a log was sent: two slots that are written in turn, so that a torn write leaves the other one.
+//! The position up to which a log was sent: two slots that are written alternately, so that a torn write leaves the
+//! other slot intact.
 
 use std::io;
 
 use crate::store::disk::Disk;
 
-/// The file.
+/// Name of the file.
 const NAME: &str = "position";
 
-/// A slot: a counter, the number, a checksum.
+/// Size of a slot: a counter, the number, and a checksum.
 const SLOT: usize = 20;
 
-/// Where the second slot begins: in another sector than the first.
+/// Offset of the second slot, in another sector than the first.
 const SECOND: u64 = 4096;
 
 /// The number of the first record that was not sent.
@@ -21,7 +22,7 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// The newer one of the slots that are whole; the beginning when none is.
+    /// Returns the newer valid slot, or the start of the log if neither slot is valid.
     pub(crate) fn read(disk: &mut impl Disk) -> Self {
         let slots = [0, SECOND].into_iter().filter_map(|offset| {
             let mut slot = [0; SLOT];
@@ -31,7 +32,7 @@ impl Position {
         slots.max_by_key(|position| position.turn).unwrap_or_default()
     }
 
-    /// Notes another number.
+    /// Writes another number.
     pub(crate) fn write(&mut self, number: u64, disk: &mut impl Disk) -> io::Result<()> {
         let next = Self {
             turn: self.turn + 1,

@@ -1,28 +1,28 @@
-//! A record's header: what follows it, and a checksum over itself. Pure.
+//! The header of a record, with a description of the payload and its own checksum. Pure.
 
-/// Length of a header.
+/// Length of a header, in bytes.
 pub(crate) const HEADER: usize = 40;
 
-/// No request is longer: `otlp.limits.batch_bytes` allows 64 MiB.
+/// Maximum length of a request: `otlp.limits.batch_bytes` allows 64 MiB.
 const LONGEST: u32 = 256 << 20;
 
 /// Three letters, and the version of the format.
 const MAGIC: u32 = u32::from_le_bytes(*b"GWR\x01");
 
-/// What a header says.
+/// Content of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Each record's is one more than that of the record before.
+    /// Number of the record, one more than that of the previous record.
     pub(crate) number: u64,
-    /// When it was written.
+    /// Time at which the record was written.
     pub(crate) unix_ns: u64,
-    /// Spans, data points or log records in it.
+    /// Number of spans, data points or log records.
     pub(crate) items: u32,
     /// Length of the request before compression.
     pub(crate) plain_len: u32,
-    /// Length of what follows the header.
+    /// Length of the payload after the header.
     pub(crate) payload_len: u32,
-    /// Its checksum.
+    /// Checksum of the payload.
     pub(crate) payload_crc: u32,
 }
 
@@ -46,7 +46,7 @@ impl Header {
         bytes
     }
 
-    /// `None`: these bytes are not a header.
+    /// Decodes a header; returns `None` if the bytes are not a valid header.
     pub(crate) fn decode(bytes: &[u8; HEADER]) -> Option<Self> {
         if !bytes.starts_with(&MAGIC.to_le_bytes()) {
             return None;
@@ -68,7 +68,7 @@ impl Header {
         })
     }
 
-    /// Length of the record.
+    /// Returns the length of the record.
     pub(crate) fn record_len(&self) -> u64 {
         HEADER as u64 + u64::from(self.payload_len)
     }

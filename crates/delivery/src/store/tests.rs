@@ -1,4 +1,4 @@
-//! The store on a disk that tears, reorders and drops what is written.
+//! Tests of the store on a disk that tears, reorders and drops writes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::env;
@@ -10,12 +10,12 @@ use fastrand::Rng;
 use super::disk::Disk;
 use super::*;
 
-/// Crashes in the normal suite; `GCWATCH_STORE_CRASHES` sets another number (100,000 in the full mode).
+/// Number of crashes in the normal suite. `GCWATCH_STORE_CRASHES` sets another number (100,000 in the full mode).
 const CRASHES: u64 = 4_000;
 
 const SEGMENT: u64 = 600;
 
-/// One write that has not reached the disk for certain.
+/// A change that is not certain to have reached the disk.
 #[derive(Debug, Clone)]
 enum Pending {
     Write(String, u64, Vec<u8>),
@@ -23,18 +23,18 @@ enum Pending {
     Remove(String),
 }
 
-/// A disk with a cache: after a crash, of what was not synced anything may be there.
+/// A disk with a cache. After a crash, any part of the unsynced changes may be on the disk.
 #[derive(Debug, Default, Clone)]
 struct Cached {
-    /// As it is seen by who reads.
+    /// Content visible to readers.
     now: BTreeMap<String, Vec<u8>>,
-    /// What is there for certain.
+    /// Content that is certainly on the disk.
     sure: BTreeMap<String, Vec<u8>>,
     pending: Vec<Pending>,
-    /// The call on which it crashes.
+    /// Number of calls until the crash.
     crash_in: Option<u64>,
     crashed: bool,
-    /// Writes fail from now on: the disk is full.
+    /// Whether writes fail because the disk is full.
     full: bool,
 }
 
@@ -66,7 +66,7 @@ fn name_of(change: &Pending) -> &str {
 }
 
 impl Cached {
-    /// An error when the crash is now.
+    /// Returns an error if the crash happens now.
     fn step(&mut self) -> io::Result<()> {
         match &mut self.crash_in {
             Some(0) => {
@@ -86,14 +86,14 @@ impl Cached {
         self.pending.push(change);
     }
 
-    /// After the process was killed: all that was written is there, of the last write perhaps a part.
+    /// Returns the disk after the process was killed: all writes are present, and possibly a part of the last one.
     fn killed(mut self) -> Self {
         (self.crash_in, self.crashed) = (None, false);
         self
     }
 
-    /// After a power failure: each write that was not synced is there, is not, or is there in part, in any order;
-    /// what was not written may be anything.
+    /// Returns the disk after a power failure: each unsynced write is present, absent or partially present, in any
+    /// order, and missing parts can be garbage.
     fn unplugged(self, rng: &mut Rng) -> Self {
         let mut files = self.sure;
         let mut pending = self.pending;
@@ -135,7 +135,7 @@ impl Disk for Cached {
 
     fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if self.full {
-            // As a disk that fills up: a part is written.
+            // Like on a disk that fills up, a part is written.
             let part = bytes[..bytes.len() / 2].to_vec();
             self.change(Pending::Write(name.to_owned(), offset, part));
             return Err(io::ErrorKind::StorageFull.into());
@@ -180,14 +180,14 @@ impl Disk for Cached {
     }
 }
 
-/// What a log must give back.
+/// The expected content of a log.
 #[derive(Debug, Default)]
 struct Model {
-    /// Appended, not removed.
+    /// Appended records that were not removed.
     there: VecDeque<Vec<u8>>,
-    /// Removed, oldest first.
+    /// Removed records, oldest first.
     removed: Vec<Vec<u8>>,
-    /// What a call that did not return was about.
+    /// The call that did not return.
     in_flight: Option<Step>,
     made: u64,
 }
@@ -199,7 +199,7 @@ enum Step {
 }
 
 impl Model {
-    /// Does something to both. False: the disk crashed.
+    /// Performs one step on the log and on the model. Returns `false` if the disk has crashed.
     fn step(&mut self, log: &mut Log<Cached>, rng: &mut Rng) -> bool {
         if rng.u8(0..5) < 3 {
             self.made += 1;
@@ -218,7 +218,7 @@ impl Model {
         } else {
             assert!(self.there.is_empty());
         }
-        // A note of what was removed may fail without an error.
+        // Recording a removal can fail without an error.
         let lives = !log.disk().crashed;
         if lives {
             self.in_flight = None;
@@ -227,7 +227,7 @@ impl Model {
     }
 }
 
-/// Everything that is in a log, which is emptied.
+/// Removes and returns all records of a log.
 fn drain(log: &mut Log<Cached>) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     loop {
@@ -245,7 +245,7 @@ fn drain(log: &mut Log<Cached>) -> Vec<Vec<u8>> {
     }
 }
 
-/// Runs one life of a log until its disk crashes; the disk and what must be on it.
+/// Uses a log until its disk crashes, and returns the disk.
 fn life(disk: Cached, model: &mut Model, rng: &mut Rng) -> Cached {
     let mut log = Log::open(disk, SEGMENT).unwrap();
     while model.step(&mut log, rng) {}
@@ -257,11 +257,11 @@ fn crashes() -> u64 {
     given.and_then(|given| given.parse().ok()).unwrap_or(CRASHES)
 }
 
-/// Scenario: a log is killed at any call of the disk, with a part of the last write; again and again on the same disk.
-/// Guarantee: it opens, and gives back exactly what was appended and not removed, in order; only the call that did not
-/// return may have happened or not.
+/// Scenario: a log is killed at any call of the disk, with a part of the last write, repeatedly on the same disk.
+/// Guarantee: the log opens and returns exactly the records that were appended and not removed, in order; only the call
+/// that did not return may have happened or not.
 #[test]
-fn a_kill_loses_nothing_and_brings_nothing_back() {
+fn kill_loses_no_record() {
     for seed in 0..crashes() / 4 {
         let mut rng = Rng::with_seed(seed);
         let (mut disk, mut model) = (Cached::default(), Model::default());
@@ -279,7 +279,7 @@ fn a_kill_loses_nothing_and_brings_nothing_back() {
             }
             let again = found.len().saturating_sub(expected.len());
             let most = usize::from(model.in_flight == Some(Step::Remove));
-            assert!(again <= most, "seed {seed}: {again} came back");
+            assert!(again <= most, "seed {seed}: {again} removed records reappeared");
             assert_eq!(found[again..], expected[..], "seed {seed}");
             let back = model.removed.split_off(model.removed.len() - again);
             assert_eq!(found[..again], back[..], "seed {seed}");
@@ -291,12 +291,12 @@ fn a_kill_loses_nothing_and_brings_nothing_back() {
     }
 }
 
-/// Scenario: the power fails at any call of the disk; of what was not synced, any part is there, in any order, some of
-/// it as garbage.
-/// Guarantee: it opens; everything that was appended and not removed is given back, in order; whatever else comes is
-/// something that was appended once, byte for byte.
+/// Scenario: the power fails at any call of the disk; any part of the unsynced changes is present, in any order, some
+/// of it as garbage.
+/// Guarantee: the log opens and returns every record that was appended and not removed, in order; all other returned
+/// records were appended once, byte for byte.
 #[test]
-fn a_power_failure_loses_nothing_and_makes_nothing_up() {
+fn power_failure_loses_no_record() {
     for seed in 0..crashes() {
         let mut rng = Rng::with_seed(seed);
         let (mut disk, mut model) = (Cached::default(), Model::default());
@@ -309,18 +309,18 @@ fn a_power_failure_loses_nothing_and_makes_nothing_up() {
         for payload in &found {
             let in_flight = model.in_flight == Some(Step::Append(payload.clone()));
             let known = in_flight || model.there.contains(payload) || model.removed.contains(payload);
-            assert!(known, "seed {seed}: made up");
+            assert!(known, "seed {seed}: unknown record");
         }
-        // And it goes on.
+        // The log remains usable.
         log.append(1, 3, b"new", 1).unwrap();
         assert_eq!(drain(&mut log), [b"new"], "seed {seed}");
     }
 }
 
-/// Scenario: the disk fills up in the middle of a record, for a while, with records before and after it.
-/// Guarantee: those that were accepted are given back, before and after a reopening; the one that failed is not.
+/// Scenario: the disk is full for a while in the middle of a record, with records before and after it.
+/// Guarantee: accepted records are returned before and after reopening; the failed record is not.
 #[test]
-fn a_full_disk_costs_only_what_was_refused() {
+fn full_disk_loses_only_refused_records() {
     let mut log = Log::open(Cached::default(), SEGMENT).unwrap();
     log.append(1, 1, b"a", 1).unwrap();
     let mut disk = log.into_disk();
@@ -344,17 +344,17 @@ const BOUNDS: Bounds = Bounds {
 
 const NAMES: [&str; LOGS] = ["a", "b", "c", "d"];
 
-/// Not compressible.
+/// Returns incompressible bytes.
 fn request(seed: u64, len: usize) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed);
     (0..len).map(|_| rng.u8(..)).collect()
 }
 
-/// Scenario: two logs are filled in turn far beyond the bound; an hour passes.
-/// Guarantee: never more on the disk than the bound; the oldest of both go first, each counted; what is left is given
-/// back as it was, until it is too old.
+/// Scenario: two logs are filled alternately far beyond the limit; then an hour passes.
+/// Guarantee: the disk never holds more than the limit; the oldest records of both logs are dropped first and counted;
+/// the rest is returned unchanged until it is too old.
 #[test]
-fn the_bounds_hold_and_the_oldest_go_first() {
+fn limit_drops_oldest_records_first() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("queue");
     let mut store = Store::open(&path, NAMES, BOUNDS).unwrap();
@@ -393,10 +393,10 @@ fn the_bounds_hold_and_the_oldest_go_first() {
     assert_eq!(store.take_drops(1), Drops::default());
 }
 
-/// Scenario: bytes of a stored request are changed; another segment is removed.
-/// Guarantee: they are counted as damaged and left out, the others are given back.
+/// Scenario: bytes of a stored request are changed, and another segment is removed.
+/// Guarantee: the damaged items are counted and skipped, and the others are returned.
 #[test]
-fn damage_is_counted_and_left_out() {
+fn damaged_items_are_counted_and_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path(), NAMES, BOUNDS).unwrap();
     for number in 0..8 {
@@ -421,10 +421,11 @@ fn damage_is_counted_and_left_out() {
     assert_eq!(given.last(), Some(&request(7, 60_000)));
 }
 
-/// Scenario: the header of a record in the middle of the last segment is damaged; names that no segment has are there.
-/// Guarantee: what is before it is given back, what is behind it is counted, the names are left alone.
+/// Scenario: the header of a record in the middle of the last segment is damaged; the folder contains files that are
+/// not segments.
+/// Guarantee: records before the damage are returned, those behind it are counted, and the other files are not touched.
 #[test]
-fn what_is_behind_damage_is_counted() {
+fn records_behind_damage_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path(), NAMES, BOUNDS).unwrap();
     for number in 0..5 {
@@ -445,7 +446,7 @@ fn what_is_behind_damage_is_counted() {
     store.append(0, 5, b"new", 1).unwrap();
     assert_eq!(store.oldest(0, 1).unwrap().unwrap().request, request(0, 10_000));
     assert!(strange.iter().all(|path| path.exists()));
-    // The same at the beginning of the only segment.
+    // The same at the start of the only segment.
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path(), NAMES, BOUNDS).unwrap();
     for number in 0..5 {
@@ -459,10 +460,10 @@ fn what_is_behind_damage_is_counted() {
     assert_eq!((store.items(0), store.missing()), (0, 5));
 }
 
-/// Scenario: somebody removes the directory while it is used.
-/// Guarantee: what comes then is stored in a new one, private as the old one.
+/// Scenario: another process removes the directory while it is in use.
+/// Guarantee: later requests are stored in a new directory, which is private, too.
 #[test]
-fn a_removed_directory_is_made_again() {
+fn removed_directory_is_recreated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("queue");
     let mut store = Store::open(&path, NAMES, BOUNDS).unwrap();
@@ -474,10 +475,10 @@ fn a_removed_directory_is_made_again() {
     assert_eq!(again.oldest(1, 1).unwrap().unwrap().request, b"later");
 }
 
-/// Scenario: a new store.
-/// Guarantee: only this user can read what is in it.
+/// Scenario: a new store is created.
+/// Guarantee: only this user can read its files.
 #[test]
-fn others_cannot_read_it() {
+fn store_is_not_readable_by_other_users() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state/queue");
     let mut store = Store::open(&path, NAMES, BOUNDS).unwrap();

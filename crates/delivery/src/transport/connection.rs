@@ -1,7 +1,7 @@
-//! Connections to receivers: one for each distinct endpoint and TLS identity, shared by everything that is sent there.
+//! Connections to receivers: one for each distinct endpoint and TLS identity, shared by all senders.
 //!
-//! Certificates are read again when their files change. That is checked before each request (three calls of `stat`), so
-//! that a renewed certificate is used at once and no connection outlives its identity for long.
+//! Certificates are reloaded when their files change. Each request checks for changes (three calls of `stat`), so that
+//! a renewed certificate is used at once and no connection outlives its identity for long.
 
 use std::fmt;
 use std::fs;
@@ -24,27 +24,27 @@ use crate::transport::text;
 /// The `User-Agent` of every request.
 const USER_AGENT: &str = concat!("gcwatch/", env!("CARGO_PKG_VERSION"));
 
-/// A connection that was silent for so long while an answer is awaited is sent a ping.
+/// Silence on a connection with an open request after which a ping is sent.
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Idle connections over HTTP are kept for so long: longer than the usual interval of metrics.
+/// Maximum idle time of HTTP connections: longer than the usual interval of metrics.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// Idle connections kept per host: one for each signal and one for alerts.
+/// Maximum number of idle connections per host: one for each signal and one for alerts.
 const IDLE_CONNECTIONS: usize = 4;
 
-/// What distinguishes one connection from another.
+/// Properties that distinguish connections.
 #[derive(Clone, PartialEq, Eq)]
 struct Key {
-    /// For gRPC the endpoint; `None` for HTTP, whose one client keeps the connections to all hosts.
+    /// Endpoint for gRPC; `None` for HTTP, where one client keeps the connections to all hosts.
     endpoint: Option<String>,
-    /// `https`.
+    /// Whether the scheme is `https`.
     secure: bool,
     files: Files,
 }
 
-/// The files that a TLS connection is made with.
+/// The files used for a TLS connection.
 #[derive(Clone, PartialEq, Eq)]
 struct Files {
     certificate: Option<PathBuf>,
@@ -59,7 +59,7 @@ impl Files {
             .filter_map(|path| path.as_deref())
     }
 
-    /// A value that differs when one of the files changed. A file that cannot be read is a state, too.
+    /// Returns a value that changes when one of the files changes. An unreadable file is a state, too.
     fn stamp(&self) -> Vec<Option<(SystemTime, u64, u64)>> {
         let stamp = |path: &Path| {
             let metadata = fs::metadata(path).ok()?;
@@ -78,7 +78,7 @@ impl Files {
     }
 }
 
-/// The library's client that requests are sent with; cheap to clone.
+/// The library's client for requests. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum Link {
     /// A gRPC channel.
@@ -89,12 +89,12 @@ pub enum Link {
 
 struct ConnectionState {
     link: Link,
-    /// How many links there were before this one.
+    /// Number of links before this one.
     generation: u64,
     stamp: Vec<Option<(SystemTime, u64, u64)>>,
 }
 
-/// One connection, replaced when its certificates change.
+/// A connection, which is replaced when its certificates change.
 pub struct Connection {
     key: Key,
     timeout: Duration,
@@ -102,7 +102,7 @@ pub struct Connection {
 }
 
 impl fmt::Debug for Connection {
-    /// Without the endpoint: a path may be secret.
+    /// Omits the endpoint, because its path can be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
             .field("secure", &self.key.secure)
@@ -111,8 +111,7 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// The connection for `receiver`: one of `known` when there is one already. Nothing is connected before the first
-    /// request.
+    /// Returns the connection for `receiver`, from `known` if it exists there. Connects only at the first request.
     pub fn open(receiver: &Receiver, known: &mut Vec<Arc<Self>>) -> Result<Arc<Self>, Error> {
         install_crypto();
         let unusable = |reason: String| {
@@ -123,10 +122,10 @@ impl Connection {
         let secure = match url.scheme() {
             "https" => true,
             "http" => false,
-            scheme => return Err(unusable(format!("its scheme is {scheme}, not http or https"))),
+            scheme => return Err(unusable(format!("the scheme is {scheme}, not http or https"))),
         };
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(unusable("it has no host".to_owned()));
+            return Err(unusable("the host is missing".to_owned()));
         }
         if receiver.protocol == Protocol::Grpc && (!url.username().is_empty() || url.password().is_some()) {
             return Err(unusable(
@@ -140,7 +139,7 @@ impl Connection {
             (None, Some(_)) => return Err(Error::HalfIdentity { given: "key" }),
             _ => {}
         }
-        // Without TLS the files are ignored: they are often set for all receivers at once.
+        // Without TLS, ignore the files: they are often configured for all receivers at once.
         let files = |path: &Option<PathBuf>| path.clone().filter(|_| secure);
         let key = Key {
             endpoint: (receiver.protocol == Protocol::Grpc).then(|| receiver.endpoint.clone()),
@@ -169,13 +168,13 @@ impl Connection {
         Ok(connection)
     }
 
-    /// What to send with now. When the certificates changed, a new link; when the new ones cannot be used, the old link
-    /// (logged once: they are read again when they change again).
+    /// Returns the link for the next request: a new one if the certificates have changed, or the old one if the new
+    /// certificates are invalid. That failure is logged once, and the files are read again after their next change.
     pub fn link(&self) -> Link {
         self.current().0
     }
 
-    /// The same, with a number that is another one for another link. Must be called inside a tokio runtime.
+    /// Like [`link`](Self::link), but with a number that identifies the link. Must be called inside a tokio runtime.
     pub fn current(&self) -> (Link, u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.key.files.stamp();
@@ -196,12 +195,12 @@ impl Connection {
     }
 }
 
-/// Installs ring as the process's provider of TLS, once: reqwest and tonic take the process's, and could not choose one
-/// if the build had several.
+/// Installs ring as the TLS provider of the process, once. reqwest and tonic use the provider of the process, and could
+/// not select one if the build contained several.
 pub fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // An error means that one is installed already.
+        // An error means that a provider is already installed.
         let _installed = rustls::crypto::ring::default_provider().install_default();
     });
 }
@@ -224,7 +223,7 @@ fn connect(key: &Key, timeout: Duration) -> Result<Link, Error> {
         reason: text::shown(reason, &[]),
     };
     if pem.authorities.as_deref().is_some_and(|pem| !has_authority(pem)) {
-        return Err(tls("it contains no usable CA certificate"));
+        return Err(tls("the file contains no usable CA certificate"));
     }
     match &key.endpoint {
         Some(endpoint) => grpc(endpoint, key.secure, &pem, timeout)
@@ -236,7 +235,8 @@ fn connect(key: &Key, timeout: Duration) -> Result<Link, Error> {
     }
 }
 
-/// Whether at least one certificate is usable as an authority; the libraries silently skip those that they cannot read.
+/// Returns whether at least one certificate is usable as an authority. The libraries silently skip certificates that
+/// they cannot parse.
 fn has_authority(pem: &[u8]) -> bool {
     let mut roots = RootCertStore::empty();
     CertificateDer::pem_slice_iter(pem)
@@ -257,7 +257,7 @@ fn grpc(endpoint: &str, secure: bool, pem: &Pem, timeout: Duration) -> Result<Ch
         .connect_timeout(timeout)
         .http2_keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PING_TIMEOUT)
-        // Servers may end a connection that pings while no request is open (grpc-go does by default).
+        // Servers may close a connection that sends pings without an open request (grpc-go does by default).
         .keep_alive_while_idle(false);
     if secure {
         let mut tls = ClientTlsConfig::new();
@@ -274,8 +274,8 @@ fn grpc(endpoint: &str, secure: bool, pem: &Pem, timeout: Duration) -> Result<Ch
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(PING_AFTER));
-    // With tonic's own connector the timeout is one on TCP: a peer that accepts a connection and does not answer in TLS
-    // would be waited for as long as the connection lives, by every later request.
+    // With tonic's own connector, the timeout covers only TCP. If a peer accepted a connection and did not answer in
+    // TLS, every later request would wait for as long as the connection lives.
     Ok(endpoint.connect_with_connector_lazy(tcp))
 }
 
@@ -291,7 +291,7 @@ fn http(secure: bool, pem: &Pem) -> Result<reqwest::Client, reqwest::Error> {
         .http2_keep_alive_timeout(PING_TIMEOUT);
     match &pem.authorities {
         Some(authorities) => client = client.tls_certs_only(reqwest::Certificate::from_pem_bundle(authorities)?),
-        // The system's certificates are not needed, may be missing, and cost a megabyte.
+        // The system's certificates are not needed, can be missing, and cost a megabyte.
         None if !secure => client = client.tls_certs_only([]),
         None => {}
     }

@@ -1,44 +1,45 @@
-//! Settings of a receiver that cannot be used.
+//! Errors in the settings of a receiver.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why the settings of a receiver cannot be used. A receiver that is down is not an error: requests are retried.
+/// Error returned if the settings of a receiver are invalid. An unavailable receiver is not an error, because requests
+/// are retried.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The endpoint is not a usable URL.
-    #[error("the endpoint {endpoint} cannot be used: {reason}")]
+    /// The endpoint is not a valid URL.
+    #[error("cannot use the endpoint {endpoint}: {reason}")]
     Endpoint {
-        /// The endpoint, without what may be secret in it.
+        /// The endpoint without possible secrets.
         endpoint: String,
-        /// Why.
+        /// Reason why the endpoint is invalid.
         reason: String,
     },
-    /// A header that HTTP does not allow. Its value is never shown.
-    #[error("the header {name:?} cannot be sent: its {part} contains characters that HTTP does not allow")]
+    /// HTTP does not allow a header. Its value is never shown.
+    #[error("cannot send the header {name:?}: its {part} contains characters that HTTP does not allow")]
     Header {
         name: String,
         /// `name` or `value`.
         part: &'static str,
     },
-    /// A certificate or key file that cannot be read.
+    /// A certificate or key file is unreadable.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Reason of the failure.
         source: io::Error,
     },
-    /// The certificates and the key were read, but TLS cannot be set up with them.
+    /// The certificates and the key were read, but cannot be used for TLS.
     #[error("cannot set up TLS from {files}: {reason}")]
     Tls {
         /// The files, or the system's certificates.
         files: String,
-        /// The TLS library's reason.
+        /// Reason reported by the TLS library.
         reason: String,
     },
-    /// A client certificate without its key, or a key without its certificate.
-    #[error("a client certificate and its key must be given together; only the {given} is given")]
+    /// A client certificate was given without its key, or a key without its certificate.
+    #[error("a client certificate and its key must be configured together; only the {given} is set")]
     HalfIdentity {
         /// `certificate` or `key`.
         given: &'static str,

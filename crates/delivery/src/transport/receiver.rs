@@ -1,4 +1,4 @@
-//! A receiver: its address, its protocol and its secrets.
+//! A receiver: its address, protocol and secrets.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -24,9 +24,9 @@ words! {
 }
 
 words! {
-    /// How request bodies are compressed.
+    /// Compression of request bodies.
     pub enum Compression {
-        /// Not compressed.
+        /// No compression.
         None = "none",
         /// gzip, which every receiver supports.
         Gzip = "gzip",
@@ -35,29 +35,29 @@ words! {
     }
 }
 
-/// One signal's receiver.
+/// Settings of the receiver of one signal.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Receiver {
-    /// The URL: for gRPC scheme, host and port; for HTTP the whole address with its path (`…/v1/traces`).
+    /// URL: for gRPC scheme, host and port; for HTTP the whole address with its path (`…/v1/traces`).
     pub endpoint: String,
-    /// How requests are encoded and carried.
+    /// Encoding and transport of requests.
     pub protocol: Protocol,
-    /// Sent with every request; names in lower case.
+    /// Headers of every request, with lower-case names.
     pub headers: Vec<(String, Secret)>,
-    /// Limit on one attempt.
+    /// Timeout of one attempt.
     pub timeout: Duration,
-    /// How bodies are compressed.
+    /// Compression of request bodies.
     pub compression: Compression,
-    /// PEM file of CA certificates, trusted instead of the system's.
+    /// PEM file of CA certificates, which replace those of the system.
     pub certificate: Option<PathBuf>,
-    /// PEM file of the client's own certificate chain (mTLS).
+    /// PEM file of the client's certificate chain (mTLS).
     pub client_certificate: Option<PathBuf>,
-    /// PEM file of its private key.
+    /// PEM file of the client's private key.
     pub client_key: Option<PathBuf>,
 }
 
 impl Receiver {
-    /// One without headers and certificates, whose requests are not compressed.
+    /// Creates settings without headers, certificates and compression.
     pub fn new(endpoint: impl Into<String>, protocol: Protocol, timeout: Duration) -> Self {
         Self {
             endpoint: endpoint.into(),
@@ -71,16 +71,16 @@ impl Receiver {
         }
     }
 
-    /// The endpoint without user, password and query.
+    /// Returns the endpoint without user, password and query.
     pub fn shown(&self) -> String {
         text::endpoint(&self.endpoint)
     }
 
-    /// Its headers as HTTP takes them, marked as sensitive.
+    /// Returns the headers, marked as sensitive.
     ///
     /// # Errors
     ///
-    /// The first header that HTTP does not allow.
+    /// Returns an error for the first header that HTTP does not allow.
     pub(crate) fn header_map(&self) -> Result<HeaderMap, Error> {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {
@@ -98,7 +98,7 @@ impl Receiver {
 }
 
 impl fmt::Debug for Receiver {
-    /// Without user, password and query: they can be secrets.
+    /// Omits user, password and query, because they can be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receiver")
             .field("endpoint", &self.shown())

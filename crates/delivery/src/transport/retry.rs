@@ -1,4 +1,4 @@
-//! When a request is retried. Pure: time and randomness are arguments.
+//! Delays of retries. Pure: time and randomness are arguments.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,15 +6,15 @@ use prost::Message;
 
 use base::backoff::Backoff;
 
-/// Delays between attempts that are not asked for by the receiver: anything up to a limit that doubles from one second
-/// to thirty, as many senders share a receiver.
+/// Backoff between attempts if the receiver does not request a delay: a random delay up to a limit that doubles from 1
+/// s to 30 s, because many senders share a receiver.
 pub(crate) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
-/// The longest delay that a receiver can ask for.
+/// Maximum delay that a receiver can request.
 const LONGEST_REQUESTED: Duration = Duration::from_secs(600);
 
-/// The delay in `google.rpc.RetryInfo`, from a gRPC status's details (`grpc-status-details-bin`: a
-/// `google.rpc.Status`). `None` without such a detail; an unreadable or negative delay counts as zero.
+/// Returns the delay in `google.rpc.RetryInfo`, from the details of a gRPC status (`grpc-status-details-bin`: a
+/// `google.rpc.Status`); `None` without such a detail. An invalid or negative delay counts as zero.
 pub(crate) fn retry_info(details: &[u8]) -> Option<Duration> {
     let status = RpcStatus::decode(details).ok()?;
     let detail = status
@@ -30,7 +30,7 @@ pub(crate) fn retry_info(details: &[u8]) -> Option<Duration> {
     Some(Duration::new(seconds, nanos).min(LONGEST_REQUESTED))
 }
 
-/// The delay in a `Retry-After` header (RFC 9110, 10.2.3: seconds, or a date); `None` when it is neither.
+/// Parses the delay in a `Retry-After` header (RFC 9110, 10.2.3: seconds, or a date). Returns `None` if it is invalid.
 pub(crate) fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse::<u64>() {
@@ -43,7 +43,7 @@ pub(crate) fn retry_after(header: &str, now: SystemTime) -> Option<Duration> {
     Some(delay.min(LONGEST_REQUESTED))
 }
 
-/// `google.rpc.Status`: also the body of an HTTP answer that is an error.
+/// `google.rpc.Status`, which is also the body of an HTTP error response.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RpcStatus {
     #[prost(int32, tag = "1")]
@@ -97,10 +97,10 @@ mod tests {
         .encode_to_vec()
     }
 
-    /// Scenario: statuses with and without RetryInfo, with invalid delays, with a delay of a day.
-    /// Guarantee: the delay where there is one, never negative, never beyond ten minutes.
+    /// Scenario: statuses have no RetryInfo, invalid delays, or a delay of a day.
+    /// Guarantee: the delay is returned if present, never negative, and at most ten minutes.
     #[test]
-    fn retry_info_is_read() {
+    fn retry_info_is_parsed() {
         let info = |seconds, nanos| {
             RetryInfo {
                 retry_delay: Some(Delay { seconds, nanos }),
@@ -122,10 +122,10 @@ mod tests {
         assert_eq!(retry_info(b""), None);
     }
 
-    /// Scenario: `Retry-After` as seconds, as a date in the future and in the past, and invalid.
-    /// Guarantee: the delay from now; an invalid header is ignored.
+    /// Scenario: `Retry-After` is a number of seconds, a date in the future or in the past, or invalid.
+    /// Guarantee: the delay counts from now; an invalid header is ignored.
     #[test]
-    fn retry_after_is_read() {
+    fn retry_after_is_parsed() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_770);
         assert_eq!(retry_after("120", now), Some(Duration::from_secs(120)));
         assert_eq!(
@@ -139,10 +139,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any bytes at all as status details or header.
-        /// Guarantee: no panic, no delay beyond the bound.
+        /// Scenario: the status details and the header are arbitrary bytes.
+        /// Guarantee: parsing does not panic, and delays do not exceed the maximum.
         #[test]
-        fn nonsense_is_harmless(bytes in proptest::collection::vec(any::<u8>(), 0..200), text in ".{0,60}") {
+        fn arbitrary_input_is_handled(bytes in proptest::collection::vec(any::<u8>(), 0..200), text in ".{0,60}") {
             prop_assert!(retry_info(&bytes).is_none_or(|delay| delay <= LONGEST_REQUESTED));
             prop_assert!(retry_after(&text, SystemTime::UNIX_EPOCH).is_none_or(|delay| delay <= LONGEST_REQUESTED));
         }

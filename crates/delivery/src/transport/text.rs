@@ -1,19 +1,20 @@
-//! Foreign text made safe to show: bounded, on one line, without secrets.
+//! Makes foreign text safe to show: bounded, on one line, without secrets.
 
 use base::secret::Secret;
 
-/// Most bytes of a receiver's message that are shown.
+/// Maximum number of bytes of a receiver's message that are shown.
 const LONGEST: usize = 300;
 
-/// Shorter values are not searched for in messages: they would match ordinary words.
+/// Minimum length of a secret that is searched for in messages. Shorter values would match ordinary words.
 const SHORTEST_SECRET: usize = 4;
 
-/// `text` on one line of bounded length: control characters escaped, the values of headers replaced.
+/// Returns `text` on one line of bounded length, with control characters escaped and secrets replaced.
 pub fn shown(text: &str, secrets: &[Secret]) -> String {
-    // Replaced before it is cut: half a secret is a secret, too. Answers are bounded where they are read.
+    // Replace secrets before truncating the text, because a part of a secret is secret, too. Answers were bounded when
+    // they were read.
     let mut clean = text.trim().to_owned();
     for secret in secrets {
-        // `Bearer TOKEN`: a receiver may repeat the token alone.
+        // `Bearer TOKEN`: a receiver may repeat only the token.
         let words = secret.reveal().split_whitespace();
         for part in std::iter::once(secret.reveal()).chain(words) {
             if part.len() >= SHORTEST_SECRET {
@@ -35,7 +36,7 @@ pub fn shown(text: &str, secrets: &[Secret]) -> String {
     line
 }
 
-/// An endpoint without its possible secrets: user, password and query.
+/// Returns an endpoint without its possible secrets: user, password and query.
 pub fn endpoint(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     let (scheme, rest) = text
@@ -47,7 +48,7 @@ pub fn endpoint(text: &str) -> String {
     shown(&format!("{scheme}{separator}{host}{path}"), &[])
 }
 
-/// What is secret in an address: its password, its query as a whole and each value in it, as it is written and decoded.
+/// Returns the secrets in an address: the password, the whole query, and each of its values, both encoded and decoded.
 pub(crate) fn secrets_of(url: &reqwest::Url) -> Vec<Secret> {
     let mut secrets: Vec<Secret> = url.password().into_iter().chain(url.query()).map(Secret::new).collect();
     let written = url.query().into_iter().flat_map(|query| query.split('&'));
@@ -57,7 +58,7 @@ pub(crate) fn secrets_of(url: &reqwest::Url) -> Vec<Secret> {
     secrets
 }
 
-/// At most `longest` bytes of `text`, cut between characters.
+/// Returns at most `longest` bytes of `text`, truncated at a character boundary.
 fn cut(text: &str, longest: usize) -> &str {
     let mut end = longest.min(text.len());
     while !text.is_char_boundary(end) {
@@ -70,10 +71,10 @@ fn cut(text: &str, longest: usize) -> &str {
 mod tests {
     use super::*;
 
-    /// Scenario: a receiver answers with terminal escapes, newlines, far too much text and the token that it was sent.
-    /// Guarantee: one bounded line without any of it.
+    /// Scenario: a receiver answers with terminal escapes, newlines, very long text and the token that it received.
+    /// Guarantee: the result is one bounded line without escapes, newlines and token.
     #[test]
-    fn messages_are_made_harmless() {
+    fn messages_are_sanitized() {
         let secrets = [Secret::new("Bearer s3cr3t-token"), Secret::new("ab")];
         let shown_text = shown("bad \x1b[31mtoken\n's3cr3t-token'", &secrets);
         assert_eq!(shown_text, "bad \\u{1b}[31mtoken\\n'<redacted>'");
@@ -84,7 +85,7 @@ mod tests {
         }
     }
 
-    /// Scenario: a receiver repeats the address that it was sent to, with a token in its query, or the token alone.
+    /// Scenario: a receiver repeats its own address with a token in the query, or only the token.
     /// Guarantee: neither the query nor the token is shown.
     #[test]
     fn tokens_in_queries_are_redacted() {
@@ -100,8 +101,8 @@ mod tests {
         }
     }
 
-    /// Scenario: an endpoint with a password and a key in its query appears in an error.
-    /// Guarantee: scheme, host, port and path are shown, the secrets are not.
+    /// Scenario: an error contains an endpoint with a password and a key in its query.
+    /// Guarantee: scheme, host, port and path are shown, and the secrets are not.
     #[test]
     fn endpoints_are_shown_without_secrets() {
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The recordings that began lately, behind a lock: processes, and the writer, begin them.
+//! The recordings that started recently, behind a lock: processes and the writer start them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,12 +9,12 @@ use gc_rules::incident::{BegunRecordings, Recordings, Share};
 pub(super) struct Begun(Mutex<BegunRecordings>);
 
 impl Begun {
-    /// It was not written: the next one may begin.
+    /// Forgets a recording that was not written, so that the next one can start.
     pub(super) fn forget(&self, id: &str) {
         self.lock().forget(id);
     }
 
-    /// Whose the recording with this id is; `None`: it is none of those.
+    /// Returns the owner of the recording with this id, or `None` if there is no such recording.
     pub(super) fn share(&self, id: &str) -> Option<Share> {
         self.lock().share(id)
     }

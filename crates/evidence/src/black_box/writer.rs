@@ -1,4 +1,4 @@
-//! Writes recordings: the thread of the black box.
+//! Writes recordings, on the thread of the black box.
 
 mod recording;
 
@@ -16,42 +16,43 @@ use base::run_key::RunKey;
 use recording::{Failed, Recording};
 use targets::black_box::{BlackBoxes, More};
 
-/// How often what follows an incident is written.
+/// Interval at which the stream after an incident is written.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How long what is left of a dead process is kept in memory: whether the kernel killed it is known within seconds.
+/// Time for which the stream of an exited process is kept in memory. It is known within seconds whether the kernel
+/// killed the process.
 const REMEMBERED: Duration = Duration::from_secs(120);
 
-/// What deaths are recorded for, as rules have ids.
+/// Id under which deaths are recorded, like the id of a rule.
 const DIED: &str = "died";
 
-/// Most incidents that are remembered.
+/// Maximum number of incidents that are remembered.
 const MOST_SEEN: usize = 1024;
 
-/// Most recordings at a time; each takes a file and some memory.
+/// Maximum number of simultaneous recordings. Each takes a file and some memory.
 const MOST_OPEN: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Writer {
     boxes: Arc<BlackBoxes>,
     files: Arc<Files>,
-    /// Whose the recordings are.
+    /// Owners of the recordings.
     recordings: Arc<Begun>,
     open: Vec<Recording>,
-    /// Processes that exited.
+    /// Processes that have exited.
     dead: HashMap<RunKey, Dead>,
-    /// The newest incidents: none is recorded twice, also when its file was deleted for others.
+    /// The last incidents. None is recorded twice, even if its file was deleted to free space.
     seen: VecDeque<Arc<str>>,
     next_tick: Option<Instant>,
 }
 
-/// A process that exited.
+/// A process that has exited.
 #[derive(Debug)]
 struct Dead {
-    /// How long it is remembered.
+    /// Time until which it is remembered.
     until: Instant,
     share: Share,
-    /// An incident was recorded to its end, or its death.
+    /// Whether an incident was recorded up to its end, or its death was recorded.
     is_recorded: bool,
 }
 
@@ -68,12 +69,12 @@ impl Writer {
         }
     }
 
-    /// When [`Self::tick`] is due; `None`: never.
+    /// Returns the time at which [`Self::tick`] is due; `None` if it never is.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next_tick
     }
 
-    /// An incident of the run began.
+    /// Records an incident of the run that has started.
     pub(super) fn incident(&mut self, run: RunKey, id: &Arc<str>, now: Instant) {
         if self.seen.contains(id) || self.files.knows(id) {
             return;
@@ -82,7 +83,7 @@ impl Writer {
             self.seen.pop_front();
         }
         self.seen.push_back(Arc::clone(id));
-        // The one before is complete: it has what was up to now.
+        // The previous recording is complete: it contains the time up to now.
         while let Some(place) = self.open.iter().position(|open| open.run == run) {
             self.finish(place);
         }
@@ -90,7 +91,7 @@ impl Writer {
         if self.open.len() >= MOST_OPEN && !self.make_place(share.as_ref()) {
             self.files.drop_one();
             self.recordings.forget(id);
-            tracing::warn!(target: "gcwatch::evidence", "{id} is not recorded: {MOST_OPEN} incidents are being recorded already");
+            tracing::warn!(target: "gcwatch::evidence", "cannot record {id}: already recording {MOST_OPEN} incidents");
             return;
         }
         if let Some(recording) = self.begin(run, share, id, now + FOLLOWS) {
@@ -98,8 +99,8 @@ impl Writer {
         }
     }
 
-    /// Of the tenant with most places, of its service with most, the oldest recording ends now, if either has at least two
-    /// more than this one.
+    /// Stops the oldest recording of the service with most recordings in the tenant with most recordings, if the tenant
+    /// or the service has at least two more than this one. Returns whether a recording was ended.
     fn make_place(&mut self, share: Option<&Share>) -> bool {
         fn tenant(share: Option<&Share>) -> Option<&str> {
             share.map(|share| &*share.tenant)
@@ -127,7 +128,7 @@ impl Writer {
         oldest.is_some()
     }
 
-    /// The process exited.
+    /// Handles the exit of a process.
     pub(super) fn ended(&mut self, run: RunKey, share: Share, now: Instant) {
         let mut is_recorded = false;
         while let Some(place) = self.open.iter().position(|open| open.run == run) {
@@ -149,9 +150,9 @@ impl Writer {
         );
     }
 
-    /// The process died of its memory.
+    /// Handles the death of a process because of its memory.
     pub(super) fn died(&mut self, run: RunKey, at: Moment, id: &Arc<str>) {
-        // Recorded already, or its stream was not read.
+        // The process was already recorded, or its stream was not read.
         let Some(dead) = self.dead.get_mut(&run).filter(|dead| !dead.is_recorded) else {
             return;
         };
@@ -167,7 +168,7 @@ impl Writer {
         }
     }
 
-    /// Time passed.
+    /// Handles the passing of time.
     pub(super) fn tick(&mut self, now: Instant) {
         let mut place = 0;
         while let Some(open) = self.open.get_mut(place) {
@@ -177,7 +178,7 @@ impl Writer {
                 Err(failed) => self.abandon(place, &failed),
             }
         }
-        // Hostile streams may be long.
+        // Hostile streams can be long.
         while self.open.iter().map(|open| open.bytes).sum::<u64>() > self.files.max_bytes() {
             let each = self.open.iter().enumerate();
             let Some((largest, _)) = each.max_by_key(|(_, open)| open.bytes) else {
@@ -200,7 +201,7 @@ impl Writer {
         };
     }
 
-    /// Completes all.
+    /// Completes all recordings.
     pub(super) fn stop(&mut self) {
         while !self.open.is_empty() {
             self.finish(0);
@@ -208,7 +209,7 @@ impl Writer {
     }
 
     fn begin(&self, run: RunKey, share: Option<Share>, id: &Arc<str>, until: Instant) -> Option<Recording> {
-        // Nothing is kept of a process that is not read.
+        // No stream is kept of a process that is not read.
         let Some(kept) = self.boxes.follow(run) else {
             self.recordings.forget(id);
             return None;
@@ -243,7 +244,7 @@ impl Writer {
     fn fail(&self, id: &str, failed: &Failed) {
         self.files.abandon(id);
         self.recordings.forget(id);
-        tracing::warn!(target: "gcwatch::evidence", "the recording {id} of the black box cannot be written: {failed}");
+        tracing::warn!(target: "gcwatch::evidence", "cannot write the black box recording {id}: {failed}");
     }
 }
 

@@ -38,11 +38,11 @@ fn web() -> serde_json::Value {
     })
 }
 
-/// Scenario: a pod of a deployment with two containers.
+/// Scenario: a pod of a deployment has two containers.
 /// Guarantee: owner, node, names and image are those of the given container; each attribute is in the definition table;
-/// an unknown container has the attributes of the pod only.
+/// an unknown container has only the attributes of the pod.
 #[test]
-fn a_pod_of_a_deployment() {
+fn pod_of_deployment_has_all_attributes() {
     let pod = Pod::new(&object(web()), &Settings::default()).unwrap();
     let app = pod.attributes(Some("aaa"));
     let is = |name: &str, value: &str| assert_eq!(shown(&app, name).as_deref(), Some(value), "{name}");
@@ -61,7 +61,7 @@ fn a_pod_of_a_deployment() {
     assert_eq!(
         shown(&app, "k8s.pod.label.team"),
         None,
-        "labels are reported when they are chosen"
+        "labels are reported only if they are configured"
     );
     assert_eq!(
         shown(&pod.attributes(Some("bbb")), "k8s.container.name").as_deref(),
@@ -74,10 +74,10 @@ fn a_pod_of_a_deployment() {
     }
 }
 
-/// Scenario: all sources of the service name, each removed in turn.
-/// Guarantee: annotation, instance, name, owner, pod: in this order, labels only where the configuration says so.
+/// Scenario: a pod has all sources of the service name, and each is removed in turn.
+/// Guarantee: the order is annotation, instance, name, owner, pod; labels are used only if they are configured.
 #[test]
-fn services_are_named_in_order() {
+fn service_name_sources_have_order() {
     let with_labels = Settings {
         well_known_labels: true,
         ..Settings::default()
@@ -99,8 +99,8 @@ fn services_are_named_in_order() {
     assert_eq!(name(&pod, &Settings::default()), "web-7d9c5b8f6d-abcde");
 }
 
-/// Scenario: owners of every kind.
-/// Guarantee: each is reported under its kind, together with its own owner where its name contains it.
+/// Scenario: pods have owners of every kind.
+/// Guarantee: each owner is reported under its kind, together with its own owner if its name contains it.
 #[test]
 fn owners_are_reported() {
     let cases = [
@@ -132,10 +132,10 @@ fn owners_are_reported() {
     }
 }
 
-/// Scenario: annotations that are attributes, and others that try to set reserved attributes; chosen labels; long texts
-/// with control characters.
-/// Guarantee: reserved attributes are not changed; chosen labels and annotations are reported; texts are bounded and
-/// safe to show.
+/// Scenario: some annotations are attributes, others try to set reserved attributes; labels are configured; texts are
+/// long and contain control characters.
+/// Guarantee: reserved attributes are not changed; configured labels and annotations are reported; texts are bounded
+/// and safe to show.
 #[test]
 fn annotations_and_labels_are_reported() {
     let settings = Settings {
@@ -165,10 +165,10 @@ fn annotations_and_labels_are_reported() {
     }
 }
 
-/// Scenario: images with and without registry, port, tag and digest.
-/// Guarantee: name, tag and digest are found.
+/// Scenario: images have a registry, port, tag and digest, or not.
+/// Guarantee: name, tag and digest are parsed.
 #[test]
-fn images_have_parts() {
+fn image_parts_are_parsed() {
     let is = |text, name, tag, digest| assert_eq!(Image::of(text), Image { name, tag, digest });
     is("web", "web", None, None);
     is("shop/web:1", "shop/web", Some("1"), None);
@@ -183,10 +183,10 @@ fn images_have_parts() {
 }
 
 proptest! {
-    /// Scenario: any JSON in the places of a pod's fields.
-    /// Guarantee: it is refused, or becomes attributes without panic; no name occurs twice.
+    /// Scenario: a pod's fields contain arbitrary JSON.
+    /// Guarantee: the pod is refused, or becomes attributes without panic; no name occurs twice.
     #[test]
-    fn any_object_is_answered(name in ".{0,9}", label in ".{0,30}", image in "[a-z:/@.]{0,20}", odd: bool) {
+    fn any_object_is_handled(name in ".{0,9}", label in ".{0,30}", image in "[a-z:/@.]{0,20}", odd: bool) {
         let owner = if odd { json!("text") } else { json!([{"kind": "ReplicaSet", "name": name, "controller": true}]) };
         let value = json!({
             "metadata": {"name": name, "uid": "u", "labels": {"pod-template-hash": label, &*label: label}, "ownerReferences": owner},

@@ -22,18 +22,18 @@ fn tokens(script: &Script) -> Vec<String> {
         .collect()
 }
 
-/// While it lives, the paused clock does not advance by itself: a token is read on a thread of its own, for which that
-/// clock would not wait. After ten seconds something has waited for the clock, and it advances.
+/// Halts the paused clock while the returned value lives. A token is read on a separate thread, for which that clock
+/// would not wait. After ten seconds, the clock advances, because a task has waited for it.
 fn halted_clock() -> mpsc::Sender<()> {
     let (sender, receiver) = mpsc::channel();
     tokio::task::spawn_blocking(move || receiver.recv_timeout(Duration::from_secs(10)));
     sender
 }
 
-/// Scenario: the token is replaced while a request with the old one is under way, and the old one is rejected.
-/// Guarantee: the new one is sent at once, and once; a rejected token that was not replaced is not sent again.
+/// Scenario: the token is replaced while a request with the old one is in flight, and the old one is rejected.
+/// Guarantee: the new token is sent at once, and only once; a rejected token that was not replaced is not sent again.
 #[tokio::test(start_paused = true)]
-async fn a_token_that_was_replaced_is_sent_at_once() {
+async fn replaced_token_is_sent_at_once() {
     let _halted = halted_clock();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
@@ -60,9 +60,9 @@ async fn a_token_that_was_replaced_is_sent_at_once() {
 }
 
 /// Scenario: a server repeats the token in its refusal.
-/// Guarantee: neither the error nor any `Debug` of the client contains it.
+/// Guarantee: neither the error nor any `Debug` output of the client contains the token.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_repeats_the_token_does_not_reveal_it() {
+async fn repeated_token_is_not_revealed() {
     let _halted = halted_clock();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
@@ -75,9 +75,9 @@ async fn a_server_that_repeats_the_token_does_not_reveal_it() {
     assert!(error.to_string().contains("who is <redacted>?"), "{error}");
 }
 
-/// Scenario: no answer; an answer whose body does not end; one that breaks; one longer than it may be; an error without
-/// an end.
-/// Guarantee: each is an error of its own kind, within twice the limit of time.
+/// Scenario: there is no answer; the body of an answer does not end; an answer breaks; one is too long; an error has no
+/// end.
+/// Guarantee: each is a distinct error, within twice the timeout.
 #[tokio::test(start_paused = true)]
 async fn answers_are_bounded_in_time_and_size() {
     let pieces = || vec![Bytes::from_static(b"12345"), Bytes::from_static(b"67890")];
@@ -112,10 +112,10 @@ async fn answers_are_bounded_in_time_and_size() {
     );
 }
 
-/// Scenario: refusals with `Retry-After` as seconds, as a date, as an invalid number, and in the body.
-/// Guarantee: the requested delay, at most ten minutes; an invalid one is ignored.
+/// Scenario: refusals have `Retry-After` as seconds, as a date, as an invalid number, and in the body.
+/// Guarantee: the requested delay is returned, at most ten minutes; an invalid one is ignored.
 #[tokio::test(start_paused = true)]
-async fn retry_after_is_read() {
+async fn retry_after_is_parsed() {
     let refused = |status, header| ScriptedAnswer::Answer(status, header, Vec::new(), End::InOrder);
     let body = r#"{"message": "later", "details": {"retryAfterSeconds": 7}}"#;
     let script = Script::new([

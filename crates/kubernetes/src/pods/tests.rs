@@ -23,9 +23,9 @@ fn name(pods: &Pods, container: Option<&str>, pod: Option<&str>) -> Option<Strin
     gc_telemetry::value::text(&attributes, "k8s.pod.name")
 }
 
-/// Scenario: pods that come, change and go; a static pod; a container that is not in its pod's status yet.
-/// Guarantee: a pod is found by its container, its uid and its hash; a pod that was replaced or removed is not found by
-/// any of its old names.
+/// Scenario: pods are added, changed and deleted; one is a static pod; a container is not yet in the status of its pod.
+/// Guarantee: a pod is found by its container, its uid and its hash; a replaced or removed pod is not found by its old
+/// names.
 #[test]
 fn pods_are_found() {
     let pods = Pods::default();
@@ -39,7 +39,7 @@ fn pods_are_found() {
     assert_eq!(name(&pods, Some("new"), Some("u1")).as_deref(), Some("one"));
     assert_eq!(name(&pods, None, Some("hash")).as_deref(), Some("static"));
     assert_eq!(name(&pods, None, None), None);
-    // The container was restarted: it has another id.
+    // The container was restarted and has a new id.
     assert_eq!(pods.put(pod("u1", "one", &[("a", "c3")], None)), Put::Changed);
     assert_eq!(name(&pods, Some("c1"), None), None);
     assert_eq!(name(&pods, Some("c3"), None).as_deref(), Some("one"));
@@ -48,9 +48,10 @@ fn pods_are_found() {
     assert_eq!(pods.count(), 1);
 }
 
-/// Scenario: a container that was killed for memory and started again, one that failed, one that was asked to end, one
-/// that waits to be started again.
-/// Guarantee: how each ended is known by its own id, that of the one that runs is not, and a change of it is noticed.
+/// Scenario: a container was killed for memory and restarted, one failed, one ended because of SIGTERM, and one waits
+/// for its restart.
+/// Guarantee: the end of each container is known by its own id, a running container has no end, and changes are
+/// detected.
 #[test]
 fn ends_of_containers_are_known() {
     let status = |id: &str, ended: serde_json::Value, waits: bool| {
@@ -96,10 +97,10 @@ fn ends_of_containers_are_known() {
     }
 }
 
-/// Scenario: lists of all pods: the same again, a shorter one, and one beyond the limit.
-/// Guarantee: pods not in the list are forgotten; changes are noticed; pods beyond the limit are counted.
+/// Scenario: lists of all pods are unchanged, shorter, or beyond the limit.
+/// Guarantee: pods that are not in the list are forgotten; changes are detected; pods beyond the limit are counted.
 #[test]
-fn a_list_takes_the_place_of_all() {
+fn list_replaces_all_pods() {
     let pods = Pods::default();
     let list = || vec![pod("u1", "one", &[], None), pod("u2", "two", &[], None)];
     assert_eq!(pods.replace(list()), (true, 0));

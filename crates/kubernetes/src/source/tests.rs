@@ -1,4 +1,4 @@
-//! Against a server that does what a script says, on a paused clock: what takes long passes in no time.
+//! Tests against a scripted server on a paused clock, on which long waits pass instantly.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ use crate::watch::SILENT;
 use processes::container::ContainerIdentity;
 use processes::surroundings::Surroundings as _;
 
-/// Far longer than any scenario takes by the paused clock.
+/// Much longer than any scenario takes on the paused clock.
 const PATIENCE: Duration = Duration::from_secs(36_000);
 
 /// A server and its follower.
@@ -75,7 +75,7 @@ impl Scene {
         gc_telemetry::value::text(&self.pods.attributes(&identity), "k8s.pod.name")
     }
 
-    /// The requests, once there are so many.
+    /// Returns the requests once there are at least this many.
     async fn asked(&self, requests: usize) -> Vec<Asked> {
         let until = async {
             while self.script.asked().len() < requests {
@@ -86,7 +86,7 @@ impl Scene {
         self.script.asked()
     }
 
-    /// Waits until it is so, as far as changes are reported.
+    /// Waits for a condition that changes only with reported changes.
     async fn until(&self, what: impl Fn(&Self) -> bool) {
         let until = async {
             while !what(self) {
@@ -127,11 +127,11 @@ fn between(asked: &[Asked], first: usize) -> Duration {
     asked[first + 1].at - asked[first].at
 }
 
-/// Scenario: a list in two pages, a watch with a pod that comes, changes and goes, in pieces that are no lines, a
-/// bookmark, and the orderly end.
-/// Guarantee: each is applied; the next watch continues at the bookmark, and only the node's pods are requested.
+/// Scenario: a list has two pages; a watch adds, changes and deletes a pod, in pieces that are not lines, sends a
+/// bookmark, and ends cleanly.
+/// Guarantee: each change is applied; the next watch continues at the bookmark; only the node's pods are requested.
 #[tokio::test(start_paused = true)]
-async fn a_node_is_followed() {
+async fn node_is_followed() {
     let (events, first) = watch();
     let (_open, second) = watch();
     let pages = [
@@ -180,12 +180,12 @@ async fn a_node_is_followed() {
     );
 }
 
-/// Scenario: a watch that breaks in the middle of a line, then one whose version has expired (as an event), then a list
-/// without the pod, then a watch refused with 410.
-/// Guarantee: complete events stay applied; the broken watch continues at its newest version; after an expired version
-/// all pods are listed again, and a pod that is gone by then is forgotten.
+/// Scenario: a watch breaks in the middle of a line; the version of the next watch has expired (as an event); a list
+/// lacks the pod; then a watch is refused with 410.
+/// Guarantee: complete events stay applied; the broken watch continues at its last version; after an expired version,
+/// all pods are listed again, and missing pods are forgotten.
 #[tokio::test(start_paused = true)]
-async fn broken_and_expired_watches_go_on() {
+async fn broken_and_expired_watches_resume() {
     let whole = line("ADDED", &pod("u2", "two", 20));
     let cut = whole.clone() + "{\"type\":\"MODIFIED\",\"obj";
     let expired = line(
@@ -207,7 +207,7 @@ async fn broken_and_expired_watches_go_on() {
     assert_eq!(
         scene.name("u1").as_deref(),
         Some("one"),
-        "a watch that breaks takes nothing away"
+        "a broken watch removes no pod"
     );
     scene.until(|scene| scene.name("u4").is_some()).await;
     let asked: Vec<String> = scene.asked(7).await.into_iter().map(|asked| asked.path).collect();
@@ -225,10 +225,10 @@ async fn broken_and_expired_watches_go_on() {
     assert_eq!((stats.lists, stats.failures), (3, 3));
 }
 
-/// Scenario: the server refuses, answers with invalid JSON, sends a line that is no pod, and recovers.
-/// Guarantee: known pods are kept throughout, marked as not current, and requests are repeated until one succeeds.
+/// Scenario: the server refuses, answers with invalid JSON, sends a line that is not a pod, and recovers.
+/// Guarantee: known pods are kept and marked as not current, and requests are repeated until one succeeds.
 #[tokio::test(start_paused = true)]
-async fn what_was_known_stays_while_the_server_is_away() {
+async fn known_pods_are_kept_while_server_is_unavailable() {
     let (events, first) = watch();
     let (again, second) = watch();
     let answers = vec![
@@ -251,10 +251,10 @@ async fn what_was_known_stays_while_the_server_is_away() {
     assert_eq!((stats.current, stats.failures, stats.left_out), (true, 3, 1));
 }
 
-/// Scenario: a server that sends a line without an end.
-/// Guarantee: the watch is ended at the limit, and a new one begins.
+/// Scenario: a server sends a line without an end.
+/// Guarantee: the watch is ended at the limit, and a new one starts.
 #[tokio::test(start_paused = true)]
-async fn endless_lines_are_given_up() {
+async fn endless_line_ends_watch() {
     let (events, endless) = watch();
     let (_open, next) = watch();
     let scene = Scene::begin([list(&[], "1", None), endless, next]);
@@ -265,9 +265,9 @@ async fn endless_lines_are_given_up() {
 }
 
 /// Scenario: the kubelet refuses, then answers.
-/// Guarantee: its pods are requested until it answers, and are known then.
+/// Guarantee: its pods are requested until it answers, and are then known.
 #[tokio::test(start_paused = true)]
-async fn the_kubelet_is_asked() {
+async fn kubelet_is_polled() {
     let answers = vec![ScriptedAnswer::whole(401, ""), list(&[pod("u1", "one", 3)], "", None)];
     let scene = Scene::of(answers, |follower| tokio::spawn(follower.poll()));
     scene.until(|scene| scene.name("u1").is_some()).await;
@@ -275,9 +275,9 @@ async fn the_kubelet_is_asked() {
     assert_eq!((scene.stats.now().failures, scene.stats.now().lists), (1, 1));
 }
 
-/// Scenario: a kubelet with a trusted certificate, one with an untrusted certificate, and the latter without
-/// verification; a token in a file.
-/// Guarantee: the token is sent to a kubelet that is trusted or need not be, and to no other.
+/// Scenario: a kubelet has a trusted certificate, another one an untrusted one, which is used with and without
+/// verification; a token is in a file.
+/// Guarantee: the token is sent only to a kubelet that is trusted or need not be verified.
 #[tokio::test]
 async fn tokens_are_sent_to_trusted_kubelets_only() {
     let folder = tempfile::tempdir().unwrap();
@@ -297,7 +297,7 @@ async fn tokens_are_sent_to_trusted_kubelets_only() {
             token: path("token"),
             certificates: path("none"),
         };
-        // It answers every request with the token that came with it.
+        // The server answers every request with the token of that request.
         let answer = kubelet_client(&settings, Some(account))
             .unwrap()
             .whole("/pods", 100)
@@ -310,7 +310,8 @@ async fn tokens_are_sent_to_trusted_kubelets_only() {
     assert!(matches!(ask(stranger, true).await, Err(Failed::Unreachable(_))));
 }
 
-/// Scenario: an overloaded server that sends `Retry-After` when a list begins, when a watch begins, and within a watch.
+/// Scenario: an overloaded server sends `Retry-After` at the start of a list, at the start of a watch, and within a
+/// watch.
 /// Guarantee: no request is made earlier.
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honoured() {
@@ -331,10 +332,10 @@ async fn retry_after_is_honoured() {
     assert_eq!(scene.stats.now().failures, 3);
 }
 
-/// Scenario: a watch on which nothing is received, on a connection that stays open.
-/// Guarantee: it is ended after the time for which it was requested, and the next one continues at its version.
+/// Scenario: a watch receives no data on a connection that stays open.
+/// Guarantee: the watch is ended after the time for which it was requested, and the next one continues at its version.
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_is_ended() {
+async fn silent_watch_is_ended() {
     let bookmark = line("BOOKMARK", &json!({"metadata": {"resourceVersion": "7"}}));
     let scene = Scene::begin([list(&[], "1", None), events(&[bookmark], End::Silence)]);
     let asked = scene.asked(3).await;
@@ -347,10 +348,10 @@ async fn a_silent_watch_is_ended() {
     assert_eq!(scene.stats.now().failures, 1);
 }
 
-/// Scenario: an object longer than a line may be, in many pieces, between two others.
-/// Guarantee: only that object is skipped, and counted; the watch continues.
+/// Scenario: an object is longer than the maximum line, in many pieces, between two others.
+/// Guarantee: only that object is skipped and counted, and the watch continues.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_too_long_is_skipped() {
+async fn long_object_is_skipped() {
     let mut lines = vec![line("ADDED", &pod("u1", "one", 2))];
     lines.extend(std::iter::repeat_n("x".repeat(1 << 20), 5));
     lines.push("\n".to_owned() + &line("ADDED", &pod("u2", "two", 3)));
@@ -360,16 +361,16 @@ async fn an_object_that_is_too_long_is_skipped() {
     assert_eq!((stats.events, stats.left_out, stats.failures), (2, 1, 0));
 }
 
-/// Scenario: a server that ends each watch as soon as it begins, in order or by breaking it off.
+/// Scenario: a server ends each watch immediately, cleanly or by closing the connection.
 /// Guarantee: the pauses between the watches grow.
 #[tokio::test(start_paused = true)]
-async fn watches_that_end_at_once_are_repeated_with_pauses() {
+async fn immediately_ended_watches_are_retried_with_pauses() {
     for end in [End::InOrder, End::Broken] {
         let begin = Instant::now();
         let ended = (0..8).map(|_| events(&[], end));
         let scene = Scene::begin(std::iter::once(list(&[], "1", None)).chain(ended));
         scene.asked(9).await;
-        // At least half of 1 + 2 + 4 + ... + 60 seconds.
+        // The backoff is at least half of 1 + 2 + 4 + ... + 60 seconds.
         assert!(begin.elapsed() > Duration::from_secs(60), "{:?}", begin.elapsed());
     }
 }

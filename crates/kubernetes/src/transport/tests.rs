@@ -13,7 +13,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-/// A server for 127.0.0.1 that answers each request with its version and token, and the PEM of its certificate.
+/// Starts a server on 127.0.0.1 that answers each request with its version and token. Returns its address and the PEM
+/// of its certificate.
 pub(crate) async fn server(protocols: &[&str]) -> (SocketAddr, String) {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])
@@ -70,10 +71,10 @@ async fn ask(http: &Http) -> Result<String, Failed> {
     Ok(String::from_utf8(bytes).unwrap())
 }
 
-/// Scenario: a server that speaks HTTP/2 and one that does not, at an address with a path.
-/// Guarantee: the newest version that both support is used, the path is kept, the token is sent.
+/// Scenario: one server supports HTTP/2 and others do not, at an address with a path.
+/// Guarantee: the newest version that both support is used, the path is kept, and the token is sent.
 #[tokio::test]
-async fn http_2_and_1_are_spoken() {
+async fn http_2_and_http_1_are_supported() {
     for (protocols, version) in [
         (["h2", "http/1.1"].as_slice(), "2"),
         (&["http/1.1"], "1.1"),
@@ -88,9 +89,9 @@ async fn http_2_and_1_are_spoken() {
 }
 
 /// Scenario: a server sends one piece of its answer and closes the connection.
-/// Guarantee: the piece is there, and then an error instead of the end.
+/// Guarantee: the piece is received, and then an error instead of the end.
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_an_error() {
+async fn truncated_answer_is_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     tokio::spawn(async move {
@@ -109,11 +110,11 @@ async fn an_answer_that_breaks_off_is_an_error() {
     assert!(matches!(error, Failed::Broken(_)), "{error}");
 }
 
-/// Scenario: the file with the authorities is replaced by one that knows the server, then by an invalid one, then
+/// Scenario: the file with the authorities is replaced by one that contains the server's, then by an invalid one, then
 /// removed.
-/// Guarantee: new authorities are used at once; an invalid or missing file changes nothing.
+/// Guarantee: new authorities are used at once; an invalid or missing file has no effect.
 #[tokio::test]
-async fn certificates_that_were_replaced_are_used() {
+async fn replaced_certificates_are_used() {
     let (address, pem) = server(&[]).await;
     let (_, stranger) = server(&[]).await;
     let folder = tempfile::tempdir().unwrap();
@@ -141,8 +142,8 @@ async fn certificates_that_were_replaced_are_used() {
     ask(&http).await.unwrap();
 }
 
-/// Scenario: addresses with and without TLS, on this host and elsewhere.
-/// Guarantee: a token is sent in clear text to this host only.
+/// Scenario: addresses have TLS or not, and are on this host or elsewhere.
+/// Guarantee: a token is sent in clear text only to this host.
 #[test]
 fn tokens_are_not_sent_in_clear_text() {
     let urls = [

@@ -1,4 +1,4 @@
-//! A session that has begun, read from its first byte to its last.
+//! Reads a session from its first byte to its last.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,16 +22,16 @@ use crate::tool_thread::ToolThread;
 use processes::RunState;
 use processes::text::bounded;
 
-/// How long after its beginning a session is followed by the one that reads the settings.
+/// Delay between the start of a session and the session that reads the settings.
 const SETTINGS_AFTER: Duration = Duration::from_secs(1);
-/// How long the session that heals may take; it is over within a tenth of a second.
+/// Timeout for the healing session, which normally takes less than 0.1 s.
 const HEAL_WITHIN: Duration = Duration::from_secs(5);
-/// How long a runtime may take to answer before it: one that is busy with somebody else's command does not.
+/// Timeout for the probe before the healing. A runtime that is busy with another tool's command does not answer.
 const IDLE_WITHIN: Duration = Duration::from_secs(1);
 
-/// The state of a process whose session the guard closed; the guard itself logs it, for all at once.
-const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so that its guard closed the session; \
-                               collections since then are missing; gcwatch attaches again";
+/// Detail for a process whose session the guard closed. The guard itself logs one message for all sessions.
+const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so its guard closed the session; \
+                               collections since then are missing; gcwatch re-attaches";
 
 impl<S: Sink> Attempt<S> {
     /// Reads the session to its end.
@@ -120,7 +120,7 @@ impl<S: Sink> Attempt<S> {
                         break Ok(());
                     }
                     if reading.settings_are_due() && order == Order::Read {
-                        // A task of its own: its session is ended also when this one does not wait for it any more.
+                        // Use a separate task: its session is stopped even if this task no longer waits for it.
                         settings = Some(self.shared.commands.spawn(settings::read(Arc::clone(&client))));
                     }
                 }
@@ -134,18 +134,18 @@ impl<S: Sink> Attempt<S> {
                 {
                     let Some(watched) = &watched else { continue };
                     if *self.orders.borrow() != Order::Read {
-                        // The daemon stops: no session begins any more.
+                        // The daemon is shutting down, so no further session starts.
                     } else if let Some(until) = reading.is_scarce_until() {
                         watched.others().postpone(until);
                     } else if watched.others().begin(Instant::now()) {
-                        // A task of its own, as for the settings.
+                        // Use a separate task, as for the settings.
                         let client = Arc::clone(&client);
                         healing = Some(self.shared.commands.spawn(heal(client)));
                     }
                 }
                 news = or_pending(requests.as_mut().map(|requests| requests.recv())) => match news {
                     Some(news) => self.take_requests(&mut reading, news),
-                    // Its task has ended.
+                    // The task that reads requests has ended.
                     None => {
                         requests = None;
                         reading.requests_stopped();
@@ -157,11 +157,11 @@ impl<S: Sink> Attempt<S> {
                 }
             }
         };
-        // Its task ends its session.
+        // Dropping the receiver makes its task stop the session for requests.
         drop(requests);
         let lived = reading.since.elapsed();
         let closed_by_guard = session.was_closed_by_guard();
-        // Their sessions must be over, too.
+        // The sessions of these tasks must have ended, too.
         let end_by = end_by.unwrap_or_else(|| Instant::now() + STOP_WITHIN);
         if let Some(settings) = settings {
             let _late = timeout_at(end_by, settings).await;
@@ -174,14 +174,14 @@ impl<S: Sink> Attempt<S> {
         let in_order = if let Some(problem) = broken {
             reading.release();
             if !closed_by_guard {
-                // The bytes that still come are ignored; the session must not stay in the process.
+                // Drain and ignore the remaining bytes, because the session must not stay in the process.
                 let drained = timeout(STOP_WITHIN, session.drain(|_| ())).await;
                 drop(drained);
             }
             Err(problem.to_string())
         } else {
             let finished = reading.finish().map_err(|error| error.to_string());
-            // A process that exits while it is being stopped answers no more; its stream is complete.
+            // A process that exits while its session is stopped no longer answers; its stream is complete.
             let _stopped = session.stopped().await;
             ended.map_err(|error| error.to_string()).and(finished)
         };
@@ -196,11 +196,11 @@ impl<S: Sink> Attempt<S> {
             }
             Order::Read => {
                 let detail = match &in_order {
-                    // What is left of a stream that was cut.
+                    // An error of a stream that was cut off is not relevant.
                     _ if closed_by_guard => CLOSED_BY_GUARD.to_owned(),
-                    Err(_) if is_broken => "its stream is damaged; gcwatch attaches again".to_owned(),
+                    Err(_) if is_broken => "the event stream is damaged; gcwatch re-attaches".to_owned(),
                     Err(problem) => bounded(problem),
-                    Ok(()) => "the runtime ended the session; gcwatch attaches again if the process lives".to_owned(),
+                    Ok(()) => "the runtime ended the session; gcwatch re-attaches if the process still runs".to_owned(),
                 };
                 if let (Err(problem), false) = (&in_order, closed_by_guard) {
                     log!(
@@ -220,14 +220,15 @@ impl<S: Sink> Attempt<S> {
                 }
             }
             Order::ShutDown | Order::Exclude => {
-                let detail = "gcwatch ended the session".to_owned();
+                let detail = "gcwatch stopped the session".to_owned();
                 self.report(RunState::Detached { detail });
                 End::Stopped(in_order.err())
             }
         }
     }
 
-    /// Its stream took more memory than it may. One warning for a process: the next ones come slower and slower.
+    /// Handles a stream that used too much memory. Logs one warning per process, because the pauses between retries
+    /// keep growing.
     fn over_memory(&mut self, problem: &str) {
         self.shared.sink.over_memory();
         let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
@@ -239,7 +240,7 @@ impl<S: Sink> Attempt<S> {
         }
         let reason = OVER_MEMORY.to_owned();
         let state = RunState::Unattachable { reason, detail };
-        // It is logged here.
+        // The state is logged here.
         self.kept.reported = Some(state.clone());
         self.report(state);
     }
@@ -252,16 +253,16 @@ impl<S: Sink> Attempt<S> {
         match healed {
             Ok(Healed::Busy) => log!(
                 debug: pid, name,
-                "a trace session ended, and the runtime is busy with a command of another tool: healed later"
+                "a trace session ended, but the runtime is busy with a command of another tool; healing it later"
             ),
             Ok(Healed::Yes) => {
                 reading.sink.healed();
-                log!(info: pid, name, "a trace session ended; gcwatch stopped the events that it left behind");
+                log!(info: pid, name, "a trace session ended; gcwatch disabled the events that it left behind");
             }
             Err(problem) => log!(
                 warn: pid, name,
-                "a trace session ended, and its events may still slow collections: \
-                 the session to end that failed: {}; it is tried again", bounded(&problem)
+                "a trace session ended, and its events can still slow collections; \
+                 cannot disable them: {}; retrying", bounded(&problem)
             ),
         }
     }
@@ -271,23 +272,23 @@ impl<S: Sink> Attempt<S> {
         match news {
             News::Batch(batch) => reading.take_requests(&batch),
             News::Taken => {
-                let why = "another tool uses Microsoft-Diagnostics-DiagnosticSource, which has one filter for all: \
+                let why = "another tool uses Microsoft-Diagnostics-DiagnosticSource, which has only one filter; \
                            request impact is unavailable until gcwatch re-attaches";
                 reading.requests_unread(why.to_owned());
                 log!(warn: pid, name, "{why}");
             }
             News::Paused(problem) => {
                 let why = format!(
-                    "they are not observed: {}; gcwatch retries in a minute",
+                    "requests are not observed: {}; gcwatch retries in 60 s",
                     bounded(&problem)
                 );
                 reading.requests_unread(why.clone());
-                log!(info: pid, name, "requests: {why}");
+                log!(info: pid, name, "{why}");
             }
             News::Off(why) => {
-                let why = format!("they are not observed any more: {}", bounded(&why));
+                let why = format!("requests are no longer observed: {}", bounded(&why));
                 reading.requests_unread(why.clone());
-                log!(warn: pid, name, "requests: {why}");
+                log!(warn: pid, name, "{why}");
             }
         }
     }
@@ -296,13 +297,14 @@ impl<S: Sink> Attempt<S> {
         match read {
             Ok(Some(settings)) => reading.sink.learned(None, settings.attributes()),
             Ok(None) => {}
-            Err(problem) => log!(debug: pid = self.key().pid, "cannot read its GC settings: {}", bounded(&problem)),
+            Err(problem) => log!(debug: pid = self.key().pid, "cannot read the GC settings: {}", bounded(&problem)),
         }
     }
 }
 
-/// Heals a process. Its runtime takes one command after the other: one that waits behind a heap dump would begin a
-/// session whenever that is over, on .NET 11 after any time. A question that is not answered leaves nothing behind.
+/// Heals a process by disabling events that another tool left enabled. A runtime executes one command after the other,
+/// so a command that waits behind a heap dump would start a session whenever the dump ends, on .NET 11 after any time.
+/// The probe leaves nothing behind if it is not answered.
 async fn heal(client: Arc<Client>) -> Result<Healed, Error> {
     match timeout(IDLE_WITHIN, client.probe()).await {
         Err(_) => Ok(Healed::Busy),
@@ -311,7 +313,7 @@ async fn heal(client: Arc<Client>) -> Result<Healed, Error> {
     }
 }
 
-/// Waits for a task beside the session, if there is one.
+/// Waits for a task that runs next to the session, or forever if there is none.
 async fn joined<T>(task: &mut Option<JoinHandle<Result<T, Error>>>) -> Result<T, String> {
     match or_pending(task.as_mut()).await {
         Ok(done) => done.map_err(|error| error.to_string()),

@@ -1,5 +1,5 @@
-//! The ring of one stream: what is newest of it, packed in pieces, and what an incident's recording has not got yet. It
-//! keeps its own limits and knows nothing of other rings.
+//! The ring of one stream: its newest part, packed in pieces, and the part that an incident's recording has not
+//! received yet. Enforces its own limits, independently of other rings.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,26 +10,28 @@ use zstd::bulk::Compressor;
 
 use crate::black_box::{Kept, More, Next};
 
-/// Bytes of one ring.
+/// Maximum number of packed bytes of one ring.
 pub(super) const ONE: usize = 128 << 10;
 
-/// So much of a stream is packed together: more is hardly smaller (6.0 to 1 of a busy process, 6.8 to 1 with 64 KiB),
-/// and what is not packed yet takes more.
+/// Number of bytes of a stream that are packed together. Larger pieces are hardly smaller in total (6.0 to 1 for a busy
+/// process, 6.8 to 1 with 64 KiB), and the unpacked part takes more memory.
 pub(super) const PIECE: usize = 16 << 10;
 
-/// How long a piece is kept after a newer one, if there is room.
+/// Time for which a piece is kept after a newer one, if there is space.
 pub(super) const KEPT_SECONDS: i64 = 30;
 
-/// A longer block is not kept, nor is what came before it: runtimes write at most 100 KiB.
+/// Maximum size of a block. A larger block is not kept, and the blocks before it are dropped. Runtimes write at most
+/// 100 KiB.
 pub(super) const MOST_BLOCK: usize = 256 << 10;
 
-/// Unpacked bytes of one ring, and of what follows an incident: what is packed may be of zeros.
+/// Maximum number of unpacked bytes of one ring and of a recording, because a packed piece can consist of zeros.
 pub(super) const MOST_UNPACKED: usize = 16 << 20;
 
-/// Unpacked bytes of a stream's definitions: those of the collector take 4 KB.
+/// Maximum number of unpacked bytes of a stream's definitions. Those of the collector take 4 KB.
 pub(super) const MOST_DEFINITIONS: usize = 64 << 10;
 
-/// Packed bytes that wait for the writer of a recording, who asks once a second. Beyond: the recording ends there.
+/// Maximum number of packed bytes that wait for the writer of a recording, which reads once per second. Beyond it, the
+/// recording ends.
 pub(super) const MOST_FOLLOWED: usize = 256 << 10;
 
 /// Blocks that were packed together.
@@ -37,37 +39,37 @@ pub(super) const MOST_FOLLOWED: usize = 256 << 10;
 pub struct Piece {
     packed: Arc<[u8]>,
     pub(super) unpacked: usize,
-    /// Ticks of its newest event; of one without events, of the newest before.
+    /// Ticks of the newest event, or of the newest event before if the piece contains no events.
     newest: i64,
 }
 
 impl Piece {
-    /// Its frames, for `nettrace::keep::Rewriter`; `None`: never.
+    /// Returns the frames, for `nettrace::keep::Rewriter`. Never `None` in practice.
     pub fn frames(&self) -> Option<Vec<u8>> {
         zstd::bulk::decompress(&self.packed, self.unpacked).ok()
     }
 }
 
-/// The newest of one stream.
+/// The newest part of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     header: Option<Arc<TraceHeader>>,
     /// All definitions of the stream.
     definitions: Option<Piece>,
-    /// The oldest first.
+    /// The pieces, oldest first.
     pieces: VecDeque<Piece>,
     packed: usize,
     unpacked: usize,
     /// Blocks since the newest piece.
     pending: Vec<u8>,
     newest: i64,
-    /// Something of it cannot be kept: nothing more is, until the next stream.
+    /// Whether a definition could not be kept. No more blocks are kept until the next stream.
     is_off: bool,
-    /// The stream is over.
+    /// Whether the stream has ended.
     is_over: bool,
-    /// What an incident's recording has not got yet.
+    /// The part that an incident's recording has not received yet; `None` if no recording is made.
     following: Option<Following>,
-    /// What was counted of it in `Boxes::held`.
+    /// Number of bytes of this ring that are included in `Boxes::held`.
     pub(super) counted: usize,
 }
 
@@ -76,14 +78,14 @@ struct Following {
     pieces: Vec<Piece>,
     packed: usize,
     unpacked: usize,
-    /// There is more of the stream than these pieces; nothing comes after them.
+    /// Whether the recording ends here although the stream has more blocks.
     is_cut: bool,
-    /// The stream is over.
+    /// Whether the stream has ended.
     is_over: bool,
 }
 
 impl Ring {
-    /// The next stream begins. A recording of the one before ends with it.
+    /// Starts the next stream. A recording of the previous stream ends with it.
     pub(super) fn begin(&mut self, header: &TraceHeader, packer: &mut Compressor<'static>) {
         self.over(packer);
         *self = Self {
@@ -95,7 +97,7 @@ impl Ring {
         };
     }
 
-    /// A recording begins: all that is kept now.
+    /// Starts a recording and returns everything that is kept.
     pub(super) fn follow(&mut self, packer: &mut Compressor<'static>) -> Option<Kept> {
         self.seal(packer);
         let header = Arc::clone(self.header.as_ref()?);
@@ -107,7 +109,7 @@ impl Ring {
         Some(Kept { header, pieces })
     }
 
-    /// What came since the last call; `None`: no recording is being made.
+    /// Returns the blocks that have arrived since the last call; `None` if no recording is made.
     pub(super) fn next(&mut self, packer: &mut Compressor<'static>) -> Option<Next> {
         self.seal(packer);
         let following = self.following.as_mut()?;
@@ -121,7 +123,7 @@ impl Ring {
         Some(Next { pieces, more })
     }
 
-    /// The recording is complete.
+    /// Stops the recording.
     pub(super) fn unfollow(&mut self) {
         self.following = None;
     }
@@ -166,7 +168,8 @@ impl Ring {
         }
     }
 
-    /// Something cannot be kept: what came before it does not belong to what comes after.
+    /// Handles a block that cannot be kept: the blocks before it are not contiguous with those after it and are
+    /// dropped.
     fn miss(&mut self) {
         self.pieces.clear();
         (self.packed, self.unpacked) = (0, 0);
@@ -176,7 +179,7 @@ impl Ring {
         }
     }
 
-    /// Packs what is not packed yet.
+    /// Packs the pending blocks.
     fn seal(&mut self, packer: &mut Compressor<'static>) {
         if self.pending.is_empty() {
             return;
@@ -213,13 +216,13 @@ impl Ring {
         true
     }
 
-    /// All rings together hold too much, and this one most.
+    /// Drops data because all rings together hold too much, and this one holds most.
     pub(super) fn give(&mut self, packer: &mut Compressor<'static>) {
         if self.pieces.is_empty() {
             self.seal(packer);
         }
         if !self.drop_oldest() {
-            // Nothing but what waits for a writer.
+            // Only blocks that wait for a writer are left.
             self.miss();
             if let Some(following) = &mut self.following {
                 *following = Following {
@@ -231,7 +234,7 @@ impl Ring {
         self.pieces.shrink_to_fit();
     }
 
-    /// The stream is over.
+    /// Marks the stream as ended.
     pub(super) fn over(&mut self, packer: &mut Compressor<'static>) {
         self.seal(packer);
         self.is_over = true;

@@ -18,7 +18,7 @@ fn header() -> TraceHeader {
     }
 }
 
-/// A stream of events with such payloads, a block for each, at these times.
+/// Returns a stream of events with these payloads and times, one block per event.
 fn made(events: impl IntoIterator<Item = (i64, Vec<u8>)>) -> Vec<u8> {
     let mut encoder = Encoder::new(Format::V4, &header()).unwrap();
     encoder
@@ -46,7 +46,7 @@ fn made(events: impl IntoIterator<Item = (i64, Vec<u8>)>) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Bytes that cannot be packed.
+/// Returns bytes that cannot be compressed.
 fn noise(count: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2) + 1;
     let next = |_| {
@@ -58,14 +58,14 @@ fn noise(count: usize, seed: u64) -> Vec<u8> {
     (0..count).map(next).collect()
 }
 
-/// A decoder of a run's next stream, whose blocks are kept.
+/// Returns a decoder of a run's next stream whose blocks are kept.
 fn tapped(boxes: &Arc<BlackBoxes>, run: RunKey) -> Decoder {
     let mut decoder = Decoder::new(Options::default());
     decoder.keep(boxes.tap(run));
     decoder
 }
 
-/// Puts bytes into it; what is damaged ends it.
+/// Decodes bytes until an error.
 fn push(decoder: &mut Decoder, bytes: &[u8]) {
     for piece in bytes.chunks(3000) {
         decoder.push(piece);
@@ -73,7 +73,7 @@ fn push(decoder: &mut Decoder, bytes: &[u8]) {
     }
 }
 
-/// The times of the events of pieces, and how many are lost among them.
+/// Returns the times of the events in pieces, and the number of lost events.
 fn written(header: &TraceHeader, pieces: &[Piece]) -> (Vec<i64>, u64) {
     let mut rewriter = Rewriter::new(header).unwrap();
     for piece in pieces {
@@ -91,17 +91,17 @@ fn written(header: &TraceHeader, pieces: &[Piece]) -> (Vec<i64>, u64) {
     (times, decoder.stats().lost.unwrap())
 }
 
-/// The same of all that is kept of a run.
+/// Returns the same for everything that is kept of a run.
 fn kept_of(boxes: &BlackBoxes, run: RunKey) -> (Vec<i64>, u64) {
     let kept = boxes.follow(run).unwrap();
     written(&kept.header, &kept.pieces)
 }
 
-/// Scenario: an hour of a busy process, whose blocks cannot be packed, and of one that is quiet.
-/// Guarantee: of the busy one what fits is kept, of the quiet one the last 30 s and a piece more; nothing is lost in
-/// either, and both end with the newest event.
+/// Scenario: black boxes keep an hour of a busy process, whose blocks cannot be compressed, and of a quiet process.
+/// Guarantee: of the busy stream, as much as fits is kept; of the quiet stream, the last 30 s and one more piece; no
+/// event is lost in either, and both end with the newest event.
 #[test]
-fn the_newest_is_kept() {
+fn newest_blocks_are_kept() {
     let busy = |index: i64| (index * 10, noise(2000, index.unsigned_abs()));
     let quiet = |index: i64| (index * 1000, vec![1; 4000]);
     for (stream, least, most) in [(made((0..1000).map(busy)), 55, 66), (made((0..300).map(quiet)), 30, 40)] {
@@ -117,12 +117,12 @@ fn the_newest_is_kept() {
     }
 }
 
-/// Scenario: a recording begins in the middle of a stream, whose other half then comes; the process is killed in the
+/// Scenario: a recording starts in the middle of a stream, whose rest arrives later; the process is killed in the
 /// middle of a block.
-/// Guarantee: what was there and what came since are the stream without a gap, also what was not packed yet; then it is
-/// over.
+/// Guarantee: kept and new blocks form the stream without a gap, including blocks that were not packed yet; then the
+/// end is reported.
 #[test]
-fn what_follows_is_passed_on() {
+fn recording_continues_without_gap() {
     let stream = made((0..200).map(|index| (index, vec![2; 300])));
     let boxes = BlackBoxes::new().unwrap();
     let mut decoder = tapped(&boxes, RUN);
@@ -144,15 +144,16 @@ fn what_follows_is_passed_on() {
     assert_eq!(times, (0..times.len() as i64).collect::<Vec<_>>());
     assert!(times.len() > 190, "{}", times.len());
     boxes.unfollow(RUN);
-    // What is left of a dead process can be had.
+    // The kept part of an exited process is still available.
     assert_eq!(kept_of(&boxes, RUN).0, times);
     assert_eq!(boxes.next(RUN).more, More::Over);
 }
 
-/// Scenario: a recording is being made when the session ends, and another one begins.
-/// Guarantee: the recording ends with its session, and has all of it; what is kept from then on is of the new one.
+/// Scenario: a session ends during a recording, and another session starts.
+/// Guarantee: the recording contains the whole first session and ends with it; blocks kept afterwards belong to the
+/// second session.
 #[test]
-fn a_recording_is_of_one_session() {
+fn recording_covers_one_session() {
     let boxes = BlackBoxes::new().unwrap();
     let mut first = tapped(&boxes, RUN);
     push(&mut first, &made((0..20).map(|index| (index, vec![1; 50]))));
@@ -165,10 +166,10 @@ fn a_recording_is_of_one_session() {
     assert_eq!(kept_of(&boxes, RUN), ((100..110).collect(), 0));
 }
 
-/// Scenario: a writer that does not come, because its disk hangs, while much follows.
-/// Guarantee: what waits for it is bounded, and it learns that something is missing at the end.
+/// Scenario: a writer does not read because its disk hangs, while many blocks arrive.
+/// Guarantee: the waiting blocks are bounded, and the writer learns that the end is missing.
 #[test]
-fn a_slow_disk_costs_the_end_of_its_recording() {
+fn slow_disk_cuts_end_of_recording() {
     let boxes = BlackBoxes::new().unwrap();
     let mut decoder = tapped(&boxes, RUN);
     let stream = made((0_i64..1000).map(|index| (index, noise(2000, index.unsigned_abs()))));
@@ -189,10 +190,10 @@ fn a_slow_disk_costs_the_end_of_its_recording() {
     assert_eq!(boxes.next(RUN).more, More::Cut);
 }
 
-/// Scenario: two hundred busy processes and a quiet one.
-/// Guarantee: all hold at most what all may; the busy ones share it, and the quiet one keeps what it has.
+/// Scenario: there are two hundred busy processes and a quiet one.
+/// Guarantee: the total limit is respected; the busy processes share it, and the quiet process keeps its blocks.
 #[test]
-fn all_together_have_a_limit() {
+fn total_size_is_limited() {
     let boxes = BlackBoxes::new().unwrap();
     let stream = made((0_i64..100).map(|index| (index, noise(2000, index.unsigned_abs()))));
     let quiet = made([(1, vec![1; 300])]);
@@ -211,10 +212,10 @@ fn all_together_have_a_limit() {
     }
 }
 
-/// Scenario: streams with an event of the longest size, with more definitions than any runtime has, and of zeros.
-/// Guarantee: what cannot be kept costs what was kept of that stream, never more memory.
+/// Scenario: streams have an event that is too large, more definitions than any runtime has, or many zeros.
+/// Guarantee: data that cannot be kept empties the black box of its stream, and never costs more memory.
 #[test]
-fn hostile_streams_cost_their_own_black_box() {
+fn hostile_stream_harms_own_black_box_only() {
     let boxes = BlackBoxes::new().unwrap();
     let mut events: Vec<(i64, Vec<u8>)> = (0..10).map(|index| (index, vec![1; 50])).collect();
     events.insert(5, (4, noise(300_000, 1)));
@@ -257,10 +258,10 @@ fn recording(name: &str) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Scenario: a real recording with flipped bytes, cut anywhere, recorded from anywhere on.
-    /// Guarantee: what is kept is a stream that can be read to its end, and what is held is bounded and given back.
+    /// Scenario: a real recording has flipped bytes, is truncated anywhere, and is recorded from any position.
+    /// Guarantee: the kept blocks form a stream that is readable to its end, and the memory is bounded and released.
     #[test]
-    fn damaged_streams_are_kept_as_far_as_they_are_whole(
+    fn damaged_streams_are_kept_up_to_damage(
         flips in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..8), 0..4),
         cut in any::<prop::sample::Index>(),
         from in any::<prop::sample::Index>(),

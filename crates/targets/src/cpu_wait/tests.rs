@@ -1,4 +1,4 @@
-//! Faked files of `/proc`, with readings and stops at given times.
+//! Tests with fake files of `/proc`, and with readings and suspensions at given times.
 
 use std::path::Path;
 
@@ -19,19 +19,19 @@ fn between(over: i64, ran: i64, waited: i64) -> Between {
     }
 }
 
-/// Milliseconds that a stop of that length had no CPU.
+/// Returns the milliseconds without a CPU in a suspension of this length.
 fn of_stop(length: i64, between: Between) -> Option<u64> {
     let length = u64::try_from(length * MS).unwrap();
     between.of_stop(length).map(|waited| waited.ns / 1_000_000)
 }
 
-/// Scenario: a stop of 100 ms within 500 ms, in which the thread: ran all the time; waited half of the time, evenly;
-/// waited for 450 ms; waited for 10 ms and slept for the rest; did nothing but collect, of which it waited for 40 ms;
-/// was not counted. A stop of 300 ms within 300 ms.
-/// Guarantee: never more than the thread waited or the stop was long, never less than does not fit outside of the stop,
-/// in between in proportion; what is not counted is unknown.
+/// Scenario: a suspension of 100 ms lies within 500 ms. In that time, the thread runs all the time; waits evenly for
+/// half of it; waits for 450 ms; waits for 10 ms and sleeps for the rest; only collects and waits for 40 ms of it; or
+/// is not counted. Another suspension takes 300 ms within 300 ms.
+/// Guarantee: the estimate is at most the wait and at most the suspension, at least the part of the wait that does not
+/// fit outside the suspension, and proportional in between; it is unknown without counters.
 #[test]
-fn the_estimate_is_within_its_bounds() {
+fn estimate_is_within_bounds() {
     assert_eq!(of_stop(100, between(500, 500, 0)), Some(0));
     assert_eq!(of_stop(100, between(500, 250, 250)), Some(50));
     assert_eq!(of_stop(100, between(500, 50, 450)), Some(90));
@@ -40,7 +40,7 @@ fn the_estimate_is_within_its_bounds() {
     assert_eq!(of_stop(100, between(500, 60, 40)), Some(40));
     assert_eq!(of_stop(100, between(500, 0, 0)), None);
     assert_eq!(of_stop(300, between(300, 200, 100)), Some(100));
-    // What was given to another stop is not given again.
+    // Time that was attributed to another suspension is not attributed again.
     let given = Between {
         given: 240 * 1_000_000,
         ..between(500, 250, 250)
@@ -48,11 +48,11 @@ fn the_estimate_is_within_its_bounds() {
     assert_eq!(of_stop(100, given), Some(10));
 }
 
-/// Scenario: a stop of 100 ms of which the thread was ready for 60; it waited for the rest without a page fault, for
-/// three pages, and for a hundred.
-/// Guarantee: only as much is paging as pages can take, and no more than the stop has left.
+/// Scenario: a thread is ready for 60 ms of a suspension of 100 ms; for the rest, it waits without a page fault, with 3
+/// page faults, or with 100.
+/// Guarantee: the paging time is at most the time that the pages can take, and at most the rest of the suspension.
 #[test]
-fn pages_from_disk_count() {
+fn page_faults_are_bounded() {
     let paging = |faults| {
         let between = Between {
             faults: Some(faults),
@@ -63,10 +63,10 @@ fn pages_from_disk_count() {
     assert_eq!([0, 3, 100].map(paging), [Some(0), Some(30), Some(40)]);
 }
 
-/// Scenario: the files of threads with any name, of a kernel that does not count, and text that is none.
-/// Guarantee: the figures are found behind the name, and `0 0 0` is unknown.
+/// Scenario: the files of threads have arbitrary names, come from a kernel that does not count, or are invalid.
+/// Guarantee: the figures after the name are parsed, and `0 0 0` is unknown.
 #[test]
-fn the_kernels_files_are_read() {
+fn kernel_files_are_parsed() {
     assert_eq!(sched("1903834 562672 4\n"), Some((1_903_834, 562_672)));
     assert_eq!(["0 0 0\n", "", "5", "x y z"].map(sched), [None; 4]);
     let stat = "16 (.NET ) R (x) S 1 2 3 4 5 6 7 8 77 10 11 12 13 14 15 16 17 18 4242 20\n";
@@ -74,7 +74,7 @@ fn the_kernels_files_are_read() {
     assert_eq!(task_stat("16 (.NET) S 1 2"), None);
 }
 
-/// Threads of a made-up process.
+/// Threads of a fake process.
 struct Scene {
     folder: tempfile::TempDir,
     began: Instant,
@@ -93,7 +93,7 @@ impl Scene {
         }
     }
 
-    /// A thread with that number in our namespace, and in its own.
+    /// Adds a thread with an id in gcwatch's namespace (`folder`) and one in its own namespace.
     fn thread(&self, folder: u64, own: u64, name: &str) {
         let path = self.folder.path().join(folder.to_string());
         std::fs::create_dir(&path).unwrap();
@@ -102,7 +102,7 @@ impl Scene {
         self.count(folder, 1, 0);
     }
 
-    /// So many milliseconds it has run and waited.
+    /// Sets the milliseconds that the thread has run and waited.
     fn count(&self, folder: u64, ran: i64, waited: i64) {
         self.put(folder, &format!("{} {} 9\n", ran * MS, waited * MS), 500);
     }
@@ -123,7 +123,7 @@ impl Scene {
         self.readings.read(now, ms * MS, None);
     }
 
-    /// A stop by this thread, of which is heard at the end of `heard`: its account, and why.
+    /// Simulates a suspension by this thread that is reported at `heard`. Returns its account and the reason.
     fn stop(&mut self, thread: u64, kind: PauseKind, (from, to): (i64, i64), heard: i64) -> (Account, Option<CpuWait>) {
         let length = (to - from) * MS;
         let mut pauses = [Pause {
@@ -141,20 +141,20 @@ impl Scene {
         (account, why)
     }
 
-    /// Milliseconds without a CPU.
+    /// Returns the milliseconds without a CPU.
     fn no_cpu(&mut self, thread: u64, span: (i64, i64), heard: i64) -> Option<i64> {
         let (account, _) = self.stop(thread, PauseKind::Blocking, span, heard);
         account.of(Cause::NoCpu).map(|ns| ns / MS)
     }
 }
 
-/// Scenario: a process in a container, whose thread 7 is 1007 for us, stops the others for 100 ms: for the first time,
-/// with half of the time without a CPU, twice between two readings, and without any wait. Its counters go back, as
-/// another thread has its number; the kernel stops to count.
-/// Guarantee: of the first stop nothing is known; then it is the estimate, together never more than the wait; a stop
-/// without a wait has none, which is known; after another thread has the number, nothing is known again.
+/// Scenario: thread 7 of a process in a container has id 1007 in gcwatch's namespace. It suspends the others for 100
+/// ms: for the first time, then with half of the time without a CPU, then twice between two readings, then without any
+/// wait. Then its counters decrease because another thread has its id, and then the kernel stops counting.
+/// Guarantee: the first suspension is unknown; then the estimate is returned, in total never more than the wait; a
+/// suspension without a wait is known to have none; after the id was reused, the result is unknown again.
 #[test]
-fn a_thread_is_followed_by_its_own_number() {
+fn thread_is_tracked_by_own_id() {
     let mut scene = Scene::new();
     scene.thread(1007, 7, "my thread");
     scene.thread(1008, 8, ".NET TP Worker");
@@ -163,11 +163,11 @@ fn a_thread_is_followed_by_its_own_number() {
     assert_eq!(scene.no_cpu(7, (250, 350), 400), Some(50));
     scene.count(1007, 111, 200);
     assert_eq!(scene.no_cpu(7, (410, 500), 600), Some(81));
-    // The other one between the same readings: what is left of the wait.
+    // The other suspension between the same readings gets the rest of the wait.
     assert_eq!(scene.no_cpu(7, (500, 590), 600), Some(18));
     scene.count(1007, 250, 200);
     assert_eq!(scene.no_cpu(7, (610, 700), 800), Some(0));
-    // Thread 8 has not stopped the others before.
+    // Thread 8 has not suspended the others before.
     assert_eq!(scene.no_cpu(8, (810, 900), 1000), None);
     scene.put(1007, "5000000 0 1\n", 900);
     assert_eq!(scene.no_cpu(7, (1010, 1100), 1200), None);
@@ -175,11 +175,12 @@ fn a_thread_is_followed_by_its_own_number() {
     assert_eq!(scene.no_cpu(7, (1210, 1300), 1400), None);
 }
 
-/// Scenario: server GC with two heaps in our namespace, the second of which waits; a background collection's last stop,
-/// in which its thread waits; a blocking one of the program's thread meanwhile, and of one of its pool.
-/// Guarantee: the thread that waited longest counts, and only those that collect.
+/// Scenario: server GC has two heaps, and the thread of the second heap waits; then the thread of a background
+/// collection waits in its last suspension; then a thread of the program and a thread of its pool cause blocking
+/// suspensions.
+/// Guarantee: the thread with the longest wait counts, among the threads that collect.
 #[test]
-fn the_thread_that_waited_longest_counts() {
+fn longest_waiting_thread_counts() {
     let mut scene = Scene::new();
     for (thread, name) in [(20, SERVER), (21, SERVER), (30, BACKGROUND), (40, "main"), (50, WORKER)] {
         scene.thread(thread, thread, name);
@@ -204,17 +205,17 @@ fn the_thread_that_waited_longest_counts() {
     };
     assert_eq!(why, Some(none));
     assert_eq!(scene.no_cpu(40, (410, 500), 600), None);
-    // One of the thread pool is read before it ever stopped the others, though not its page faults.
+    // A thread of the pool is read before it has ever suspended the others, but without its page faults.
     scene.count(50, 91, 10);
     let (account, why) = scene.stop(50, PauseKind::Blocking, (610, 700), 800);
     assert_eq!(account.of(Cause::NoCpu), Some(9 * MS));
     assert_eq!(why.and_then(|why| why.page_faults), None);
 }
 
-/// Scenario: readings at 0 and at 10 s, a stop in between that began at 9 s; a process that is gone.
-/// Guarantee: a reading of long ago says nothing, and of a process that is gone nothing is known.
+/// Scenario: readings at 0 s and 10 s surround a suspension that began at 9 s; then the process exits.
+/// Guarantee: the old reading is not used, and the suspension of the exited process is unknown.
 #[test]
-fn an_old_reading_says_nothing() {
+fn old_reading_is_ignored() {
     let mut scene = Scene::new();
     scene.thread(5, 5, "main");
     assert_eq!(scene.no_cpu(5, (-200, -100), 0), None);
@@ -226,22 +227,23 @@ fn an_old_reading_says_nothing() {
     assert!(!Path::new(&scene.readings.tasks).join("5").exists());
 }
 
-/// Scenario: a limit stopped the group for 60 ms of CPUs in 200 ms, of which a stop had 100; for longer than the time
-/// that passed, as it is a sum over CPUs.
-/// Guarantee: the stop has its part, and never more than it was long.
+/// Scenario: a limit throttles the group for 60 ms of CPU time within 200 ms, of which a suspension took 100 ms; then
+/// for longer than the elapsed time, because the figure is a sum over CPUs.
+/// Guarantee: the suspension gets its share, and never more than its length.
 #[test]
-fn a_limit_alone_says_something() {
+fn throttling_is_divided_by_time() {
     let ns = |ms: u64| ms * 1_000_000;
     assert_eq!(of_limit(ns(60), ns(200), ns(100)), ns(30));
     assert_eq!(of_limit(ns(900), ns(200), ns(100)), ns(100));
     assert_eq!(of_limit(ns(0), ns(0), ns(0)), 0);
 }
 
-/// Scenario: a process with more heaps and more threads of its pool than are read, and others that stop the rest one
+/// Scenario: a process has more heaps and more pool threads than are read; then other threads suspend the rest one
 /// after another.
-/// Guarantee: so many are read and no more, the heaps among them; the thread that was used last is read.
+/// Guarantee: at most the maximum number of threads is read, including the heaps; the thread that was used last is
+/// read.
 #[test]
-fn only_so_many_threads_are_read() {
+fn number_of_read_threads_is_bounded() {
     let mut scene = Scene::new();
     for thread in 100..120 {
         scene.thread(thread, thread, SERVER);
@@ -261,10 +263,10 @@ fn only_so_many_threads_are_read() {
     assert!(threads.iter().any(|thread| thread.number == 249));
 }
 
-/// Scenario: a process with stops of 10 ms, six of them within a second, none for longer.
-/// Guarantee: nothing is read until they add up, then for a while, and then no more.
+/// Scenario: a process has suspensions of 10 ms: two within a second, then three within another second.
+/// Guarantee: readings start only when the suspensions add up, continue for a while, and then stop.
 #[test]
-fn nothing_is_read_of_short_stops() {
+fn short_stops_cause_no_readings() {
     let mut waits = CpuWaits::new(None, Threads::default());
     let began = Instant::now();
     let later = |ms| began + Duration::from_millis(ms);
@@ -280,12 +282,12 @@ fn nothing_is_read_of_short_stops() {
     assert_eq!(waits.next(), None);
 }
 
-/// Scenario: the path of a process's control group leads through a file system that never responds, then the thread
-/// that looks for the group exits without an answer; the process has long stops for more than a minute.
-/// Guarantee: no task waits for the thread, one thread at a time looks for the group, and the search is repeated after
-/// a minute, because a process can get a limit while it runs.
+/// Scenario: the path of a process's control group leads through a file system that never responds; then the thread
+/// that searches for the group exits without a result; the process has long suspensions for more than a minute.
+/// Guarantee: no task waits for the thread, only one thread at a time searches, and the search is repeated after a
+/// minute, because a process can get a limit while it runs.
 #[test]
-fn limit_is_looked_for_again() {
+fn search_for_limit_is_repeated() {
     let (thread, asked) = oneshot::channel();
     let mut limit = Limit::new(Threads::default());
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Messages and descriptors over the socket between gcwatch and its guard. No call waits.
+//! Sends messages and descriptors over the socket between gcwatch and its guard. No call blocks.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -12,12 +12,12 @@ use rustix::net::{
 
 use crate::guard::message::MOST_BYTES;
 
-/// Both ends of a new channel: messages keep their bounds, and the end of one side is seen by the other.
+/// Creates both ends of a new channel. It preserves message boundaries, and each end detects that the other was closed.
 pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
 
-/// Sends a message, with a descriptor or without. [`Errno::AGAIN`]: the other side is slow.
+/// Sends a message, optionally with a descriptor. Returns [`Errno::AGAIN`] if the other side is slow.
 pub(super) fn send(channel: BorrowedFd<'_>, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -29,7 +29,7 @@ pub(super) fn send(channel: BorrowedFd<'_>, bytes: &[u8], descriptor: Option<Bor
     }
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     match sendmsg(channel, &[IoSlice::new(bytes)], &mut ancillary, flags) {
-        // As many descriptors are on their way as one may have: they arrive.
+        // The maximum number of descriptors is in flight and will arrive.
         Err(Errno::TOOMANYREFS) => Err(Errno::AGAIN),
         sent => sent.map(drop),
     }
@@ -37,11 +37,11 @@ pub(super) fn send(channel: BorrowedFd<'_>, bytes: &[u8], descriptor: Option<Bor
 
 #[derive(Debug)]
 pub(super) enum Received {
-    /// A message, and its descriptor if one came.
+    /// A message, and the descriptor that came with it.
     Message(Vec<u8>, Option<OwnedFd>),
-    /// Nothing is there now.
+    /// No message is available.
     Nothing,
-    /// The other side is gone.
+    /// The other side has closed the channel.
     End,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn receive(channel: BorrowedFd<'_>) -> Received {
         return match received {
             Err(Errno::INTR) => continue,
             Err(Errno::AGAIN) => Received::Nothing,
-            // No message is empty.
+            // There are no empty messages.
             Err(_) => Received::End,
             Ok(received) if received.bytes == 0 => Received::End,
             Ok(received) => {

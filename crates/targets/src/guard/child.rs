@@ -1,9 +1,9 @@
-//! The guard's own process: `gcwatch guard`, started by gcwatch and of use to nobody else.
+//! The process of the guard: `gcwatch guard`, which only gcwatch itself starts.
 //!
-//! It runs before anything else of the program is set up, and needs nothing of it: one thread, a socket (its standard
-//! input), a timer, and a list of descriptors. It has a session of its own, so that Ctrl-Z of a terminal does not stop
-//! it, and takes no notice of the signals that a service supervisor sends to all processes at once: it ends with its
-//! socket.
+//! It runs before any other part of the program is set up and needs none of it: it has one thread, a socket (its
+//! standard input), a timer, and a list of descriptors. It has its own terminal session, so that Ctrl-Z does not stop
+//! it. It ignores the signals that a service supervisor sends to all processes at once, and exits when its socket is
+//! closed.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -27,16 +27,16 @@ use crate::guard::channel::{Received, receive, send};
 use crate::guard::message::{FromGuard, MOST_IDS, ToGuard};
 use crate::guard::{BEAT_EVERY, SILENT_SECONDS};
 
-/// The argument that makes a process a guard. Not a command: no help shows it.
+/// Argument that makes a process a guard. Not a command: the help does not show it.
 pub(super) const ARGUMENT: &str = "guard";
 
-/// Whether this process was started as a guard.
+/// Returns whether this process was started as a guard.
 pub fn is_asked_for() -> bool {
     let mut arguments = std::env::args_os().skip(1);
     arguments.next().is_some_and(|first| first == ARGUMENT) && arguments.next().is_none()
 }
 
-/// Runs the guard until gcwatch ends.
+/// Runs the guard until gcwatch exits.
 pub fn main() -> ExitCode {
     let stdin = std::io::stdin();
     let gcwatch = stdin.as_fd();
@@ -47,7 +47,7 @@ pub fn main() -> ExitCode {
         );
         return ExitCode::from(2);
     }
-    // None of these is needed: a guard without is better than none.
+    // None of these calls is essential: a guard without them is better than no guard.
     let _no_session = setsid();
     let _no_name = set_name(c"gcwatch-guard");
     let ignored = Arc::new(AtomicBool::new(false));
@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Readable once per [`BEAT_EVERY`].
+/// Returns a timer that is readable once per [`BEAT_EVERY`].
 fn timer() -> Result<OwnedFd, Errno> {
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
     let every = Timespec {
@@ -79,8 +79,9 @@ fn timer() -> Result<OwnedFd, Errno> {
     Ok(timer)
 }
 
-/// Holds what `gcwatch` hands over, until that ends. After `silent_ticks` of `ticks` (readable at each, with eight
-/// bytes) without a beat everything is closed. However late the guard itself is, it is one tick.
+/// Holds the streams that `gcwatch` sends, until `gcwatch` closes its end. Closes all streams after `silent_ticks`
+/// ticks without a beat. `ticks` becomes readable at each tick, with eight bytes. A delay of the guard itself counts as
+/// one tick, however long it is.
 fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
     let mut held: BTreeMap<u64, OwnedFd> = BTreeMap::new();
     let mut silent = 0;
@@ -95,7 +96,7 @@ fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
             Err(_) => return,
         }
         let ticked = ready[1].revents().contains(PollFlags::IN);
-        // What was said first: a beat may have waited as long as this process did.
+        // Read the messages first: a beat may have waited for as long as this process did.
         loop {
             let (bytes, descriptor) = match receive(gcwatch) {
                 Received::Message(bytes, descriptor) => (bytes, descriptor),
@@ -108,7 +109,7 @@ fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
                     say(gcwatch, &FromGuard::Alive);
                 }
                 (Some(ToGuard::Hold(id)), Some(descriptor)) => drop(held.insert(id, descriptor)),
-                // The kernel drops a descriptor that does not fit any more.
+                // The kernel drops a descriptor that exceeds the limit.
                 (Some(ToGuard::Hold(id)), None) => say(gcwatch, &FromGuard::NotHeld(id)),
                 (Some(ToGuard::Release(id)), _) => drop(held.remove(&id)),
                 (None, _) => {}
@@ -121,7 +122,7 @@ fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
         silent += 1;
         if silent > silent_ticks && !held.is_empty() {
             let ids: Vec<u64> = held.keys().copied().collect();
-            // Said before it is done: whoever sees the end of a stream finds the reason.
+            // Send this before the shutdown, so that the reader of a closed stream knows the reason.
             for some in ids.chunks(MOST_IDS) {
                 say(gcwatch, &FromGuard::Closed(some.to_vec()));
             }
@@ -132,7 +133,7 @@ fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
     }
 }
 
-/// gcwatch may not read at the moment: then it does not learn this.
+/// Sends a message. The message is lost if gcwatch does not read at the moment.
 fn say(gcwatch: BorrowedFd<'_>, message: &FromGuard) {
     let _not_read = send(gcwatch, &message.encode(), None);
 }
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
     use crate::guard::channel::pair;
 
-    /// A guard on a thread, whose time is in the test's hands.
+    /// A guard on a thread, whose time the test controls.
     struct Scene {
         gcwatch: OwnedFd,
         ticks: Arc<OwnedFd>,
@@ -171,10 +172,10 @@ mod tests {
             send(self.gcwatch.as_fd(), &message.encode(), descriptor).unwrap();
         }
 
-        /// One tick, and its end: the guard has answered to what came before and after it.
+        /// Performs one tick and waits until the guard has handled it.
         fn tick(&self) {
             rustix::io::write(&*self.ticks, &1_u64.to_ne_bytes()).unwrap();
-            // An eventfd is read as a whole: the next tick is another one once this is gone.
+            // An eventfd is read as a whole, so the next tick is a separate one only after this one was read.
             let mut ready = [PollFd::new(&*self.ticks, PollFlags::IN)];
             while poll(&mut ready, Some(&Timespec::default())).unwrap() > 0 {
                 std::thread::yield_now();
@@ -197,17 +198,17 @@ mod tests {
         }
     }
 
-    /// A runtime, and the reader of its stream.
+    /// Returns a fake runtime, and the reader of its stream.
     fn stream() -> (UnixStream, UnixStream) {
         UnixStream::pair().unwrap()
     }
 
-    /// Scenario: a stream is handed over; beats come, then none for three ticks; its runtime has written what nobody
-    /// read.
-    /// Guarantee: while beats come it stays open; then it is closed, and its id is said before; the reader still gets
-    /// what was written, then the end; the runtime's next write fails at once.
+    /// Scenario: a stream is held while beats come, then none for three ticks; the runtime has written bytes that were
+    /// not read.
+    /// Guarantee: the stream stays open while beats come; then its id is reported and it is closed; the reader still
+    /// receives the written bytes, then the end; the next write of the runtime fails at once.
     #[test]
-    fn silence_closes_what_is_held() {
+    fn silence_closes_held_streams() {
         let scene = Scene::new();
         let (mut runtime, mut reader) = stream();
         scene.send(ToGuard::Hold(5), Some(&reader));
@@ -228,12 +229,12 @@ mod tests {
         scene.end();
     }
 
-    /// Scenario: one stream is released, another one is handed over while nobody beats any more, the guard's socket
-    /// closes.
-    /// Guarantee: the released one is never closed by the guard; the late one is at the next tick; the end closes
-    /// nothing that gcwatch still has.
+    /// Scenario: one stream is released, another one is held after the beats have stopped, and then the socket of the
+    /// guard is closed.
+    /// Guarantee: the guard never closes the released stream; it closes the late stream at the next tick; its exit
+    /// closes no stream that gcwatch still has.
     #[test]
-    fn what_is_released_stays_open() {
+    fn released_stream_stays_open() {
         let scene = Scene::new();
         let ((mut kept_runtime, mut kept), (_late_runtime, late)) = (stream(), stream());
         scene.send(ToGuard::Hold(1), Some(&kept));

@@ -1,4 +1,4 @@
-//! The streams that are held, as gcwatch knows them, and its end of the channel.
+//! The held streams on the side of gcwatch, and its end of the channel.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -14,54 +14,54 @@ use crate::guard::channel::{Received, receive, send};
 use crate::guard::message::{FromGuard, ToGuard};
 use crate::guard::{BEAT_EVERY, SILENT_SECONDS};
 
-/// A guard that answers none of so many beats in a row is replaced.
+/// Number of consecutive unanswered beats after which a guard is replaced.
 const UNANSWERED: u32 = 10;
 
-/// What gcwatch's threads and the keeper share.
+/// State shared by gcwatch's threads and the keeper.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     state: Mutex<HeldState>,
     pub(super) counts: Counts,
 }
 
-/// What happened so far.
+/// Counters of the guard.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// A guard runs and answers.
+    /// Whether a guard is running and answers.
     pub running: AtomicBool,
-    /// Sessions that it closed because nothing was read.
+    /// Number of sessions that the guard closed because nothing was read.
     pub closed: AtomicU64,
-    /// Guards that were started in place of one that ended.
+    /// Number of guards that were started to replace another one.
     pub restarts: AtomicU64,
-    /// Streams that a guard could not hold, for lack of descriptors.
+    /// Number of streams that a guard could not hold because it had no descriptors left.
     pub not_held: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct HeldState {
-    /// To the guard that runs.
+    /// Channel to the running guard.
     channel: Option<Arc<OwnedFd>>,
     streams: BTreeMap<u64, Entry>,
     last_id: u64,
-    /// Ids that the guard has and is to let go; the message did not fit yet.
+    /// Ids that the guard still holds and must release, because the message did not fit yet.
     to_release: Vec<u64>,
-    /// Beats without an answer.
+    /// Number of beats without an answer.
     unanswered: u32,
 }
 
-/// A stream that a guard is to hold.
+/// A stream that a guard must hold.
 #[derive(Debug)]
 struct Entry {
-    /// To hand it over to the next guard, too.
+    /// Copy of the descriptor, to send it to the next guard, too.
     stream: OwnedFd,
-    /// The present guard has it.
+    /// Whether the current guard holds the stream.
     handed: bool,
-    /// A guard closed it.
+    /// Whether a guard closed the stream.
     closed: bool,
 }
 
 impl Shared {
-    /// The state is whole at every unlock.
+    /// Locks the state. It is consistent at every unlock.
     fn state(&self) -> MutexGuard<'_, HeldState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,7 +76,7 @@ impl Shared {
         }
     }
 
-    /// A new guard has been started: everything must be handed over to it.
+    /// Sets the channel of a new guard, which must receive all streams.
     pub(super) fn begin(&self, channel: Arc<OwnedFd>) {
         let mut state = self.state();
         state.channel = Some(channel);
@@ -94,7 +94,8 @@ impl Shared {
         self.state().channel = None;
     }
 
-    /// Sends the guard what it does not know yet, and takes in what it says. `Err`: it is gone, or does not answer.
+    /// Sends pending messages to the guard and reads its messages. Returns `Err` if the guard has exited or does not
+    /// answer.
     pub(super) fn exchange(&self) -> Result<Waiting, Gone> {
         let mut state = self.state();
         self.take_messages(&mut state);
@@ -128,7 +129,7 @@ impl Shared {
         Ok(Waiting::ToReceive)
     }
 
-    /// Everything that the guard has said. A guard that is gone leaves no channel.
+    /// Reads all messages of the guard. If the guard has exited, the channel is removed.
     fn take_messages(&self, state: &mut HeldState) {
         let (mut closed, mut not_held) = (0_u64, 0_u64);
         while let Some(channel) = state.channel.clone() {
@@ -159,31 +160,31 @@ impl Shared {
             let seconds = u64::from(SILENT_SECONDS) * BEAT_EVERY.as_secs();
             warn!(
                 target: "gcwatch::guard",
-                "gcwatch read nothing for more than {seconds} s: its guard closed {}, so that no process waits for \
-                 gcwatch; collections since then are missing, and gcwatch attaches again",
+                "gcwatch read nothing for more than {seconds} s; its guard closed {}, so that no process waits for \
+                 gcwatch; collections since then are missing; re-attaching",
                 match closed { 1 => "1 session".to_owned(), n => format!("{n} sessions") },
             );
         }
         if not_held > 0 && self.counts.not_held.fetch_add(not_held, Ordering::Relaxed) == 0 {
             warn!(
                 target: "gcwatch::guard",
-                "the guard has no file descriptor left: if gcwatch is stopped, some processes may be unable to exit; \
+                "the guard has no file descriptors left; if gcwatch is stopped, some processes may be unable to exit; \
                  raise the limit of open files (LimitNOFILE, ulimit -n)"
             );
         }
     }
 }
 
-/// What an exchange with the guard waits for.
+/// Event for which an exchange with the guard waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waiting {
-    /// For the guard to say something.
+    /// The guard sends a message.
     ToReceive,
-    /// For room in the channel, too.
+    /// The channel has space again, or the guard sends a message.
     ToSend,
 }
 
-/// The guard is gone, or does not answer.
+/// Error returned if the guard has exited or does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gone;
 
@@ -191,7 +192,7 @@ pub(super) struct Gone;
 #[derive(Debug)]
 pub(super) struct HeldStream {
     shared: Arc<Shared>,
-    /// `None`: gcwatch has no file descriptor left, and nobody holds the stream.
+    /// Id of the stream; `None` if gcwatch has no file descriptor left, so that no guard holds the stream.
     id: Option<u64>,
 }
 
@@ -206,7 +207,7 @@ impl HeldStream {
         state.last_id += 1;
         let id = state.last_id;
         let handed = state.channel.as_ref().is_some_and(|channel| {
-            // One that is slow or gone gets it from the keeper.
+            // If the guard is slow or has exited, the keeper sends the stream later.
             send(channel.as_fd(), &ToGuard::Hold(id).encode(), Some(stream.as_fd())).is_ok()
         });
         let entry = Entry {
@@ -224,7 +225,7 @@ impl Held for HeldStream {
     fn was_closed(&self) -> bool {
         let Some(id) = self.id else { return false };
         let mut state = self.shared.state();
-        // The guard says it before it does it.
+        // The guard sends this message before it closes the stream.
         self.shared.take_messages(&mut state);
         state.streams.get(&id).is_some_and(|entry| entry.closed)
     }
@@ -258,7 +259,7 @@ mod tests {
     use super::*;
     use crate::guard::channel::pair;
 
-    /// A guard that takes in what comes: the ids that it holds.
+    /// A fake guard that records the ids that it holds.
     #[derive(Default)]
     struct Other(BTreeMap<u64, OwnedFd>);
 
@@ -288,8 +289,9 @@ mod tests {
         UnixStream::pair().unwrap()
     }
 
-    /// Scenario: streams before a guard is there, and with one; it ends, one session ends meanwhile, another guard comes.
-    /// Guarantee: each guard gets every stream that lives, once.
+    /// Scenario: streams are held before and after a guard starts; it exits, one session ends, and another guard
+    /// starts.
+    /// Guarantee: each guard receives every open stream once.
     #[test]
     fn each_guard_gets_every_stream() {
         let shared = Arc::new(Shared::default());
@@ -315,11 +317,11 @@ mod tests {
         assert_eq!(other.ids(), [] as [u64; 0]);
     }
 
-    /// Scenario: more streams than the channel takes at once; the guard reads when it can. Then sessions end while it
-    /// does not read.
-    /// Guarantee: nothing waits, all arrive, and all are released.
+    /// Scenario: there are more streams than fit into the channel, and the guard reads slowly; then sessions end while
+    /// it does not read.
+    /// Guarantee: no call blocks, all streams arrive, and all are released.
     #[test]
-    fn a_slow_guard_gets_all() {
+    fn slow_guard_gets_all_streams() {
         let shared = Arc::new(Shared::default());
         let (mut other, channel) = (Other::default(), begin(&shared));
         let one = stream().1;
@@ -339,10 +341,11 @@ mod tests {
         assert_eq!(other.ids().len(), 0);
     }
 
-    /// Scenario: the guard closes one of two streams, and says so before.
-    /// Guarantee: whoever sees the end of the stream knows the reason at once; the other one is open; it is counted.
+    /// Scenario: the guard reports that it closes one of two streams, and closes it.
+    /// Guarantee: the reader of the closed stream knows the reason at once, the other stream stays open, and the
+    /// closing is counted.
     #[test]
-    fn the_reason_is_known_at_the_end() {
+    fn reason_is_known_at_end_of_stream() {
         let shared = Arc::new(Shared::default());
         let channel = begin(&shared);
         let ((_one, mut closed), (mut runtime, mut open)) = (stream(), stream());
@@ -356,10 +359,10 @@ mod tests {
         assert_eq!(open.read(&mut [0]).unwrap(), 1);
     }
 
-    /// Scenario: a session ends, with a guard and without.
-    /// Guarantee: its runtime sees the end, though the guard may hold the stream for a moment longer.
+    /// Scenario: a session ends, with and without a guard.
+    /// Guarantee: the runtime observes the end, even if the guard holds the stream for a moment longer.
     #[test]
-    fn the_end_of_a_session_closes_its_stream() {
+    fn end_of_session_closes_stream() {
         for guarded in [false, true] {
             let shared = Arc::new(Shared::default());
             let _channel = guarded.then(|| begin(&shared));
@@ -370,10 +373,10 @@ mod tests {
         }
     }
 
-    /// Scenario: beats that a guard answers, then beats that it does not.
-    /// Guarantee: it counts as gone when it has answered none of ten.
+    /// Scenario: a guard answers beats, and then does not.
+    /// Guarantee: the guard counts as unresponsive after ten unanswered beats.
     #[test]
-    fn a_guard_that_does_not_answer_is_gone() {
+    fn unresponsive_guard_is_detected() {
         let shared = Shared::default();
         let channel = begin(&shared);
         for _ in 0..30 {

@@ -1,4 +1,4 @@
-//! The thread that has a guard running: starts it, hands over what it does not hold yet, replaces it.
+//! The thread that keeps a guard running: starts it, sends it the streams that it does not hold yet, and replaces it.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
@@ -16,20 +16,21 @@ use crate::guard::channel::pair;
 use crate::guard::child::ARGUMENT;
 use crate::guard::held::{Shared, Waiting};
 
-/// The program itself, also when its file was replaced.
+/// Path of the running program, even if its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
 
-/// Delays before another guard is started: doubled each time up to the last, and as at first after one that lived.
+/// Delays before a guard is restarted: doubled each time up to the maximum, and reset after a guard that lived long
+/// enough.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LAST_DELAY: Duration = Duration::from_secs(30);
 const LIVED: Duration = Duration::from_secs(60);
 
-/// How long the channel is waited for: what could not be sent is tried again then.
+/// Maximum wait for the channel. Messages that could not be sent are then retried.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 pub(super) fn start(shared: Arc<Shared>) -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name("guard".to_owned());
-    // It lives as long as the process, and holds nothing that must be ended in order.
+    // The thread lives as long as the process and holds nothing that needs a clean shutdown.
     thread.stack_size(256 << 10).spawn(move || keep(&shared)).map(drop)
 }
 
@@ -53,14 +54,14 @@ fn keep(shared: &Shared) {
                     .wait()
                     .map_or_else(|error| error.to_string(), |status| status.to_string());
                 shared.counts.restarts.fetch_add(1, Ordering::Relaxed);
-                warn!(target: "gcwatch::guard", "the guard of sessions ended ({how}): another one is started");
+                warn!(target: "gcwatch::guard", "the guard of sessions ended ({how}); restarting it");
             }
             Err(error) => {
                 if !std::mem::replace(&mut failed, true) {
                     warn!(
                         target: "gcwatch::guard",
-                        "cannot start the guard of sessions: {error}; if gcwatch is stopped (SIGSTOP), processes may be \
-                         unable to exit until it goes on; starting it is retried"
+                        "cannot start the guard of sessions: {error}; retrying; if gcwatch is stopped (SIGSTOP), \
+                         processes cannot exit"
                     );
                 }
             }
@@ -74,14 +75,14 @@ fn keep(shared: &Shared) {
     }
 }
 
-/// Until the guard is gone, or does not answer.
+/// Exchanges messages until the guard exits or does not answer.
 fn watch(shared: &Shared, channel: &OwnedFd) {
     while let Ok(waiting) = shared.exchange() {
         let events = match waiting {
             Waiting::ToReceive => PollFlags::IN,
             Waiting::ToSend => PollFlags::IN | PollFlags::OUT,
         };
-        // Interrupted, late or ready: all is looked at.
+        // Whether interrupted, late or ready: the next exchange checks everything.
         let _whichever = poll(
             &mut [PollFd::from_borrowed_fd(channel.as_fd(), events)],
             Some(&LOOK_EVERY),
@@ -89,8 +90,8 @@ fn watch(shared: &Shared, channel: &OwnedFd) {
     }
 }
 
-/// The guard's process, and our end of its channel. It has nothing of ours but that: no environment (which may have
-/// secrets), no output (whose reader would wait for its end), no directory.
+/// Starts the process of the guard and returns it with gcwatch's end of the channel. The process inherits only the
+/// channel: no environment (which can contain secrets), no output (whose reader would wait for its end), no directory.
 fn start_child() -> std::io::Result<(Child, OwnedFd)> {
     let (ours, theirs) = pair()?;
     let child = Command::new(PROGRAM)

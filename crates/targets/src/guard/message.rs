@@ -1,32 +1,32 @@
-//! What gcwatch and its guard say to each other: a byte for the kind, then ids of eight bytes.
+//! Messages between gcwatch and its guard: a byte for the kind, then ids of eight bytes.
 //!
-//! Both ends are the same program, so that there are no versions; what cannot be decoded is ignored.
+//! Both ends are the same program, so there are no versions. Invalid messages are ignored.
 
-/// Most ids in one message.
+/// Maximum number of ids in a message.
 pub(super) const MOST_IDS: usize = 1024;
 
-/// The largest message.
+/// Maximum size of a message, in bytes.
 pub(super) const MOST_BYTES: usize = 1 + 8 * MOST_IDS;
 
-/// From gcwatch to the guard.
+/// A message from gcwatch to the guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToGuard {
     /// The reading thread is alive.
     Beat,
-    /// Hold the descriptor that comes with this.
+    /// Hold the descriptor that comes with this message.
     Hold(u64),
-    /// The session is over.
+    /// The session has ended, so the guard must release its stream.
     Release(u64),
 }
 
-/// From the guard to gcwatch.
+/// A message from the guard to gcwatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FromGuard {
     /// The answer to a beat.
     Alive,
-    /// It has no descriptor left for this one.
+    /// The guard has no descriptor left for this stream.
     NotHeld(u64),
-    /// It closed these, because no beat came: [`MOST_IDS`] at most.
+    /// The guard closes these streams because no beat came, at most [`MOST_IDS`].
     Closed(Vec<u64>),
 }
 
@@ -85,10 +85,11 @@ impl FromGuard {
 mod tests {
     use super::*;
 
-    /// Scenario: each message, whole and cut.
-    /// Guarantee: it is read as it was written; what is cut is none, and the largest fits into the buffer.
+    /// Scenario: each message is decoded whole and truncated.
+    /// Guarantee: whole messages round-trip unchanged, truncated messages are invalid, and the largest message fits
+    /// into the buffer.
     #[test]
-    fn messages_are_read_as_they_were_written() {
+    fn messages_round_trip() {
         for message in [ToGuard::Beat, ToGuard::Hold(u64::MAX - 1), ToGuard::Release(7)] {
             let bytes = message.encode();
             assert_eq!(ToGuard::decode(&bytes), Some(message));

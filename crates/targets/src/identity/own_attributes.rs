@@ -1,12 +1,12 @@
-//! `OTEL_RESOURCE_ATTRIBUTES` in the environment of a target: its format, how much of it is taken, and what is wrong
-//! with it. Text from outside: whatever it is, there is an answer.
+//! Parses `OTEL_RESOURCE_ATTRIBUTES` from the environment of a target, with a limit on the number of attributes.
+//! Handles any input.
 
 use processes::text::bounded;
 
-/// Most attributes that are taken from the target's environment.
+/// Maximum number of attributes taken from the target's environment.
 const MAX_OWN_ATTRIBUTES: usize = 64;
 
-/// An error in a target's `OTEL_RESOURCE_ATTRIBUTES`. As the specification demands, none of it is used then.
+/// Error in a target's `OTEL_RESOURCE_ATTRIBUTES`. The specification requires that the whole variable is then ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadAttributes {
     #[error("entry {0} of its OTEL_RESOURCE_ATTRIBUTES is not of the form key=value")]
@@ -17,7 +17,7 @@ pub(crate) enum BadAttributes {
     Many,
 }
 
-/// `key=value,key=value`, percent-encoded; spaces around both are no part of them.
+/// Parses `key=value,key=value` with percent-encoding. Spaces around keys and values are ignored.
 pub(super) fn own_attributes(text: &str) -> Result<Vec<(String, String)>, BadAttributes> {
     let mut attributes = Vec::new();
     for (place, entry) in text.split(',').enumerate() {
@@ -64,8 +64,8 @@ mod tests {
     use super::*;
     use processes::text::MAX_VALUE_BYTES;
 
-    /// Scenario: attributes that are no key=value, not encoded, not UTF-8, too many, too long.
-    /// Guarantee: of what is malformed nothing is read, and the entry is named; lengths are bounded.
+    /// Scenario: attributes are not key=value, not encoded, not UTF-8, too many or too long.
+    /// Guarantee: malformed attributes are refused with the number of the entry, and lengths are bounded.
     #[test]
     fn malformed_attributes_are_refused() {
         assert_eq!(own_attributes("a=1,b"), Err(BadAttributes::Form(2)));
@@ -80,8 +80,8 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any keys and values, encoded as the specification demands.
-        /// Guarantee: they are read back as they were.
+        /// Scenario: arbitrary keys and values are encoded as specified.
+        /// Guarantee: the decoded attributes are equal to the originals.
         #[test]
         fn encoded_attributes_are_read_back(pairs in proptest::collection::vec(("[a-z.]{1,9}", "[ -~é]{0,9}"), 0..9)) {
             let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
@@ -89,8 +89,8 @@ mod tests {
             prop_assert_eq!(own_attributes(&entries.join(",")), Ok(pairs));
         }
 
-        /// Scenario: any text.
-        /// Guarantee: an answer, without panic.
+        /// Scenario: the input is arbitrary text.
+        /// Guarantee: the parser returns without panic.
         #[test]
         fn any_text_is_answered(text in ".{0,40}") {
             let _answer = own_attributes(&text);

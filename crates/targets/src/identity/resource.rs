@@ -1,5 +1,5 @@
-//! The attributes of a process's resource while they are put together: rows of the table of names, and what the
-//! process calls itself beside them. That each name is in it once is held here alone.
+//! Collects the attributes of a process's resource, from the table of names and from the process's own environment.
+//! Ensures that each name occurs once.
 
 use gc_telemetry::definition::{Attribute, resource as row};
 use gc_telemetry::value::{key_value, set};
@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use crate::host::Host;
 
-/// The attributes of a resource as they come together: a later value takes the place of an earlier one.
+/// The attributes of a resource. A later value replaces an earlier one.
 #[derive(Debug, Default)]
 pub(super) struct Resource(pub(super) Vec<KeyValue>);
 

@@ -1,4 +1,4 @@
-//! Processes with environments, and who they are.
+//! Tests for the identity of processes with different environments.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use dotnet_diagnostics::discovery::Scan;
 use super::*;
 use processes::container::ContainerIdentity;
 
-/// A process with the pid of this test: its values are put in place of what was found.
+/// Returns a process based on this test's own, with fixed ids and name.
 fn process(name: &str) -> Process {
     let mut process = Scan::host().inspect(std::process::id()).unwrap();
     (process.pid, process.ns_pid, process.start_time) = (4321, 7, 100_050);
@@ -43,11 +43,11 @@ fn shown(identity: &Identity, key: &str) -> Option<String> {
     }
 }
 
-/// Scenario: a host of one's own that runs an assembly of its command line and names itself as the entry assembly;
-/// a program of the same name whose argument is an assembly, with an entry assembly of its own.
-/// Guarantee: the first has the name of what it runs, the second that of its entry assembly.
+/// Scenario: a custom host runs an assembly from its command line and names itself as the entry assembly; another
+/// program has an assembly as its argument and its own entry assembly.
+/// Guarantee: the first is named after the assembly that it runs, the second after its entry assembly.
 #[test]
-fn a_host_is_not_what_it_runs() {
+fn custom_host_is_named_after_its_program() {
     let host_process = Facts {
         executable: Some(PathBuf::from("/srv/run")),
         ..facts(b"")
@@ -57,10 +57,10 @@ fn a_host_is_not_what_it_runs() {
     assert_eq!(named("Runner"), "Runner");
 }
 
-/// Scenario: commands of the SDK, with and without a verb that it has; a program of another name.
-/// Guarantee: they are named by what they do, and by nothing else of their arguments.
+/// Scenario: SDK commands run with and without a known verb; another program has a verb as its argument.
+/// Guarantee: SDK commands are named with their verb, and no other argument is part of a name.
 #[test]
-fn commands_of_the_sdk_are_named_by_what_they_do() {
+fn sdk_commands_are_named_with_verb() {
     let named = |name: &str, command_line: &str| {
         let facts = Facts {
             command_line: Some(command_line.to_owned()),
@@ -74,10 +74,10 @@ fn commands_of_the_sdk_are_named_by_what_they_do() {
     assert_eq!(named("Shop", "dotnet build"), "Shop");
 }
 
-/// Scenario: a process in a pod's container that cannot be asked who it is, with attributes in its environment.
-/// Guarantee: its container is known, to find its pod by; nothing else is taken from it.
+/// Scenario: a process in a pod's container cannot be queried and has attributes in its environment.
+/// Guarantee: its container is known, so that its pod can be found; nothing else is taken from the environment.
 #[test]
-fn what_cannot_be_asked_has_its_place() {
+fn unqueried_process_has_container() {
     let container = ContainerIdentity {
         container_id: Some("c0ffee".to_owned()),
         pod_uid: Some("0b5e".to_owned()),
@@ -94,12 +94,11 @@ fn what_cannot_be_asked_has_its_place() {
     assert_eq!(placed.provenance.container, container);
 }
 
-/// Scenario: processes that are listed without being asked: with a service's variable, with attributes that name a
-/// service, with both, with neither.
-/// Guarantee: each is called by its service where it has one, the variable's over the attributes', as everywhere
-/// else.
+/// Scenario: processes are listed without being queried; their environments have the service variable, attributes with
+/// a service name, both, or neither.
+/// Guarantee: each process is named after its service if it has one; the variable takes precedence over the attributes.
 #[test]
-fn what_is_not_asked_has_its_services_name() {
+fn unqueried_process_is_named_after_service() {
     for (environ, name) in [
         (&b"OTEL_SERVICE_NAME=checkout\0"[..], "checkout"),
         (
@@ -121,10 +120,10 @@ fn what_is_not_asked_has_its_services_name() {
     }
 }
 
-/// Scenario: a process without attributes of its own.
-/// Guarantee: each attribute is of the table and has what was found; what is unknown is absent.
+/// Scenario: a process has no attributes in its environment.
+/// Guarantee: each attribute is defined in the table and has the observed value; unknown attributes are absent.
 #[test]
-fn what_is_found_is_exported() {
+fn observed_attributes_are_exported() {
     let (identity, bad) = identity(&process("Shop.dll"), &facts(b""), None, &host());
     assert_eq!(bad, None);
     let is = |key: &str, value: &str| assert_eq!(shown(&identity, key).as_deref(), Some(value), "{key}");
@@ -148,10 +147,10 @@ fn what_is_found_is_exported() {
     }
 }
 
-/// Scenario: the same run twice, another pid, another start, another boot.
-/// Guarantee: the instance's id is the same for the same run only.
+/// Scenario: the same run is identified twice, then with another start time and another boot.
+/// Guarantee: the instance id is the same only for the same run.
 #[test]
-fn instance_ids_are_those_of_runs() {
+fn instance_id_is_unique_per_run() {
     let id = instance_id(key_of(&process("a")), &host());
     assert_eq!(id, instance_id(key_of(&process("b")), &host()));
     let mut other = process("a");
@@ -165,12 +164,12 @@ fn instance_ids_are_those_of_runs() {
     assert_eq!(Uuid::parse_str(&id).unwrap().get_version_num(), 5);
 }
 
-/// Scenario: a target with both variables of OpenTelemetry, which also name the pid of the parent from which it
-/// inherited them, another host, and who made the data.
-/// Guarantee: they name the service, its own variable over both; what gcwatch observes stays what it observed, and
-/// what it does not know is taken, until Kubernetes knows it.
+/// Scenario: a target has both OpenTelemetry variables. They also contain the pid of the parent process from which they
+/// were inherited, another host, and another producer of the data.
+/// Guarantee: the variables name the service, with precedence for the service variable; observed values are kept;
+/// unobserved values are taken from the environment until Kubernetes provides them.
 #[test]
-fn the_targets_own_attributes_name_the_service() {
+fn environment_attributes_name_service() {
     let environ = b"OTEL_RESOURCE_ATTRIBUTES=service.name=by%20attribute,service.instance.id=i-1, host.name = n ,\
         process.pid=1,k8s.pod.name=web-1,team=a%2Cb,telemetry.distro.name=other\0OTEL_SERVICE_NAME=by-variable\0";
     let (identity, bad) = identity(&process("Shop.dll"), &facts(environ), None, &host());
@@ -185,11 +184,11 @@ fn the_targets_own_attributes_name_the_service() {
     let own = &identity.provenance.own_names;
     assert!(own.iter().any(|name| name == "team") && !own.iter().any(|name| name == "k8s.pod.name"));
     is("telemetry.distro.name", "gcwatch");
-    assert_eq!(identity.name, "Shop", "the process keeps its name");
+    assert_eq!(identity.name, "Shop", "the name of the process is unchanged");
 }
 
-/// Scenario: attributes of which one entry is malformed.
-/// Guarantee: none of them is used, and the error is returned.
+/// Scenario: one entry of the attributes is malformed.
+/// Guarantee: no attribute is used, and the error is returned.
 #[test]
 fn malformed_attributes_are_not_used() {
     let (identity, bad) = identity(

@@ -1,7 +1,7 @@
-//! Processes that may have file systems in common: where several looks at them have hung, their group is left alone.
-//! Asked of `/proc` alone, which the kernel answers by itself.
+//! Groups of processes that may share file systems. If several scans of a group have blocked, the whole group is
+//! skipped. The data comes only from `/proc`, where the kernel answers without blocking.
 
-/// What processes have in common that may have the same file systems: the mount namespace, or a user other than root.
+/// Property shared by processes that may have the same file systems: the mount namespace, or a user other than root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FileSystemGroup {
     MountNamespace(u64),
@@ -9,7 +9,7 @@ pub(crate) enum FileSystemGroup {
 }
 
 impl FileSystemGroup {
-    /// Of a process. Empty: it may not be asked.
+    /// Returns the groups of a process. The list is empty if they are not readable.
     pub(crate) fn of(pid: u32) -> Vec<Self> {
         let inode = |path: String| {
             let link = std::fs::read_link(path).ok()?;

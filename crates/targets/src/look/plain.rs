@@ -1,29 +1,30 @@
-//! Processes that were looked at and are not of .NET: most of a host's.
+//! Tracks scanned processes that do not run .NET: most processes of a host.
 //!
-//! To look at one costs a quarter of a millisecond, mostly for its mapped files, and nearly none of them ever changes.
-//! So one that was looked at twice is looked at again only when it is another process, or runs another program (exec),
-//! and every [`TURNS`]th time in any case: a socket in a place that is not watched has no other sign.
+//! Scanning a process costs 0.25 ms, mostly for its mapped files, and almost no process ever changes. A process that
+//! was scanned twice is therefore scanned again only if the pid belongs to another process or runs another program
+//! (exec), and in every [`TURNS`]th full scan in any case: a socket in an unwatched directory has no other sign.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use dotnet_diagnostics::discovery::parse_stat;
 
-/// In how many looks through all each one has its turn.
+/// Number of full scans in which each process is scanned at least once.
 const TURNS: u32 = 8;
-/// How often one is looked at before it may be left out: a runtime that starts has neither socket nor library at first.
+/// Number of scans before a process may be skipped. A starting runtime initially has neither socket nor library.
 const TWICE: u8 = 2;
-/// Most that are remembered.
+/// Maximum number of processes that are remembered.
 const MOST: usize = 1 << 16;
 
-/// Which run and which program has a pid.
+/// Run and program of a pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
     start_time: u64,
     program: u64,
 }
 
-/// Of a process, by what the kernel says without waiting. `None`: it is gone, or its program may not be seen.
+/// Returns the mark of a process, from data that the kernel returns without blocking; `None` if the process has exited
+/// or its program is not readable.
 pub(super) fn mark(pid: u32) -> Option<Mark> {
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let stat = parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)?;
@@ -35,7 +36,7 @@ pub(super) fn mark(pid: u32) -> Option<Mark> {
     })
 }
 
-/// Processes that were looked at and are not of .NET.
+/// Scanned processes that do not run .NET.
 #[derive(Debug, Default)]
 pub(crate) struct PlainProcesses {
     known: BTreeMap<u32, (Mark, u8)>,
@@ -43,14 +44,14 @@ pub(crate) struct PlainProcesses {
 }
 
 impl PlainProcesses {
-    /// Whether it need not be looked at now.
+    /// Returns whether the process can be skipped in this scan.
     pub(super) fn is_plain(&self, pid: u32, mark: Option<Mark>) -> bool {
         let known = self.known.get(&pid);
         let has_turn = pid % TURNS == self.turn % TURNS;
         known.is_some_and(|(known, times)| mark == Some(*known) && *times >= TWICE) && !has_turn
     }
 
-    /// It was looked at, and nothing shows that it runs .NET.
+    /// Records a scanned process without evidence of .NET.
     pub(super) fn add(&mut self, pid: u32, mark: Option<Mark>) {
         let Some(mark) = mark else { return };
         let times = match self.known.get(&pid) {
@@ -61,7 +62,7 @@ impl PlainProcesses {
         self.known.insert(pid, (mark, times));
     }
 
-    /// A look through all is over: only these are there.
+    /// Completes a full scan: forgets all processes that are not in `listed`.
     pub(super) fn keep(&mut self, listed: &BTreeSet<u32>) {
         self.known.retain(|pid, _| listed.contains(pid));
         self.turn = self.turn.wrapping_add(1);
@@ -76,12 +77,12 @@ mod tests {
         Some(Mark { start_time, program })
     }
 
-    /// Scenario: a process that is looked at again and again; then another program runs in it, then another process has
-    /// its pid; one whose program may not be seen.
-    /// Guarantee: it is left out from the third time on, but for its turn; each change is looked at; what cannot be
-    /// seen is always looked at.
+    /// Scenario: a process is scanned repeatedly; then it runs another program, then another process has its pid. The
+    /// program of a second process is not readable.
+    /// Guarantee: the process is skipped after two scans, except in its turn; each change is scanned; the unreadable
+    /// process is always scanned.
     #[test]
-    fn what_does_not_change_is_left_out() {
+    fn unchanged_process_is_skipped() {
         let mut plain = PlainProcesses::default();
         let listed = BTreeSet::from([9, 10]);
         let mut looked = Vec::new();
@@ -98,15 +99,15 @@ mod tests {
         assert!(plain.is_plain(9, of(1, 1)));
         assert!(!plain.is_plain(9, of(1, 2)) && !plain.is_plain(9, of(2, 1)));
         plain.add(9, of(1, 2));
-        assert!(!plain.is_plain(9, of(1, 2)), "a program is looked at twice");
+        assert!(!plain.is_plain(9, of(1, 2)), "a new program is scanned twice");
         plain.keep(&BTreeSet::new());
         assert!(plain.known.is_empty());
     }
 
-    /// Scenario: this process.
-    /// Guarantee: its mark is the same each time; one that is gone has none.
+    /// Scenario: marks are read for this process and for a pid that does not exist.
+    /// Guarantee: the mark of this process is stable, and the other pid has no mark.
     #[test]
-    fn a_process_has_a_mark() {
+    fn mark_of_process_is_stable() {
         let own = mark(std::process::id());
         assert!(own.is_some() && own == mark(std::process::id()));
         assert_eq!(mark(u32::MAX), None);

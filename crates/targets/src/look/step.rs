@@ -1,5 +1,5 @@
-//! The steps of a look: what one is about, and what is done in it. All that may block is in here, so that the look
-//! itself ([`OngoingLook`]) has only the order of the steps, their times and what came of them.
+//! The steps of a scan and their subjects. All blocking calls are in this module. The scan itself ([`OngoingLook`])
+//! handles only the order, the timing and the results of the steps.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -15,12 +15,12 @@ use crate::look::{NamedSockets, OngoingLook, Seen, plain};
 use crate::options::TargetOptions;
 use crate::watch::{DirectoryId, NotWatched, directory_id, open_directory};
 
-/// What a step is about.
+/// Subject of a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LookSubject {
-    /// A process, and whatever file systems it has its socket on.
+    /// A process, and the file systems that contain its socket.
     Process(u32),
-    /// A path of the configuration, or our own directory of sockets.
+    /// A configured path, or gcwatch's own socket directory.
     Path(PathBuf),
 }
 
@@ -35,12 +35,12 @@ impl fmt::Display for LookSubject {
 
 #[derive(Debug, Clone)]
 pub(super) enum LookStep {
-    /// Watches a directory that may hold sockets of any process.
+    /// Watches a directory that can contain sockets of any process.
     Watch(PathBuf),
-    /// Lists the sockets at a path of the configuration.
+    /// Lists the sockets at a configured path.
     List(PathBuf),
     Process(u32),
-    /// Looks for processes behind the sockets of such a path that are not in our `/proc`.
+    /// Finds processes behind the sockets at a configured path that are not visible in gcwatch's `/proc`.
     Behind(PathBuf),
 }
 
@@ -53,7 +53,7 @@ impl LookStep {
     }
 }
 
-/// What a step found.
+/// Result of a step.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) seen: Vec<Seen>,
@@ -63,7 +63,7 @@ pub(super) struct Found {
 }
 
 impl OngoingLook {
-    /// Takes one step; may block for as long as the file system that it is about.
+    /// Executes one step. Blocks for as long as the file system of its subject does.
     pub(super) fn take(&self, step: &LookStep, scan: &mut Option<Scan>) -> Found {
         match step {
             LookStep::Watch(path) => Found {
@@ -72,7 +72,7 @@ impl OngoingLook {
             },
             LookStep::List(path) => {
                 let sockets = Scan::sockets_at(path);
-                // A socket that is named, not a directory of them: its directory.
+                // For the path of a single socket, watch its directory.
                 let is_socket = |path: &Path| SocketName::parse(path.file_name()?.to_str()?);
                 let directory = if is_socket(path).is_some() {
                     path.parent()

@@ -1,5 +1,5 @@
-//! The thread that asks the kernel which pids it gave out. It reads files of the kernel alone: they need no disk, and
-//! none of them waits for the process that it is about.
+//! The thread that reads the last assigned pid from the kernel. It reads only kernel files, which need no disk and
+//! never wait for the process that they describe.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -10,22 +10,22 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::{EVERY, Thread, ThreadMakers};
 
-/// Where the kernel says which pid it gave out last in our pid namespace. The first one is not on every kernel
-/// (`CONFIG_CHECKPOINT_RESTORE`), the second may be made up (lxcfs).
+/// Files with the last assigned pid in gcwatch's pid namespace. The first one does not exist on every kernel
+/// (`CONFIG_CHECKPOINT_RESTORE`), the second one can be fake (lxcfs).
 const COUNTERS: [&str; 2] = ["/proc/sys/kernel/ns_last_pid", "/proc/loadavg"];
-/// What Linux has on machines of 64 bits.
+/// Default of Linux on 64-bit machines.
 const PID_MAX: u32 = 1 << 22;
 const STACK_BYTES: usize = 64 << 10;
 const MOST_BYTES: usize = 4096;
-/// Looks that wait to be taken.
+/// Maximum number of results that wait for the receiver.
 const MOST_LOOKS: usize = 4;
 
-/// Processes that made threads, as they are found. Dropped, it ends.
+/// Receives the processes that create threads. Dropping it stops the thread.
 #[derive(Debug)]
 pub(crate) struct NewProcesses(Option<Receiver<Vec<u32>>>);
 
 impl NewProcesses {
-    /// Waits for the next ones; for ever, where the kernel does not say. Cancel safe.
+    /// Waits for the next processes, forever if the kernel does not report pids. This method is cancel safe.
     pub(crate) async fn found(&mut self) -> Vec<u32> {
         if let Some(receiver) = &mut self.0 {
             if let Some(pids) = receiver.recv().await {
@@ -37,14 +37,14 @@ impl NewProcesses {
     }
 }
 
-/// Looks for processes that make threads, on a thread of its own.
+/// Starts the thread that looks for processes that create threads.
 pub(crate) fn watch() -> NewProcesses {
     let (sender, receiver) = channel(MOST_LOOKS);
     let thread = Builder::new().name("new-processes".to_owned()).stack_size(STACK_BYTES);
     match thread.spawn(move || run(&sender)) {
         Ok(_thread) => NewProcesses(Some(receiver)),
         Err(error) => {
-            log!(warn: "new processes are found by reading /proc alone: {error}");
+            log!(warn: "new processes are found only by reading /proc: {error}");
             NewProcesses(None)
         }
     }
@@ -53,8 +53,8 @@ pub(crate) fn watch() -> NewProcesses {
 fn run(sender: &Sender<Vec<u32>>) {
     let Some(counter) = COUNTERS.into_iter().find(|path| last_pid(path).is_some()) else {
         log!(
-            info: "the kernel does not say which pids it gave out: processes with a /tmp of their own are found by \
-             reading /proc alone"
+            info: "the kernel does not report assigned pids; new processes with a private /tmp are found only by \
+             reading /proc"
         );
         return;
     };
@@ -66,20 +66,20 @@ fn run(sender: &Sender<Vec<u32>>) {
     while !sender.is_closed() {
         if let Some(last) = last_pid(counter) {
             let found = births.look(last, thread);
-            // The receiver is behind: these processes are found by the look through all.
+            // If the receiver is behind, the full scan finds these processes.
             if !found.is_empty() {
                 let _full = sender.try_send(found);
             }
         }
         if births.skipped > skipped {
             skipped = births.skipped;
-            log!(debug: "{skipped} pids were given out too fast to be looked at");
+            log!(debug: "{skipped} pids were assigned too fast to be examined");
         }
         sleep(EVERY);
     }
 }
 
-/// The number that the kernel gave out last: all of the one file, the last word of the other.
+/// Returns the last assigned pid: the whole content of the first file, the last word of the second one.
 fn last_pid(path: &str) -> Option<u32> {
     let text = text(path).ok()?;
     text.split_ascii_whitespace()
@@ -89,18 +89,18 @@ fn last_pid(path: &str) -> Option<u32> {
         .filter(|pid| *pid > 0)
 }
 
-/// What a pid is. `None`: it is gone, hidden, or the kernel's own.
+/// Returns the facts about a pid; `None` if it no longer exists, is hidden, or belongs to the kernel.
 fn thread(pid: u32) -> Option<Thread> {
     let status = text(&format!("/proc/{pid}/status")).ok()?;
     let process = process_of(&status)?;
-    // Its first thread: its program does not matter.
+    // The first thread of a process. Its program is not needed.
     if process == pid {
         return Some(Thread { process, program: 0 });
     }
     let mut hasher = DefaultHasher::new();
     match std::fs::read_link(format!("/proc/{process}/exe")) {
         Ok(program) => program.hash(&mut hasher),
-        // It may not be seen: a program of another user is known by the name of its thread.
+        // The link is not readable for gcwatch: identify the program of another user by the name of its thread.
         Err(_) => status.lines().next().hash(&mut hasher),
     }
     Some(Thread {
@@ -109,7 +109,8 @@ fn thread(pid: u32) -> Option<Thread> {
     })
 }
 
-/// The process of a thread: `Tgid` of its `status`. `None` for what has no memory of its own, the kernel's threads.
+/// Returns the process of a thread (`Tgid` in `status`), or `None` for kernel threads, which have no memory of their
+/// own.
 fn process_of(status: &str) -> Option<u32> {
     let value = |key: &str| {
         status
@@ -130,12 +131,12 @@ fn text(path: &str) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    /// Scenario: this test makes a thread.
-    /// Guarantee: the kernel's counter moves past its pid, and it is known as a thread of this process.
+    /// Scenario: this test creates a thread.
+    /// Guarantee: the kernel reports a last pid, and the new thread is recognized as a thread of this process.
     #[test]
-    fn a_thread_of_ours_is_seen() {
+    fn own_thread_is_recognized() {
         let Some(counter) = COUNTERS.into_iter().find(|path| last_pid(path).is_some()) else {
-            eprintln!("skipped: the kernel does not say which pid it gave out");
+            eprintln!("skipped: the kernel does not report the last assigned pid");
             return;
         };
         let (sender, of) = std::sync::mpsc::channel();
@@ -154,10 +155,10 @@ mod tests {
         running.join().unwrap();
     }
 
-    /// Scenario: the texts of a thread, of a kernel's thread and of nothing.
-    /// Guarantee: only the first is one.
+    /// Scenario: the status of a thread, of a kernel thread, and an empty text are parsed.
+    /// Guarantee: only the first one returns a process.
     #[test]
-    fn threads_of_programs_are_distinguished_from_the_kernels() {
+    fn kernel_threads_are_ignored() {
         assert_eq!(process_of("Name:\tx\nTgid:\t71\nVmSize:\t 1 kB\n"), Some(71));
         assert_eq!(process_of("Name:\tkworker\nTgid:\t71\n"), None);
         assert_eq!(process_of(""), None);

@@ -1,8 +1,9 @@
-//! Reads the kernel's tables of Unix sockets, each once for all processes that share it. Blocking.
+//! Reads the kernel's tables of Unix sockets, each table once for all processes that share it. Blocks the calling
+//! thread.
 //!
-//! The kernel lists the runtime's end of a connection in the network namespace of whoever connected, so that two tables
-//! concern a process: ours, with our own connections and those of tools on the host or in our pod, and the one of its
-//! own namespace, with those of tools beside it. Neither needs any right to be read.
+//! The kernel lists the runtime's end of a connection in the network namespace of the client. Two tables are therefore
+//! relevant for a process: gcwatch's table, with its own connections and those of tools on the host or in its pod, and
+//! the table of the process's namespace, with those of tools next to it. Reading the tables needs no privileges.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,24 +18,24 @@ use dotnet_diagnostics::discovery::{AcceptedConnections, SocketName};
 
 use crate::others::{Seen, Watched};
 
-/// From one look to the next.
+/// Minimum interval between looks.
 pub(crate) const EVERY: Duration = Duration::from_secs(2);
-/// Most bytes of one table that are read, about 25,000 sockets. A longer one is unknown.
+/// Maximum number of bytes of one table that are read, about 25,000 sockets. The content of a longer table is unknown.
 const MAX_TABLE_BYTES: u64 = 2 << 20;
 const PIECE_BYTES: usize = 64 << 10;
-/// Most connections to one runtime; with more, who is connected is unknown.
+/// Maximum number of connections to one runtime. If there are more, the connections are unknown.
 const MAX_CONNECTIONS: usize = 256;
 
-/// A network namespace, by its table's place in `/proc`.
+/// A network namespace, identified by device and inode of its table in `/proc`.
 type Namespace = (u64, u64);
-/// The accepted connections to the runtimes that are asked for: whether the path is the expected one, and the number.
+/// The accepted connections to the wanted runtimes. Each has a flag for the expected path, and its number.
 type Table = HashMap<SocketName, Vec<(bool, u64)>>;
 
-/// What is asked of a runtime's name: its path, where that is known. Several processes may have one name, in different
-/// containers.
+/// The wanted socket names, with the paths of their sockets if known. Several processes in different containers can
+/// have the same name.
 type Wanted = HashMap<SocketName, Vec<Option<PathBuf>>>;
 
-/// Looks at all of these processes, in their order. `None`: it cannot be known.
+/// Examines all processes and returns the results in the same order; `None` if unknown.
 pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<Seen>> {
     let mut wanted = Wanted::new();
     for run in watched {
@@ -63,13 +64,13 @@ pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<Seen>> {
         };
         let is_only_one = wanted.get(&run.name).is_some_and(|paths| paths.len() == 1);
         looked.push(match &ours {
-            // In our table, the connections of two processes with one name cannot be distinguished.
+            // Connections of two processes with the same name are indistinguishable in gcwatch's table.
             Some(ours) if is_only_one => seen(run, ours, theirs, in_ours, own),
             _ => None,
         });
     }
-    // A connection of ours that was made or closed meanwhile is in the table, or not: the generation that is reported
-    // is then one that no other look has, and the look does not count.
+    // If a connection of gcwatch was opened or closed during the look, the table may or may not contain it. The
+    // returned generation then differs from every other look, so this look does not count.
     for (run, seen) in watched.iter().zip(&mut looked) {
         if let Some(seen) = seen {
             seen.own.generation = seen.own.generation.max(run.connections.now().generation);
@@ -78,8 +79,10 @@ pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<Seen>> {
     looked
 }
 
-/// How many connections a runtime has accepted that listens there, ours among them; blocking. `None`: that cannot be
-/// seen.
+/// Returns the number of connections that a runtime has accepted on this path, including gcwatch's own; `None` if they
+/// are not visible.
+///
+/// Blocks the calling thread.
 pub(crate) fn connections(pid: u32, path: &Path) -> Option<usize> {
     let run = Arc::new(Watched::at(Some(pid), path)?);
     let seen = look(&[run]).into_iter().next()??;
@@ -93,7 +96,8 @@ fn seen(run: &Watched, ours: &Table, theirs: Option<&Table>, in_ours: bool, own:
     if entries.len() > MAX_CONNECTIONS {
         return None;
     }
-    // The path is not the runtime's own where the operator named the socket: then the name has to do.
+    // If the operator configured the socket, the path can differ from the runtime's own. Then only the name is
+    // compared.
     if entries.iter().any(|(expected, _)| *expected) {
         entries.retain(|(expected, _)| *expected);
     }
@@ -107,7 +111,7 @@ fn seen(run: &Watched, ours: &Table, theirs: Option<&Table>, in_ours: bool, own:
     })
 }
 
-/// Device and number of the file: each network namespace has its own, whichever process it is reached by.
+/// Returns device and inode of the file. They identify the network namespace, whichever process the path goes through.
 fn namespace(table: &Path) -> Option<Namespace> {
     let file = rustix::fs::stat(table).ok()?;
     Some((file.st_dev, file.st_ino))
@@ -124,7 +128,7 @@ fn read(path: &Path, wanted: &Wanted, buffer: &mut [u8]) -> io::Result<Table> {
         parser.take(buffer.get(..count).unwrap_or_default(), |entry| {
             let Some(paths) = wanted.get(&entry.name) else { return };
             let found = table.entry(entry.name).or_default();
-            // One more than is allowed, which shows that it is too many.
+            // Keep one more than allowed, to detect the excess.
             if found.len() <= MAX_CONNECTIONS {
                 let expected = paths.iter().flatten().any(|path| path == entry.path);
                 found.push((expected, entry.inode));
@@ -143,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// A socket with a runtime's name, in a folder of its own.
+    /// Binds a socket with the name of a runtime, in a new folder.
     fn runtime(pid: u32) -> (tempfile::TempDir, UnixListener, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("dotnet-diagnostic-{pid}-7-socket"));
@@ -155,11 +159,12 @@ mod tests {
         Arc::new(Watched::at(Some(std::process::id()), path).unwrap())
     }
 
-    /// Scenario: two sockets with one name in two folders, one of which is watched; connections to both come and go,
-    /// one waits to be accepted.
-    /// Guarantee: the accepted ones to the watched path are found, each with a number that stays; a closed one is gone.
+    /// Scenario: two sockets in two folders have the same name, and one of them is watched; connections to both are
+    /// opened and closed, and one waits to be accepted.
+    /// Guarantee: only accepted connections to the watched path are found, each with a stable number; a closed
+    /// connection disappears.
     #[test]
-    fn connections_are_found_in_the_kernels_table() {
+    fn accepted_connections_are_found_in_kernel_table() {
         let ((_a, here, path), (_b, elsewhere, other)) = (runtime(3), runtime(3));
         let run = watched(&path);
         let accepted = || look(&[Arc::clone(&run)]).remove(0).unwrap().accepted;
@@ -180,12 +185,12 @@ mod tests {
         );
     }
 
-    /// Scenario: two processes with one name are watched, as of two containers; one that has exited; more connections
-    /// than are taken in.
-    /// Guarantee: what cannot be distinguished, or is too much, is unknown; without the process's own table the look is
+    /// Scenario: two processes with the same name are watched, as in two containers; one process has exited; one has
+    /// more connections than the limit.
+    /// Guarantee: indistinguishable and excess connections are unknown; without the process's own table, the look is
     /// not whole.
     #[test]
-    fn what_cannot_be_distinguished_is_unknown() {
+    fn indistinguishable_connections_are_unknown() {
         let ((_a, _here, path), (_b, _elsewhere, other)) = (runtime(4), runtime(4));
         assert_eq!(look(&[watched(&path), watched(&other)]), [None, None]);
         let gone = Arc::new(Watched::at(Some(u32::MAX), &path).unwrap());

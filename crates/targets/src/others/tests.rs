@@ -1,8 +1,8 @@
-//! Tables of times and looks, and what comes of them.
+//! Tests that feed looks at given times to [`Others`].
 
 use super::*;
 
-/// A process with one session of ours, connection number 1, and whoever else a test has there.
+/// A process with one session of gcwatch, connection number 1, and the connections of other tools that a test adds.
 struct Scene {
     others: Others,
     began: Instant,
@@ -11,7 +11,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Attached, and looked at twice.
+    /// Creates a scene with an attached process and two looks.
     fn new() -> Self {
         let mut scene = Self::unseen();
         scene.look(&[1]);
@@ -40,13 +40,13 @@ impl Scene {
         Some(Seen { accepted, whole, own })
     }
 
-    /// A look that finds these connections.
+    /// Performs a look that finds these connections.
     fn look(&mut self, accepted: &[u64]) -> bool {
         let seen = self.seen(accepted, true);
         self.others.look(seen)
     }
 
-    /// Heals now, if that is due; `true`: it was.
+    /// Heals now if a healing is due. Returns whether it was.
     fn heal(&mut self, seconds: f64) -> bool {
         let now = self.at(seconds);
         let begins = self.others.begin(now);
@@ -57,13 +57,13 @@ impl Scene {
     }
 }
 
-/// Scenario: looks of a process in which another tool's session comes, stays, is replaced by another one between two
-/// looks, is joined by a second one, and all end.
-/// Guarantee: the process is observed by others from the first look that sees one until the healing of the last, and
-/// each that is gone asks for a healing.
+/// Scenario: another tool's session opens, stays open, is replaced by another between two looks, is joined by a second
+/// one, and both end.
+/// Guarantee: the process counts as observed by other tools from the first look that shows a session until the last
+/// healing, and each ended session requests a healing.
 #[test]
-fn sessions_of_others_are_seen_to_come_and_go() {
-    // The connections found, whether a healing is due, whether others observe.
+fn sessions_of_other_tools_are_tracked() {
+    // Connections found, whether a healing is due, and whether other tools observe the process.
     let table: [(&[u64], bool, bool); 9] = [
         (&[1], false, false),
         (&[1, 7], false, true),
@@ -84,10 +84,11 @@ fn sessions_of_others_are_seen_to_come_and_go() {
     }
 }
 
-/// Scenario: another tool asks every second for a minute, each time on a connection that a look sees.
-/// Guarantee: one healing in ten seconds, and one after the last connection: a request that has to wait is not lost.
+/// Scenario: for a minute, another tool connects every second, each time visible to a look.
+/// Guarantee: the process is healed once in ten seconds and once after the last connection; a delayed request is not
+/// lost.
 #[test]
-fn many_that_come_and_go_are_healed_together() {
+fn frequent_connections_share_healings() {
     let mut scene = Scene::new();
     let mut healed = Vec::new();
     for second in 0..100_u32 {
@@ -101,11 +102,11 @@ fn many_that_come_and_go_are_healed_together() {
     assert_eq!(healed, [1, 11, 21, 31, 41, 51, 61]);
 }
 
-/// Scenario: a connection ends, the healing fails three times, then succeeds; another one ends.
-/// Guarantee: it is tried again, each time after twice as long, and from the first success on as usual; until then the
-/// process counts as observed.
+/// Scenario: a connection ends, the healing fails three times, then succeeds; another connection ends.
+/// Guarantee: the healing is retried with doubled intervals, and after the success at the usual interval; until then,
+/// the process counts as observed.
 #[test]
-fn a_healing_that_fails_is_repeated() {
+fn failed_healing_is_retried() {
     let mut scene = Scene::new();
     scene.look(&[1, 7]);
     scene.look(&[1]);
@@ -129,19 +130,19 @@ fn a_healing_that_fails_is_repeated() {
     assert_eq!(scene.others.observes(much_later), Some(true));
 }
 
-/// Scenario: connections of ours are made and closed: a command between two looks, one whose end the runtime still has
-/// open at the next look, and a session that was open at one look and is closed at the next.
-/// Guarantee: such looks do not count, none is taken for somebody else's, and a session of somebody else's that ended
-/// meanwhile is noticed at the next look that counts.
+/// Scenario: connections of gcwatch open and close: a command between two looks, a command whose end the runtime closes
+/// later, and a session that is open in one look and closed in the next.
+/// Guarantee: looks during such changes do not count, no connection is mistaken for another tool's, and the end of
+/// another tool's session in that time is detected at the next look that counts.
 #[test]
-fn our_own_connections_are_nobody_elses() {
+fn own_connections_are_not_counted_as_foreign() {
     let mut scene = Scene::new();
-    // A command came and went; the runtime has not closed its end, 2.
+    // A command has ended; the runtime has not closed its end, 2.
     scene.generation += 2;
     assert!(scene.look(&[1, 2]));
     assert!(!scene.look(&[1]));
     assert!(!scene.heal(0.0));
-    // A second session of ours, 3, at two looks; then it is over.
+    // A second session of gcwatch, 3, is in two looks and then ends.
     scene.generation += 1;
     scene.own.push(9);
     assert!(scene.look(&[1, 3]));
@@ -152,7 +153,7 @@ fn our_own_connections_are_nobody_elses() {
     assert!(scene.look(&[1]));
     assert!(!scene.look(&[1]));
     assert!(!scene.heal(0.0));
-    // Somebody else's, 4, ends while a command of ours comes and goes.
+    // Another tool's session, 4, ends while a command of gcwatch opens and closes.
     scene.look(&[1, 4]);
     scene.generation += 2;
     assert!(scene.look(&[1]));
@@ -161,10 +162,10 @@ fn our_own_connections_are_nobody_elses() {
     assert!(scene.heal(0.0));
 }
 
-/// Scenario: looks that could not be made, that do not show our own connection, and that could read our own table only.
-/// Guarantee: what cannot be known is unknown; a table that is readable again is compared with the last one that was.
+/// Scenario: looks fail, do not show gcwatch's own connection, or can read only gcwatch's own table.
+/// Guarantee: the missing results are unknown; a table that is readable again is compared with the last readable one.
 #[test]
-fn what_is_not_seen_is_unknown() {
+fn failed_look_is_unknown() {
     let mut scene = Scene::unseen();
     let now = scene.at(0.0);
     assert_eq!(scene.others.observes(now), None);
@@ -176,7 +177,7 @@ fn what_is_not_seen_is_unknown() {
     assert_eq!(scene.others.observes(now), None);
     assert!(!scene.look(&[]));
     assert_eq!(scene.others.observes(now), None);
-    // Ours alone: what it does not show may be in the process's.
+    // Only gcwatch's own table: connections that it does not show can be in the process's table.
     let partial = scene.seen(&[1], false);
     scene.others.look(partial);
     assert_eq!((scene.others.observes(now), scene.others.is_due(now)), (None, false));
@@ -189,9 +190,9 @@ fn what_is_not_seen_is_unknown() {
 }
 
 /// Scenario: a healing is due while memory is scarce.
-/// Guarantee: it waits, and is not lost.
+/// Guarantee: the healing is postponed and not lost.
 #[test]
-fn a_healing_can_wait() {
+fn postponed_healing_is_not_lost() {
     let mut scene = Scene::new();
     scene.look(&[1, 7]);
     scene.look(&[1]);
@@ -200,26 +201,30 @@ fn a_healing_can_wait() {
     assert!(scene.others.begin(scene.at(30.0)));
 }
 
-/// Scenario: a Verbose session ends while another tool's heap dump is seen; the session of the dump ends, as the stream
-/// says; a second dump is seen after the end of its session; a third, of which the stream shows no end, while the tool
-/// is connected, and when it is not; a fourth that is never seen to end.
-/// Guarantee: nothing is healed while a dump's session may stand, and all is healed when it is over, seen or not.
+/// Scenario: a Verbose session ends while another tool's heap dump is observed; the stream reports the end of the
+/// dump's session; a second dump is observed after the end of its session; a third dump has no reported end, first
+/// while its tool is connected and then when no tool is; the end of a fourth dump is never observed.
+/// Guarantee: the process is not healed while the session of a dump may be open, and is healed afterwards, whether the
+/// end was observed or not.
 #[test]
-fn nothing_is_healed_beside_a_heap_dump() {
+fn healing_waits_for_heap_dump() {
     let mut scene = Scene::new();
     scene.look(&[1, 7, 8]);
     scene.look(&[1, 8]);
     scene.others.dumped(100, scene.at(1.0));
     assert!(!scene.heal(1.0));
     scene.others.session_ended(99);
-    assert!(!scene.heal(2.0), "that was another session");
+    assert!(!scene.heal(2.0), "another session has ended");
     scene.others.session_ended(200);
     assert!(scene.heal(3.0));
 
     scene.look(&[1]);
     scene.others.session_ended(300);
     scene.others.dumped(250, scene.at(20.0));
-    assert!(scene.heal(20.0), "its session had ended before it was reported");
+    assert!(
+        scene.heal(20.0),
+        "the session of the dump had ended before the dump was reported"
+    );
 
     scene.look(&[1, 9]);
     scene.look(&[1, 10]);
@@ -235,10 +240,10 @@ fn nothing_is_healed_beside_a_heap_dump() {
     assert!(scene.heal(121.0));
 }
 
-/// Scenario: a healing meets a runtime that is busy; then one that is not.
-/// Guarantee: it is tried again after the usual time, and that is no failure.
+/// Scenario: healings meet a busy runtime; later the runtime is idle.
+/// Guarantee: the healing is retried after the usual interval, without counting as a failure.
 #[test]
-fn a_busy_runtime_is_healed_later() {
+fn busy_runtime_is_healed_later() {
     let mut scene = Scene::new();
     scene.look(&[1, 7]);
     scene.look(&[1]);

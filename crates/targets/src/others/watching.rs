@@ -1,4 +1,4 @@
-//! One look after the other at all processes that are read, on a thread of its own.
+//! Repeatedly examines the connections of all processes that are read, on a blocking thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -14,33 +14,32 @@ use crate::lease::Leases;
 use crate::others::Others;
 use crate::others::tables::{EVERY, look};
 
-/// After a process was attached to, and after a look that does not count: a runtime closes its ends within
-/// milliseconds.
+/// Delay after an attach, and after a look that does not count. A runtime closes its ends within milliseconds.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Looks take at most one part in so many of the time.
+/// Looks take at most 1/`PARTS` of the time.
 const PARTS: u32 = 200;
-/// The longest wait for that reason: what a session left behind must be healed within ten seconds of its end.
+/// Maximum wait between looks for that reason. Side effects of a session must be healed within 10 s of its end.
 const AT_MOST: Duration = Duration::from_secs(8);
-/// How long a look may take, until what it would find counts as unknown.
+/// Timeout of a look. Afterwards, its results count as unknown.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
-/// A process that is read, as its looks know it.
+/// A process that is read, from the point of view of its looks.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// Where its table is; `None`: it is not in our `/proc`.
+    /// Pid that locates the process's table; `None` if the process is not visible in gcwatch's `/proc`.
     pub(crate) pid: Option<u32>,
-    /// The name of its socket.
+    /// Name of the socket.
     pub(crate) name: SocketName,
-    /// The path that it has bound; `None`: unknown.
+    /// Path to which the socket is bound; `None` if unknown.
     pub(crate) path: Option<PathBuf>,
-    /// Ours to it.
+    /// Connections of gcwatch to the process.
     pub(crate) connections: Connections,
     others: Mutex<Others>,
     due: Notify,
 }
 
 impl Watched {
-    /// `None`: it has no socket with a runtime's name; it connects to us.
+    /// Returns `None` if the process has no socket with a runtime's name, because it connects to gcwatch.
     fn new(process: &Process, endpoint: &Endpoint) -> Option<Self> {
         let at = Self::at(process.visible.then_some(process.pid), endpoint.address()?.path())?;
         Some(Self {
@@ -49,7 +48,7 @@ impl Watched {
         })
     }
 
-    /// One that listens there, with no connection of ours.
+    /// Creates the state of a process that listens on this path, without connections of gcwatch.
     pub(crate) fn at(pid: Option<u32>, path: &Path) -> Option<Self> {
         Some(Self {
             pid,
@@ -65,23 +64,23 @@ impl Watched {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a healing may be due. Cancel safe.
+    /// Waits until a healing may be due. This method is cancel safe.
     pub(crate) async fn is_due(&self) {
         self.due.notified().await;
     }
 }
 
-/// The processes that are looked at.
+/// The processes whose connections are tracked.
 #[derive(Debug, Default)]
 pub(crate) struct Watching {
     runs: Mutex<Vec<Weak<Watched>>>,
     more: Notify,
-    /// Where bursts leave their leases.
+    /// Leases of bursts.
     leases: OnceLock<Leases>,
 }
 
 impl Watching {
-    /// Looks at this process from now on, until the value is dropped.
+    /// Tracks a process until the returned value is dropped.
     pub(crate) fn watch(&self, process: &Process, endpoint: &Endpoint) -> Option<Arc<Watched>> {
         let watched = Arc::new(Watched::new(process, endpoint)?);
         self.runs().push(Arc::downgrade(&watched));
@@ -89,7 +88,7 @@ impl Watching {
         Some(watched)
     }
 
-    /// Bursts that were killed are looked for here, too. The first call counts.
+    /// Sets the leases in which abandoned bursts are searched. Only the first call has an effect.
     pub(crate) fn set_leases(&self, leases: Leases) {
         let _set_already = self.leases.set(leases);
     }
@@ -98,7 +97,7 @@ impl Watching {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those that are still read.
+    /// Returns the processes that are still read.
     fn watched(&self) -> Vec<Arc<Watched>> {
         let mut runs = self.runs();
         runs.retain(|run| run.strong_count() > 0);
@@ -115,14 +114,14 @@ impl Watching {
             let wait = look_once(watched, self.leases.get().cloned()).await;
             tokio::select! {
                 () = sleep(wait) => {}
-                // Many come at once when the daemon starts: they are looked at together.
+                // Many processes are added at once when the daemon starts. One look covers them together.
                 () = self.more.notified() => sleep(wait.min(AGAIN)).await,
             }
         }
     }
 }
 
-/// Makes one look, and has those healed for whom that is due. Returns how long to wait for the next.
+/// Performs one look, and notifies the tasks whose process must be healed. Returns the wait until the next look.
 async fn look_once(watched: Vec<Arc<Watched>>, leases: Option<Leases>) -> Duration {
     let began = Instant::now();
     let runs = watched.clone();
@@ -133,17 +132,17 @@ async fn look_once(watched: Vec<Arc<Watched>>, leases: Option<Leases>) -> Durati
     let looked = match timeout(LOOK_WITHIN, &mut looking).await {
         Ok(looked) => looked,
         Err(_) => {
-            log!(warn: "a look through /proc for connections of other tools takes more than {LOOK_WITHIN:?}");
+            log!(warn: "the scan of /proc for connections of other tools takes more than {LOOK_WITHIN:?}");
             for run in &watched {
                 run.others().look(None);
             }
-            // Another one would block another thread. What this one finds in the end is of long ago.
+            // Another look would block another thread. The late result is outdated.
             drop(looking.await);
             return AGAIN;
         }
     };
     let Ok((looked, abandoned)) = looked else {
-        log!(error: "a look through /proc for connections of other tools failed");
+        log!(error: "the scan of /proc for connections of other tools failed");
         return AT_MOST;
     };
     let took = began.elapsed();

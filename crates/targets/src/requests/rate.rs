@@ -1,14 +1,14 @@
-//! How many requests a process has a second: one with more than it may have for some seconds is asked no more, because
-//! each costs it something. Pure.
+//! Measures the number of requests per second. A process that exceeds its limit for several seconds is no longer
+//! observed, because each request costs it something. Pure.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// After so many seconds above the limit of requests, the process is asked no more.
+/// Number of seconds above the limit after which requests are no longer read.
 pub(super) const SECONDS_ABOVE: u32 = 10;
 
-/// How many requests there are a second.
+/// The number of requests per second.
 pub(super) struct Rate {
     most: u32,
     since: Instant,
@@ -26,7 +26,7 @@ impl Rate {
         }
     }
 
-    /// Whether there were too many for too long.
+    /// Returns whether the rate was above the limit for too long.
     pub(super) fn is_above(&mut self, seen: u64, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.since);
         if passed < Duration::from_secs(1) {
@@ -43,10 +43,10 @@ impl Rate {
 mod tests {
     use super::*;
 
-    /// Scenario: 3,000 requests in each of twelve seconds with a limit of 2,000, and a second of none among them.
-    /// Guarantee: ten seconds in a row above the limit end it, not before.
+    /// Scenario: a process has 3,000 requests in each of twelve seconds and none in one second, with a limit of 2,000.
+    /// Guarantee: the rate counts as too high after ten consecutive seconds above the limit, not before.
     #[test]
-    fn a_rate_above_the_limit_ends_it() {
+    fn rate_above_limit_is_detected() {
         let begin = Instant::now();
         let mut rate = Rate::new(2000, begin);
         let mut ended = None;

@@ -1,14 +1,14 @@
-//! An OpenTelemetry SDK in a process, seen from outside: its exporter has a thread with a name of its own. So it is
-//! known before the first request, and nothing is asked of the process.
+//! Detects an OpenTelemetry SDK in a process from outside, by the name of its exporter thread. The SDK is therefore
+//! known before the first request, without any request to the process.
 
 use std::path::Path;
 
 use crate::thread_names::named;
 
-/// `OpenTelemetry-BatchExportProcessor-...` of the SDK, as far as the kernel keeps a name.
+/// Prefix of the SDK's `OpenTelemetry-BatchExportProcessor-...`, truncated like thread names in the kernel.
 const EXPORTER: &str = "OpenTelemetry-B";
 
-/// Whether a thread of a process is the exporter of an OpenTelemetry SDK; blocking.
+/// Returns whether a process has the exporter thread of an OpenTelemetry SDK. Blocks the calling thread.
 pub(super) fn has_sdk(pid: u32) -> bool {
     let tasks = format!("/proc/{pid}/task");
     let mut exporters = named(Path::new(&tasks), |name| name.starts_with(EXPORTER));
@@ -19,10 +19,10 @@ pub(super) fn has_sdk(pid: u32) -> bool {
 mod tests {
     use super::*;
 
-    /// Scenario: this process, before it has a thread with the name of an exporter, and with one.
-    /// Guarantee: it is seen then.
+    /// Scenario: this process has no thread with the name of an exporter, and then has one.
+    /// Guarantee: the SDK is detected only with the thread.
     #[test]
-    fn an_sdk_is_seen_by_its_exporter() {
+    fn sdk_is_detected_by_exporter_thread() {
         let own = std::process::id();
         assert!(!has_sdk(own));
         let (end, ended) = std::sync::mpsc::channel::<()>();

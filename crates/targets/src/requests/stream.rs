@@ -1,5 +1,6 @@
-//! One session's stream: read in the rounds of all sessions, decoded to requests, and given out in batches that say
-//! from when on nothing is missing. It knows why it must end; to begin anew and to end the session is its reader's.
+//! The stream of one session: reads it in the rounds of all sessions, decodes requests, and returns them in batches
+//! that state since when they are complete. The stream reports why it must end. The caller stops or restarts the
+//! session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,11 +26,11 @@ use crate::rounds::{Pace, Rounds};
 use crate::shared::Shared;
 use crate::sink::Sink;
 
-/// How often requests are given out, and a silent stream is looked at.
+/// Interval between batches, and between checks for a silent stream.
 const TICK: Duration = Duration::from_millis(200);
-/// A stream that is silent for longer has nothing more for now: a runtime writes every 100 ms.
+/// Silence after which a stream has no more bytes for now. A runtime writes every 100 ms.
 const QUIET: Duration = Duration::from_millis(390);
-/// How often the distance of the clocks is read again.
+/// Interval between readings of the difference between the clocks.
 const BASE_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) struct RequestStream {
@@ -41,23 +42,23 @@ pub(super) struct RequestStream {
     base: Option<TimeBase>,
     based_at: Instant,
     last_bytes: Instant,
-    /// A thousand requests are half a megabyte: more than waits in a socket from one round to the next.
+    /// Pace of the reads. A thousand requests are 0.5 MB, which is more than a socket can hold between two rounds.
     pace: Pace,
-    /// Events that were lost when it was looked last.
+    /// Number of lost events at the last check.
     lost: u64,
-    /// From when on nothing was lost, in nanoseconds since the sync point.
+    /// Time since which no event was lost, in nanoseconds since the sync point.
     whole_since: i64,
-    /// What the last batch said of that.
+    /// The same time as reported in the last batch.
     said: Option<i64>,
     rate: Rate,
-    /// It was reported that the filter was taken.
+    /// Whether the loss of the filter was reported.
     reported_taken: bool,
-    /// It ends when a request shows that an SDK is there.
+    /// Whether the session restarts when a request shows an SDK.
     pub(super) waits_for_sdk: bool,
 }
 
 impl RequestStream {
-    /// Before its first byte.
+    /// Creates a stream without bytes.
     pub(super) fn new(options: &RequestOptions, ahead_ns: Option<i64>, memory: Share, rounds: Arc<Rounds>) -> Self {
         let now = Instant::now();
         let keep = i64::try_from(options.longest.as_nanos()).unwrap_or(i64::MAX);
@@ -84,7 +85,7 @@ impl RequestStream {
         }
     }
 
-    /// Reads it until it ends by itself, or must end.
+    /// Reads the stream until it ends or must end.
     pub(super) async fn read<S: Sink>(
         &mut self,
         session: &mut Session,
@@ -118,7 +119,7 @@ impl RequestStream {
                     }
                     if self.rate.is_above(self.requests.seen(), Instant::now()) {
                         return End::Refused(format!(
-                            "more than {} requests a second for {SECONDS_ABOVE} s (requests.max_per_second)",
+                            "more than {} requests per second for {SECONDS_ABOVE} s (requests.max_per_second)",
                             options.max_per_second
                         ));
                     }
@@ -141,15 +142,15 @@ impl RequestStream {
         }
     }
 
-    /// Decodes what is there.
+    /// Decodes the available bytes.
     fn advance(&mut self) -> Result<(), End> {
         loop {
             let Self { stream, requests, .. } = self;
             let advanced = stream.advance(|observed| {
-                // Beyond the limit they wait unjudged; the rate ends that.
+                // Requests beyond the limit wait without being evaluated, which the rate limit ends.
                 requests.observe(observed);
             });
-            // Only their edges are needed here.
+            // Outcomes are not needed here, only their edges.
             while stream.next_outcome().is_some() {}
             let held = stream.memory_bytes() + requests.memory_bytes();
             self.stream.shrink();
@@ -161,7 +162,7 @@ impl RequestStream {
             match advanced {
                 Ok(Advanced::Drained) => return Ok(()),
                 Ok(Advanced::Paused) => {}
-                Err(error) => return Err(End::Failed(format!("the stream of its requests is damaged: {error}"))),
+                Err(error) => return Err(End::Failed(format!("the request stream is damaged: {error}"))),
             }
         }
     }
@@ -185,7 +186,7 @@ impl RequestStream {
         }
     }
 
-    /// The requests that can be judged now, unless there is nothing new.
+    /// Returns the requests that can be evaluated now; `None` if there is no news.
     fn batch(&mut self) -> Option<Batch> {
         let (header, base) = (self.stream.header()?, self.base?);
         let now = i64::try_from(now().since(base.moment(0))).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! The directories of sockets, watched as far as the kernel allows it.
+//! Watches the socket directories, within the limits of the kernel.
 
 use std::io;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use crate::look::Directories;
 use crate::pending::or_pending;
 use crate::watch::{Changes, SocketWatch, Watches};
 
-/// The directories of sockets, watched as far as the kernel allows it.
+/// The watched socket directories, within the limits of the kernel.
 #[derive(Debug)]
 pub(crate) struct WatchedDirectories {
-    /// `None`: nothing is watched, new processes are found by looks alone.
+    /// The watch; `None` if it failed and only scans find new processes.
     watch: Option<SocketWatch>,
-    /// The failure was logged.
+    /// Whether the failure was logged.
     reported: bool,
 }
 
@@ -29,24 +29,24 @@ impl WatchedDirectories {
         directories
     }
 
-    /// Where directories are added; `None`: new sockets are not announced.
+    /// Returns the set to which directories are added; `None` if new sockets are not announced.
     pub(crate) fn watches(&self) -> Option<Arc<Watches>> {
         Some(Arc::clone(self.watch.as_ref()?.watches()))
     }
 
-    /// Waits for changes; for ever, when nothing is watched. Cancel safe.
+    /// Waits for changes, forever if nothing is watched. This method is cancel safe.
     pub(crate) async fn changed(&mut self) -> io::Result<Changes> {
         or_pending(self.watch.as_mut().map(SocketWatch::changed)).await
     }
 
-    /// Watching failed: looks alone find new processes from now on.
+    /// Stops watching after a failure. Only scans find new processes afterwards.
     pub(crate) fn give_up(&mut self, error: &io::Error) {
         self.watch = None;
         self.report(&error.to_string());
     }
 
-    /// Watches these, which a look added, and no others. Returns whether one of them is new: what was made in it
-    /// between the look and now is found by another look only.
+    /// Watches only `directories`, which a scan has added. Returns whether one of them is new: only another scan finds
+    /// sockets that were created in it between the scan and now.
     pub(crate) fn follow(&mut self, directories: &Directories) -> bool {
         let Some(watch) = &mut self.watch else { return false };
         watch.keep(&directories.watched);
@@ -59,7 +59,7 @@ impl WatchedDirectories {
     fn report(&mut self, problem: &str) {
         if !std::mem::replace(&mut self.reported, true) {
             log!(
-                warn: "cannot watch directories: {problem}; new processes are found by reading /proc alone \
+                warn: "cannot watch directories: {problem}; new processes are found only by reading /proc \
                  (see fs.inotify.max_user_instances and max_user_watches)"
             );
         }

@@ -1,4 +1,4 @@
-//! What looks find: runs that are new, that are wanted or not any more, and that are gone.
+//! Handles the results of scans: new runs, runs that are newly selected or excluded, and runs that have exited.
 
 use std::sync::{Arc, PoisonError};
 
@@ -22,7 +22,7 @@ impl<S: Sink> Supervisor<S> {
         for key in look.gone {
             self.take_gone(key);
         }
-        // Processes that came and went: there is no runtime left to be resumed.
+        // The process has exited, so no runtime is left to resume.
         self.arrivals.retain(|pid, _| !look.asked.contains(pid));
         if look.all_pids.is_some() {
             self.shared.sink.scanned();
@@ -42,7 +42,7 @@ impl<S: Sink> Supervisor<S> {
             return;
         };
         entry.run.reverse = Some(arrival.endpoint);
-        // One that is excluded, held off, or attached to already, is resumed at once.
+        // An arrival whose run is excluded, held off or already attached is dropped, which resumes it at once.
         if matches!(entry.phase, Phase::Ready | Phase::Waiting(_)) && !entry.held_off() {
             entry.run.begun = Some(arrival.begun);
             self.registry.hurry(key);
@@ -81,13 +81,13 @@ impl<S: Sink> Supervisor<S> {
                 entry.run.report(&self.shared.sink, RunState::Excluded);
             }
             (Some(true), Phase::Excluded) => entry.phase = Phase::Ready,
-            // It could not be attached to without a socket, and now there is one.
+            // The run was not attachable without a socket, and now has one.
             (_, Phase::Waiting(_)) if obstacle.is_none() && entry.run.waits_for_socket() => self.registry.hurry(key),
             _ => {}
         }
     }
 
-    /// A run is gone. One that is being read notices that by itself: its stream ends.
+    /// Handles a run that has exited. A run that is being read detects its exit by the end of its stream.
     fn take_gone(&mut self, key: RunKey) {
         let Some(entry) = self.registry.get_mut(key) else {
             return;
@@ -101,7 +101,7 @@ impl<S: Sink> Supervisor<S> {
         }
     }
 
-    /// The process of a run exited.
+    /// Reports that the process of a run has exited.
     pub(crate) fn end(&self, identity: &Identity, mut kept: KeptRun<S::Run>) {
         kept.report(&self.shared.sink, identity, RunState::Ended);
         match kept.sink {

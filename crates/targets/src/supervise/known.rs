@@ -1,4 +1,4 @@
-//! What the supervisor knows of a run.
+//! State that the supervisor keeps for each run.
 
 use dotnet_diagnostics::Endpoint;
 use tokio::sync::{oneshot, watch};
@@ -8,25 +8,26 @@ use crate::order::Order;
 use crate::sink::{RunSink, Sink};
 use processes::{Identity, RunState};
 
-/// What the supervisor knows of a run, beside its phase.
+/// State of a run in the supervisor, without its phase.
 #[derive(Debug)]
 pub(crate) struct KnownRun<T> {
     pub(crate) identity: Identity,
-    /// With its task while that runs.
+    /// Data that outlives a task; `None` while the task runs and owns it.
     pub(crate) kept: Option<KeptRun<T>>,
-    /// To its task, while that runs.
+    /// Sender of orders to the task; `None` if no task runs.
     pub(crate) orders: Option<watch::Sender<Order>>,
-    /// A look found it gone while its task ran; looked at again when the task is over.
+    /// Whether a scan reported the process as exited while its task ran. The process is scanned again when the task
+    /// ends.
     pub(crate) looked_gone: bool,
-    /// It is in our `/proc`.
+    /// Whether the process is visible in gcwatch's `/proc`.
     pub(crate) visible: bool,
-    /// Where it connects to us, if it does.
+    /// Endpoint of the process's reverse connections; `None` if it does not connect to gcwatch.
     pub(crate) reverse: Option<Endpoint>,
-    /// It waits to be resumed: sent when its session has begun, dropped when it is to have none.
+    /// Sender that resumes the waiting runtime: used when its session has started, dropped if there will be no session.
     pub(crate) begun: Option<oneshot::Sender<()>>,
 }
 
-/// Reasons that a socket's coming takes away.
+/// Reasons that a new socket can resolve.
 const WAITS_FOR_SOCKET: [&str; 7] = [
     "starting",
     "no-socket",
@@ -38,26 +39,26 @@ const WAITS_FOR_SOCKET: [&str; 7] = [
 ];
 
 impl<T: RunSink> KnownRun<T> {
-    /// Reports its state, unless its task runs, which reports by itself.
+    /// Reports the state of the run, unless its task runs and reports by itself.
     pub(crate) fn report<S: Sink<Run = T>>(&mut self, sink: &S, state: RunState) {
         if let Some(kept) = &mut self.kept {
             kept.report(sink, &self.identity, state);
         }
     }
 
-    /// The state that was reported last; `None` also while its task runs.
+    /// Returns the state that was reported last; `None` if there is none or the task runs.
     pub(crate) fn reported(&self) -> Option<&RunState> {
         self.kept.as_ref()?.reported.as_ref()
     }
 
-    /// Gives its task an order, if that runs.
+    /// Sends an order to the task, if one runs.
     pub(crate) fn order(&self, order: Order) {
         if let Some(orders) = &self.orders {
             orders.send_replace(order);
         }
     }
 
-    /// It could not be attached to because its socket was missing or did not answer.
+    /// Returns whether the run was not attachable because its socket was missing or did not respond.
     pub(crate) fn waits_for_socket(&self) -> bool {
         matches!(
             self.reported(),

@@ -1,4 +1,4 @@
-//! When `/proc` is looked through, and the look that is under way. Times are given.
+//! Schedules scans of `/proc` and tracks the current scan. Times are arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,29 +13,29 @@ use crate::options::TargetOptions;
 use crate::threads::Threads;
 use crate::watch::Watches;
 
-/// Shortest time between two looks through all of `/proc` because of events: any user may make files in `/tmp`.
+/// Minimum interval between two full scans triggered by events. Any user can create files in `/tmp`.
 const SCAN_PAUSE: Duration = Duration::from_secs(2);
-/// How often `/proc` is read when directories cannot be watched, at most.
+/// Maximum interval between scans of `/proc` if directories cannot be watched.
 const SCAN_UNWATCHED: Duration = Duration::from_secs(5);
-/// How often it is checked whether a look goes on.
+/// Interval between checks whether a scan makes progress.
 const CHECK: Duration = Duration::from_millis(500);
-/// After so long, what does not respond is tried again on another thread: the file system may be another one by now.
+/// Time after which a stuck subject is tried again on another thread. Its file system can be a different one by then.
 const TRIED_AGAIN: Duration = Duration::from_secs(600);
-/// From so many threads on that wait for file systems, whoever has to do with one of those is left out.
+/// Number of blocked threads at which all processes related to a blocked file system are skipped.
 const CROWD: usize = 8;
-/// However short the configured interval is.
+/// Minimum interval between scans, even if a shorter one is configured.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the next look is to look at.
+/// Scope of the next scan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ScanRequest {
-    /// All processes.
+    /// Whether to scan all processes.
     pub(crate) all: bool,
-    /// These, as soon as possible.
+    /// Processes to scan as soon as possible.
     pub(crate) pids: BTreeSet<u32>,
 }
 
-/// A look that is under way.
+/// The current scan.
 #[derive(Debug)]
 struct UnderWay {
     job: Arc<OngoingLook>,
@@ -43,32 +43,32 @@ struct UnderWay {
     check_at: Instant,
 }
 
-/// What a look did not return from.
+/// A subject that a scan did not return from.
 #[derive(Debug)]
 struct Stuck {
     since: Instant,
     groups: Vec<FileSystemGroup>,
 }
 
-/// When `/proc` is looked through, and the look that is under way.
+/// The schedule of scans, and the current scan.
 #[derive(Debug)]
 pub(crate) struct Scans {
     pub(crate) request: ScanRequest,
-    /// The next look through all asks again whether known runs are wanted: the options are new.
+    /// Whether the next full scan evaluates the filters for known runs, because the options have changed.
     judge_all: bool,
     under_way: Option<UnderWay>,
     threads: Threads,
     stuck: BTreeMap<LookSubject, Stuck>,
-    /// Threads that hang.
+    /// Number of blocked threads.
     hanging: usize,
-    /// What threads returned from that hung.
+    /// Subjects of blocked threads that have returned.
     returned: Arc<Mutex<Vec<LookSubject>>>,
     plain: Arc<Mutex<PlainProcesses>>,
-    /// That processes are left out was logged.
+    /// Whether skipped processes were logged.
     left_out_reported: bool,
-    /// When all is looked through though nothing asks for it.
+    /// Time of the next full scan if no event requests one.
     next_at: Instant,
-    /// When all was looked through last.
+    /// Time of the last full scan.
     last_at: Option<Instant>,
 }
 
@@ -89,22 +89,22 @@ impl Scans {
         }
     }
 
-    /// The options are new: all processes are judged by them.
+    /// Requests that all processes are evaluated, because the options have changed.
     pub(crate) fn judge_all(&mut self) {
         self.request.all = true;
         self.judge_all = true;
     }
 
-    /// When the next look begins, or the present one is checked.
+    /// Returns the time at which the next scan starts or the current one is checked.
     pub(crate) fn next_due(&self, now: Instant) -> Instant {
-        // While a look is under way, the next one waits for it.
+        // While a scan runs, the next one waits.
         match &self.under_way {
             Some(look) => look.check_at,
             None => self.next_scan(now),
         }
     }
 
-    /// When all is looked through next.
+    /// Returns the time of the next full scan.
     fn next_scan(&self, now: Instant) -> Instant {
         if !self.request.all {
             return self.next_at;
@@ -113,7 +113,7 @@ impl Scans {
         soonest.min(self.next_at)
     }
 
-    /// What to look at now, if a look is due and none is under way.
+    /// Returns the scope of a scan if one is due and none runs.
     fn take_due(&mut self, now: Instant, interval: Duration) -> Option<(ScanRequest, bool)> {
         if self.under_way.is_some() {
             return None;
@@ -132,8 +132,8 @@ impl Scans {
         Some((ScanRequest { all, pids }, judge_all))
     }
 
-    /// Begins a look, if one is due. `watches`: where new sockets are announced, so that the configured interval
-    /// suffices. `known`: with whether it is in our `/proc`.
+    /// Starts a scan if one is due. With `watches`, new sockets are announced and the configured interval is
+    /// sufficient. `known` states for each run whether it is visible in gcwatch's `/proc`.
     pub(crate) fn begin_if_due(
         &mut self,
         now: Instant,
@@ -176,7 +176,7 @@ impl Scans {
         });
     }
 
-    /// Has a thread take the steps that are left. Where there can be none, the look ends with what was found.
+    /// Executes the remaining steps on a thread. If no thread can be started, the scan ends with the results so far.
     fn go_on(&self, job: &Arc<OngoingLook>, thread: u32) {
         let (of_thread, returned) = (Arc::clone(job), Arc::clone(&self.returned));
         let part = self.threads.run(move || {
@@ -185,12 +185,12 @@ impl Scans {
             }
         });
         if let Err(error) = part {
-            log!(error: "not all processes can be looked at: {error}");
+            log!(error: "cannot scan all processes: {error}");
             job.finish(false);
         }
     }
 
-    /// What threads returned from is not stuck any more.
+    /// Removes subjects from the stuck ones if their threads have returned.
     fn take_returned(&mut self) {
         let returned = std::mem::take(&mut *self.returned.lock().unwrap_or_else(PoisonError::into_inner));
         for place in returned {
@@ -200,7 +200,7 @@ impl Scans {
         }
     }
 
-    /// Waits for the look that is under way; for ever, when there is none. `None`: it failed. Cancel safe.
+    /// Waits for the current scan, forever if there is none. Returns `None` if it failed. This method is cancel safe.
     pub(crate) async fn ended(&mut self) -> Option<Look> {
         let Some(look) = &mut self.under_way else {
             return std::future::pending().await;
@@ -219,7 +219,7 @@ impl Scans {
             });
             if *left_out > 0 && !std::mem::replace(&mut self.left_out_reported, true) {
                 log!(
-                    error: "{left_out} processes are not looked at: {} file systems do not respond, and these have the \
+                    error: "{left_out} processes are skipped: {} file systems do not respond, and these have the \
                      same user or mount namespace",
                     self.hanging
                 );
@@ -228,7 +228,7 @@ impl Scans {
         ended
     }
 
-    /// A step that takes too long is left to its thread, and the look goes on with the others.
+    /// Abandons a step that takes too long to its thread, and continues the scan on another thread.
     pub(crate) fn check(&mut self, now: Instant) {
         let Some(under_way) = self.under_way.as_mut().filter(|look| look.check_at <= now) else {
             return;
@@ -241,7 +241,7 @@ impl Scans {
             LookSubject::Path(_) => "this directory does not respond",
         };
         log!(
-            error: "{place}: {what} within {STEP_WITHIN:?}; skipped until they do, and tried again every {} min",
+            error: "{place}: {what} within {STEP_WITHIN:?}; skipping until then; retrying every {} min",
             TRIED_AGAIN.as_secs() / 60
         );
         let groups = match &place {
@@ -260,12 +260,12 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(30);
 
-    /// Scenario: the first look, single processes that are asked for, all of them asked for again and again, then
-    /// nothing.
-    /// Guarantee: single processes are looked at at once, all of them at most once in [`SCAN_PAUSE`] because of events,
-    /// and at the interval without any.
+    /// Scenario: the first scan runs; then single processes and full scans are requested repeatedly; then nothing is
+    /// requested.
+    /// Guarantee: single processes are scanned immediately; events cause at most one full scan per [`SCAN_PAUSE`];
+    /// without events, full scans run at the interval.
     #[test]
-    fn looks_through_all_keep_their_distance() {
+    fn full_scans_keep_minimum_interval() {
         let start = Instant::now();
         let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
         let mut scans = Scans::new(start, Threads::default());
@@ -285,10 +285,10 @@ mod tests {
         assert_eq!(due(&mut scans, at(32.0)), Some((true, vec![])));
     }
 
-    /// Scenario: new options come, while only single processes are looked at, then all.
-    /// Guarantee: the next look through all judges all runs, once.
+    /// Scenario: the options change; then a scan of single processes and full scans follow.
+    /// Guarantee: the next full scan evaluates all runs, and later scans do not.
     #[test]
-    fn new_options_judge_all_runs_once() {
+    fn changed_options_evaluate_all_runs_once() {
         let start = Instant::now();
         let mut scans = Scans::new(start, Threads::default());
         assert!(scans.take_due(start, INTERVAL).is_some());

@@ -1,4 +1,4 @@
-//! The tasks of the runs: those that are due begin, those that are over are retried, and all end at shutdown.
+//! The tasks of the runs: starts due tasks, schedules retries of finished ones, and stops all at shutdown.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -19,13 +19,13 @@ use base::run_key::RunKey;
 use processes::text::bounded;
 use processes::{Identity, RunState};
 
-/// What the tasks have on top of [`STOP_WITHIN`] when all is ended.
+/// Time that tasks have in addition to [`STOP_WITHIN`] at shutdown.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// What survives of a run whose task is over, and how the task ended; an error where it panicked or was aborted.
+/// The data that outlives a task and how the task ended, or the error if the task panicked or was aborted.
 pub(crate) type TaskOutcome<T> = Result<(KeptRun<T>, End), JoinError>;
 
-/// The tasks of the runs.
+/// The running tasks.
 #[derive(Debug)]
 pub(crate) struct Tasks<T> {
     set: JoinSet<(KeptRun<T>, End)>,
@@ -45,14 +45,14 @@ impl<T: RunSink> Tasks<T> {
         self.runs.insert(task.id(), key);
     }
 
-    /// Waits for the next task to end; `None` when there is none. Cancel safe.
+    /// Waits for the next task to end; returns `None` if no task runs. This method is cancel safe.
     pub(crate) async fn ended(&mut self) -> Option<(RunKey, TaskOutcome<T>)> {
         loop {
             let (id, outcome) = match self.set.join_next_with_id().await? {
                 Ok((id, outcome)) => (id, Ok(outcome)),
                 Err(error) => (error.id(), Err(error)),
             };
-            // Every task has its run.
+            // Every task has an entry in `runs`.
             if let Some(key) = self.runs.remove(&id) {
                 return Some((key, outcome));
             }
@@ -94,7 +94,7 @@ impl<S: Sink> Supervisor<S> {
             let Some(entry) = self.registry.get_mut(key) else {
                 continue;
             };
-            // It is resumed: it does not wait until there is room.
+            // The runtime is resumed and does not wait for a free slot.
             entry.run.begun = None;
             if entry.run.reported() != Some(&RunState::OverLimit) {
                 entry.run.report(&self.shared.sink, RunState::OverLimit);
@@ -128,7 +128,7 @@ impl<S: Sink> Supervisor<S> {
                 if let Some(problem) = problem {
                     self.unfinished.add(&entry.run.identity, &problem);
                 }
-                // Excluded: another gcwatch may read it.
+                // The run is excluded, so another gcwatch instance can read it.
                 kept.lease = None;
                 entry.phase = Phase::Excluded;
                 entry.run.kept = Some(kept);
@@ -137,10 +137,10 @@ impl<S: Sink> Supervisor<S> {
         }
     }
 
-    /// Stops and drains every session.
+    /// Stops and drains all sessions.
     pub(crate) async fn shut_down(mut self) -> Unfinished {
         let deadline = Instant::now() + STOP_WITHIN + STOP_GRACE;
-        // Dropped: those that wait are resumed, while the sessions end.
+        // Dropping the arrivals resumes waiting runtimes while the sessions stop.
         self.arrivals.clear();
         for key in self.registry.keys().collect::<Vec<_>>() {
             if let Some(entry) = self.registry.get_mut(key) {
@@ -156,7 +156,7 @@ impl<S: Sink> Supervisor<S> {
         self.tasks.set.abort_all();
         while let Some((key, outcome)) = self.tasks.ended().await {
             if outcome.is_err() {
-                let detail = "its task did not end in time".to_owned();
+                let detail = "the task did not finish in time".to_owned();
                 self.unfinished.sessions.push((key.pid, String::new(), detail));
             }
         }

@@ -7,9 +7,9 @@ use crate::otlp::answer::{ANSWER_BYTES, Answer, RetryCause, says_too_large};
 use crate::transport::retry;
 
 impl Answer {
-    /// A gRPC status that is not OK.
+    /// Returns the meaning of a gRPC status that is not OK.
     pub(crate) fn of_status(status: &Status) -> Self {
-        // A status with a cause was made on this side: the receiver was not reached, or the connection broke.
+        // A status with a cause was created on this side: the receiver was not reached, or the connection broke.
         if let Some(cause) = std::error::Error::source(status) {
             let causes = causes(cause);
             let known = causes.contains(status.message());
@@ -24,17 +24,18 @@ impl Answer {
         if let Some(http) = text.strip_prefix("grpc-status header missing, mapped from HTTP status code ")
             && http.trim() == "413"
         {
-            // A proxy in front of the receiver.
+            // The answer comes from a proxy in front of the receiver.
             return Self::TooLarge {
                 certain: true,
                 message: "HTTP status 413".to_owned(),
             };
         }
         if text.ends_with(&format!("the limit is: {ANSWER_BYTES} bytes")) || text.starts_with("Error decompressing: ") {
-            // Made on this side: the request was accepted; its answer is too long or badly compressed.
+            // The status was created on this side: the request was accepted, but its answer is too long or badly
+            // compressed.
             return Self::Accepted {
                 rejected: 0,
-                message: "the answer cannot be read".to_owned(),
+                message: "the answer is not readable".to_owned(),
             };
         }
         if says_too_large(text) && matches!(code, Code::ResourceExhausted | Code::OutOfRange) {
@@ -50,7 +51,7 @@ impl Answer {
             format!("{code:?}: {text}")
         };
         match code {
-            // The service is unknown, or only the request's compression (the words of grpc-go and tonic).
+            // The service is unknown, or only the compression of the request is (in the messages of grpc-go and tonic).
             Code::Unimplemented if text.contains("grpc-encoding") || text.contains("is compressed with") => {
                 Self::CannotDecompress { message }
             }
@@ -87,10 +88,10 @@ mod tests {
     use super::*;
     use crate::transport::retry::{Any, RpcStatus};
 
-    /// Scenario: every gRPC code as a receiver may send it, without details.
-    /// Guarantee: what is retryable by the specification is retried, and nothing else.
+    /// Scenario: a receiver sends each gRPC code without details.
+    /// Guarantee: exactly the codes that are retryable according to the specification are retried.
     #[test]
-    fn grpc_codes_mean_what_the_specification_says() {
+    fn grpc_codes_follow_specification() {
         for code in (1..=16).map(Code::from) {
             let answer = Answer::of_status(&Status::new(code, "why"));
             let again = matches!(
@@ -122,10 +123,10 @@ mod tests {
         }
     }
 
-    /// Scenario: RESOURCE_EXHAUSTED with RetryInfo, and the words of four servers for "too large".
-    /// Guarantee: the first is a wait, the others are certain.
+    /// Scenario: a receiver sends RESOURCE_EXHAUSTED with RetryInfo, or the messages of four servers for "too large".
+    /// Guarantee: the first is retried after a delay, and the others are certain to be too large.
     #[test]
-    fn exhausted_is_not_too_large() {
+    fn exhausted_differs_from_too_large() {
         let info = Any {
             type_url: "x/google.rpc.RetryInfo".to_owned(),
             value: vec![0x0a, 0x02, 0x08, 0x02],
@@ -170,10 +171,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a status that this side made of a broken connection, with a code that would be final from a receiver.
-    /// Guarantee: it is retried.
+    /// Scenario: this side creates a status for a broken connection, with a code that would be final from a receiver.
+    /// Guarantee: the request is retried.
     #[test]
-    fn a_broken_connection_is_no_answer() {
+    fn broken_connection_is_retried() {
         let error = std::io::Error::other("connection reset");
         let status = Status::from_error(Box::new(error));
         assert!(matches!(

@@ -9,7 +9,7 @@ use crate::otlp::signal::Signal;
 use crate::transport::retry::{self, RpcStatus};
 
 impl Answer {
-    /// An HTTP answer, its body read as far as [`ANSWER_BYTES`].
+    /// Returns the meaning of an HTTP answer, whose body was read up to [`ANSWER_BYTES`].
     pub(crate) fn of_http(
         signal: Signal,
         status: u16,
@@ -31,7 +31,7 @@ impl Answer {
             },
             404 | 405 | 501 => Self::Unsupported { message },
             413 => Self::TooLarge { certain: true, message },
-            // The Collector's answer to a body above its limit, in the words of Go's library.
+            // The Collector's answer to a body above its limit, with the message of Go's library.
             400 if says_too_large(&message) => Self::TooLarge { certain: true, message },
             415 => Self::CannotDecompress { message },
             429 | 502..=504 => {
@@ -64,7 +64,7 @@ fn accepted(signal: Signal, json: bool, body: &[u8]) -> Answer {
     Answer::Accepted { rejected, message }
 }
 
-/// The message of a `google.rpc.Status`, else the body as text.
+/// Returns the message of a `google.rpc.Status`, or the body as text if it is not a status.
 fn error_message(json: bool, body: &[u8]) -> String {
     let status = if json {
         let body: Option<serde_json::Value> = serde_json::from_slice(body).ok();
@@ -89,11 +89,11 @@ mod tests {
         Answer::of_http(Signal::Logs, status, json, Some("3"), body, SystemTime::UNIX_EPOCH)
     }
 
-    /// Scenario: every HTTP status.
-    /// Guarantee: 429, 502, 503 and 504 are retried with their Retry-After; a redirect is refused; the rest as
-    /// documented.
+    /// Scenario: a receiver sends each HTTP status.
+    /// Guarantee: 429, 502, 503 and 504 are retried after their Retry-After; redirects are refused; the others are
+    /// handled as documented.
     #[test]
-    fn http_statuses_mean_what_the_specification_says() {
+    fn http_statuses_follow_specification() {
         for status in 200..600 {
             let answer = http(status, false, b"no");
             let again = matches!(answer, Answer::Retry { after: Some(after), .. } if after == Duration::from_secs(3));
@@ -107,10 +107,12 @@ mod tests {
         }
     }
 
-    /// Scenario: partial success in both forms, the count as string and as number, another signal's field, and rubbish.
-    /// Guarantee: this signal's count and the message; rubbish after a 200 is an acceptance.
+    /// Scenario: answers have a partial success in both encodings, with the count as a string or a number, another
+    /// signal's field, or an invalid body.
+    /// Guarantee: the count of this signal and the message are returned; an invalid body after a 200 counts as
+    /// accepted.
     #[test]
-    fn partial_success_is_read() {
+    fn partial_success_is_parsed() {
         let response = ExportResponse {
             partial_success: Some(PartialSuccess {
                 rejected: 3,
@@ -148,10 +150,10 @@ mod tests {
         assert_eq!(http(200, false, b""), whole);
     }
 
-    /// Scenario: errors with a protobuf status, a JSON status and plain text as body.
+    /// Scenario: errors have a protobuf status, a JSON status or plain text as the body.
     /// Guarantee: the receiver's text is kept in each case.
     #[test]
-    fn error_bodies_are_read() {
+    fn error_bodies_are_parsed() {
         let status = RpcStatus {
             code: 3,
             message: "bad id".to_owned(),

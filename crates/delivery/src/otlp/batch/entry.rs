@@ -1,4 +1,4 @@
-//! Queued items: encoded when they are given, so that what waits is as small as on the wire.
+//! Queued items, encoded on arrival, so that they are as small as on the wire.
 
 use std::sync::Arc;
 
@@ -8,29 +8,29 @@ use prost::Message;
 use crate::otlp::batch::field::{FIELD_2, field_len, put_header};
 use crate::otlp::batch::{SCHEMA_URL, SCOPE};
 
-/// One entry of the queue: a log record, a span or the spans of one collection, or the metrics of one process at one
-/// time.
+/// An entry of the queue: a log record, a span, the spans of one collection, or the metrics of one process at one time.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(super) resource: Arc<Origin>,
-    /// Spans, log records or data points in it.
+    /// Number of spans, log records or data points.
     items: u64,
-    /// What it counts against the limit on items.
+    /// Weight of the entry in the limit on items.
     weight: usize,
-    /// The encoded items, each with tag and length as a `Scope*` message has them.
+    /// The encoded items, each with tag and length as in a `Scope*` message.
     pub(super) fields: Box<[u8]>,
-    /// The encoded tables that it refers to; empty: none. A request has those of one entry only.
+    /// The encoded tables to which the entry refers; empty if there are none. A request contains the tables of only one
+    /// entry.
     pub(super) dictionary: Box<[u8]>,
 }
 
 impl Entry {
-    /// `messages` in one entry that counts as one; `items` is how many items they are.
+    /// Creates an entry of weight 1 from `messages`, which contain `items` items.
     pub(crate) fn new<M: Message>(resource: &Arc<Origin>, messages: &[M], items: u64) -> Self {
         let size = messages.iter().map(|message| field_len(message.encoded_len())).sum();
         let mut fields = Vec::with_capacity(size);
         for message in messages {
             put_header(&mut fields, FIELD_2, message.encoded_len());
-            // It fails only where the buffer cannot grow.
+            // This fails only if the buffer cannot grow.
             let _grown = message.encode(&mut fields);
         }
         Self {
@@ -42,7 +42,7 @@ impl Entry {
         }
     }
 
-    /// A profile and the tables that it refers to.
+    /// Creates an entry from a profile and the tables to which it refers.
     pub(crate) fn profile<M: Message, D: Message>(resource: &Arc<Origin>, profile: &M, dictionary: &D) -> Self {
         Self {
             dictionary: dictionary.encode_to_vec().into_boxed_slice(),
@@ -50,7 +50,7 @@ impl Entry {
         }
     }
 
-    /// Items that are encoded already, each with tag and length.
+    /// Creates an entry from encoded items, each with tag and length.
     pub(crate) fn encoded(resource: &Arc<Origin>, fields: Box<[u8]>, items: u64) -> Self {
         Self {
             resource: Arc::clone(resource),
@@ -61,25 +61,25 @@ impl Entry {
         }
     }
 
-    /// What it counts against the limit on items.
+    /// Returns the weight of the entry in the limit on items.
     pub(crate) fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Spans, log records or data points in it.
+    /// Returns the number of spans, log records or data points.
     pub(crate) fn items(&self) -> u64 {
         self.items
     }
 
-    /// Its encoded bytes, without its resource.
+    /// Returns the number of encoded bytes without the resource.
     pub(crate) fn bytes(&self) -> usize {
         self.fields.len() + self.dictionary.len()
     }
 
-    /// An upper limit on what a request grows by when this entry's resource is not in it yet.
+    /// Returns the maximum size that the resource of this entry adds to a request.
     pub(crate) fn resource_bytes(&self) -> usize {
-        // Four headers of one byte of tag and at most five of length: Resource*, resource, Scope*, and what rounding
-        // adds.
+        // Four headers with a tag of one byte and a length of at most five bytes: Resource*, resource, Scope*, and a
+        // reserve for rounding.
         4 * 6 + self.resource.encoded().len() + field_len(SCOPE.len()) + 2 * field_len(SCHEMA_URL.len())
     }
 

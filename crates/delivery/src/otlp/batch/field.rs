@@ -1,4 +1,4 @@
-//! Fields of protobuf messages, as far as requests need them: a tag, a length, and content that is encoded already.
+//! Encodes protobuf fields with the subset that requests need: a tag, a length, and encoded content.
 
 use prost::bytes::BufMut;
 
@@ -7,14 +7,14 @@ pub(super) const FIELD_1: u8 = 0x0a;
 pub(super) const FIELD_2: u8 = 0x12;
 pub(super) const FIELD_3: u8 = 0x1a;
 
-/// Length of a length-delimited field with a tag of one byte.
+/// Returns the length of a length-delimited field with a one-byte tag.
 pub(super) fn field_len(len: usize) -> usize {
     1 + prost::length_delimiter_len(len) + len
 }
 
 pub(super) fn put_header(out: &mut impl BufMut, tag: u8, len: usize) {
     out.put_u8(tag);
-    // It fails only where the buffer cannot grow.
+    // This fails only if the buffer cannot grow.
     let _grown = prost::encode_length_delimiter(len, out);
 }
 

@@ -1,4 +1,4 @@
-//! Exporters of `opentelemetry-otlp` over the connection of a target.
+//! Builds exporters of `opentelemetry-otlp` over the connection of a target.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::otlp::own::http::TargetClient;
 use crate::otlp::target::Target;
 use crate::transport::receiver::{Compression, Protocol};
 
-/// What both exporters of `opentelemetry-otlp` have in common.
+/// Functions shared by both exporters of `opentelemetry-otlp`.
 pub(crate) trait Exporter: Sized + Send + Sync + 'static {
-    /// One for a gRPC connection.
+    /// Creates an exporter for a gRPC connection.
     fn grpc(target: &Arc<Target>, channel: tonic::transport::Channel, compression: Compression)
     -> Result<Self, String>;
 
-    /// One for an HTTP connection.
+    /// Creates an exporter for an HTTP connection.
     fn http(target: &Arc<Target>, client: TargetClient) -> Result<Self, String>;
 
-    /// The resource of everything that it sends.
+    /// Sets the resource of everything that the exporter sends.
     fn with_resource(self, resource: &Resource) -> Self;
 }
 
@@ -70,8 +70,7 @@ impl Exporter for SpanExporter {
     }
 }
 
-/// The target's channel. What the library reads of the environment by itself is replaced: the headers by the
-/// interceptor.
+/// Configures the target's channel. The interceptor replaces the headers that the library reads from the environment.
 fn over_grpc<B: WithTonicConfig + WithExportConfig>(
     builder: B,
     target: &Arc<Target>,
@@ -86,7 +85,7 @@ fn over_grpc<B: WithTonicConfig + WithExportConfig>(
             .with_timeout(timeout)
             .with_interceptor(move |mut request: tonic::Request<()>| {
                 *request.metadata_mut() = headers.clone();
-                // The limit on one attempt; the exporter's own is one on all of its retries.
+                // The timeout of one attempt. The exporter's own timeout covers all of its retries.
                 request.set_timeout(timeout.max(Duration::from_millis(1)));
                 Ok(request)
             });
@@ -98,7 +97,7 @@ fn over_grpc<B: WithTonicConfig + WithExportConfig>(
     builder
 }
 
-/// The target's client, which has the headers and compresses.
+/// Configures the target's client, which adds the headers and compresses.
 fn over_http<B: WithHttpConfig + WithExportConfig>(builder: B, target: &Arc<Target>, client: TargetClient) -> B {
     let protocol = match target.receiver().protocol {
         Protocol::HttpJson => SdkProtocol::HttpJson,

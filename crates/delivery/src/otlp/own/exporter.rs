@@ -1,5 +1,5 @@
-//! An exporter of `opentelemetry-otlp` that follows the settings, sends once, and never hangs. What the receiver does
-//! not take then waits with the data of targets: in memory, and on disk where there is a queue.
+//! An exporter of `opentelemetry-otlp` that follows the settings, makes one attempt, and never hangs. Items that the
+//! receiver does not accept are queued with the data of targets: in memory, and on disk if there is such a queue.
 
 use std::fmt;
 use std::pin::Pin;
@@ -31,27 +31,27 @@ use crate::otlp::target::Target;
 use crate::transport::connection::Link;
 use crate::transport::receiver::Compression;
 
-/// What is sent by one request.
+/// The items of one request.
 pub(crate) trait Items<E>: Send + Sync {
     fn count(&self) -> u64;
 
     fn send(&self, exporter: &E) -> impl Future<Output = OTelSdkResult> + Send;
 
-    /// The same, to wait with the data of targets.
+    /// Converts the items to entries, to queue them with the data of targets.
     fn into_entries(self, origin: &Arc<Origin>) -> Vec<Entry>;
 }
 
-/// An exporter as it was built for a target.
+/// An exporter that was built for a target.
 struct Built<E> {
     target: Arc<Target>,
-    /// Of the connection: another one is another channel.
+    /// Generation of the connection. Another generation has another channel.
     generation: u64,
     compression: Compression,
     exporter: E,
     last: LastAnswer,
 }
 
-/// Exports over the receiver that its signal has at the time.
+/// Exports to the current receiver of its signal.
 pub(crate) struct FollowingExporter<E> {
     outgoing: Arc<Outgoing>,
     origin: Arc<Origin>,
@@ -68,7 +68,7 @@ impl<E> fmt::Debug for FollowingExporter<E> {
 }
 
 impl<E: Exporter> FollowingExporter<E> {
-    /// `resource` is the origin as the SDK has it.
+    /// Creates an exporter. `resource` is the SDK's form of `origin`.
     pub(crate) fn new(outgoing: Arc<Outgoing>, origin: Arc<Origin>, resource: Resource, runtime: Handle) -> Self {
         Self {
             counts: Mutex::new(AnswerCounts::new(Arc::clone(&outgoing))),
@@ -80,11 +80,11 @@ impl<E: Exporter> FollowingExporter<E> {
         }
     }
 
-    /// Sends once, to the receiver that there is then.
+    /// Makes one attempt to send, to the current receiver.
     async fn deliver(&self, items: impl Items<E>) -> OTelSdkResult {
         let count = self.outgoing.queue().take_held(items.count());
         if count < items.count() {
-            // Nobody waits for them: they were counted when the queue was left.
+            // The items were counted when the queue was abandoned.
             self.outgoing.queue().gave_up(count, Reason::Shutdown);
             return Err(failed());
         }
@@ -110,25 +110,25 @@ impl<E: Exporter> FollowingExporter<E> {
             };
             let result = tokio::select! {
                 result = items.send(&built.exporter) => result,
-                // An attempt at a receiver that was replaced is not ended early: it may have arrived.
+                // An attempt to a replaced receiver is not aborted, because it may have arrived.
                 () = until(&mut control, |control| control.target.is_none()) => continue,
             };
             let answer = answer_of(&built, result);
             if let (Answer::Unsupported { message }, Link::Grpc(_)) = (&answer, target.connection().link())
                 && built.compression != Compression::None
             {
-                // gRPC has the same code for an unknown compression: the next attempt shows which it is.
+                // gRPC has the same code for an unknown compression. The next attempt shows the actual reason.
                 target.stop_compressing(message);
                 continue;
             }
-            // Such a small request does not show the limit for the signal's batches.
+            // The size of such a small request does not show the limit for the signal's batches.
             let answer = match answer {
                 Answer::TooLarge { message, .. } => Answer::Refused { message },
                 answer => answer,
             };
             let (cause, after) = match self.judge(count, &target, answer) {
                 AfterAnswer::Settled | AfterAnswer::Halve => return Ok(()),
-                // Only metrics are kept, and these are none.
+                // Only metrics are kept, and these items are not metrics.
                 AfterAnswer::Refused => {
                     self.outgoing.queue().gave_up(count, Reason::Refused);
                     return Err(failed());
@@ -150,7 +150,7 @@ impl<E: Exporter> FollowingExporter<E> {
         counts.judge(items, 0, target, answer, Instant::now())
     }
 
-    /// The exporter for this target: a new one when the target, its certificates or its compression changed.
+    /// Returns the exporter for this target: a new one if the target, its certificates or its compression have changed.
     fn built(&self, target: &Arc<Target>) -> Result<Arc<Built<E>>, String> {
         let (link, generation) = target.connection().current();
         let compression = target.compression();
@@ -183,7 +183,7 @@ impl<E: Exporter> FollowingExporter<E> {
         Ok(new)
     }
 
-    /// Polled inside the runtime, whichever thread polls it.
+    /// Wraps a future so that it is polled inside the runtime, whichever thread polls it.
     fn inside_runtime<F: Future>(&self, future: F) -> Inside<F> {
         Inside {
             runtime: self.runtime.clone(),
@@ -192,19 +192,19 @@ impl<E: Exporter> FollowingExporter<E> {
     }
 }
 
-/// The reason is in the counters and the log already; the SDK's own logging is switched off.
+/// Returns an error for the SDK, whose own logging is disabled. The reason was already counted and logged.
 fn failed() -> OTelSdkError {
     OTelSdkError::InternalFailure("not exported".to_owned())
 }
 
-/// Completes when `is` holds. A reference to the value is not kept.
+/// Waits until `is` holds. No reference to the value is kept.
 async fn until(control: &mut watch::Receiver<Control>, is: impl FnMut(&Control) -> bool) {
-    // The signal, and with it the sender, outlives this.
+    // The signal outlives this function, and with it the sender.
     let _holds = control.wait_for(is).await.is_ok();
 }
 
-/// What came of an export. Over HTTP the answer itself is known; over gRPC the library gives the code and, when the
-/// receiver was not reached, the causes.
+/// Returns the outcome of an export. For HTTP, the answer itself is known. For gRPC, the library returns the code and,
+/// if the receiver was not reached, the causes.
 fn answer_of<E>(built: &Built<E>, result: OTelSdkResult) -> Answer {
     let last = built.last.lock().unwrap_or_else(PoisonError::into_inner).take();
     match (last, result) {
@@ -217,7 +217,7 @@ fn answer_of<E>(built: &Built<E>, result: OTelSdkResult) -> Answer {
     }
 }
 
-/// `... export failed with gRPC code: Unavailable: transport error: ...`.
+/// Parses `... export failed with gRPC code: Unavailable: transport error: ...`.
 fn of_grpc_error(text: &str) -> Answer {
     let Some((_, text)) = text.split_once("gRPC code: ") else {
         return Answer::Refused {
@@ -233,7 +233,7 @@ fn of_grpc_error(text: &str) -> Answer {
     Answer::of_status(&Status::new(code, ""))
 }
 
-/// A future that is polled inside a runtime: the SDK polls it on a thread of its own.
+/// A future that is polled inside a runtime. The SDK polls it on its own thread.
 struct Inside<F> {
     runtime: Handle,
     future: Pin<Box<F>>,
@@ -299,10 +299,11 @@ impl Items<SpanExporter> for Spans {
 mod tests {
     use super::*;
 
-    /// Scenario: the texts in which `opentelemetry-otlp` reports failures over gRPC.
-    /// Guarantee: the code is read; with causes the receiver was not reached; anything else is final.
+    /// Scenario: `opentelemetry-otlp` reports failures over gRPC as text.
+    /// Guarantee: the code is parsed; a text with causes means that the receiver was not reached; any other text is
+    /// final.
     #[test]
-    fn errors_of_the_library_are_read() {
+    fn library_errors_are_parsed() {
         let of = |text: &str| {
             of_grpc_error(&format!(
                 "Operation failed: TonicLogsClient export failed with gRPC code: {text}"

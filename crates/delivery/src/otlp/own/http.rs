@@ -1,4 +1,4 @@
-//! The HTTP client of the target, as `opentelemetry-otlp` takes one.
+//! The HTTP client of the target, as an HTTP client for `opentelemetry-otlp`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,10 +11,10 @@ use crate::otlp::target::{HttpAnswer, Target, compress, leave_out_nulls};
 use crate::transport::connection::Link;
 use crate::transport::receiver::{Compression, Protocol};
 
-/// The receiver's own words: `opentelemetry-otlp` does not pass them on.
+/// The last answer of the receiver, which `opentelemetry-otlp` does not pass on.
 pub(crate) type LastAnswer = Arc<Mutex<Option<Answer>>>;
 
-/// Sends the bodies that `opentelemetry-otlp` makes, as the target sends its own: the headers of its requests are
+/// Sends the request bodies of `opentelemetry-otlp` like the target's own requests. The headers of the library are
 /// ignored.
 #[derive(Debug)]
 pub(crate) struct TargetClient {

@@ -1,4 +1,4 @@
-//! The queue without a receiver: every time is an argument.
+//! Tests of the queue without a receiver. Every time is an argument.
 
 use std::sync::Arc;
 
@@ -31,10 +31,10 @@ fn entry(size: usize) -> Entry {
     Entry::new(&Arc::new(Origin::new(Vec::new())), &[span], 1)
 }
 
-/// Scenario: an entry alone, more until a batch is full, a flush, the end.
-/// Guarantee: due after its delay, at once when there is enough, at once when it is asked for.
+/// Scenario: an entry arrives; more entries fill a batch; then the queue is flushed and closed.
+/// Guarantee: entries are due after their delay, and at once when the batch is full, on a flush, and at the close.
 #[test]
-fn a_batch_is_due_by_time_and_by_size() {
+fn batch_is_due_by_time_and_by_size() {
     let mut queue = queue();
     let start = Instant::now();
     assert_eq!(queue.due(start), Due::Never);
@@ -42,7 +42,7 @@ fn a_batch_is_due_by_time_and_by_size() {
     let at = start + LIMITS.batch_delay;
     assert_eq!(queue.due(start), Due::At(at));
     assert_eq!(queue.due(at), Due::Now);
-    assert!(!queue.push(start, vec![entry(1)]).wake, "nothing changes for who waits");
+    assert!(!queue.push(start, vec![entry(1)]).wake, "the due time is unchanged");
     assert!(queue.push(start, vec![entry(1)]).wake, "a batch is full");
     assert_eq!(queue.due(start), Due::Now);
     assert_eq!(queue.take().len(), 3);
@@ -54,10 +54,10 @@ fn a_batch_is_due_by_time_and_by_size() {
     assert_eq!(queue.due(start), Due::Now);
     assert!(!queue.is_settled(mark));
     queue.take();
-    assert!(!queue.is_settled(mark), "it is in flight");
+    assert!(!queue.is_settled(mark), "the entry is in flight");
     queue.push(start, vec![entry(1)]);
     queue.finish();
-    assert!(queue.is_settled(mark), "what came later is another matter");
+    assert!(queue.is_settled(mark), "later entries do not count");
     assert_eq!(queue.due(start), Due::At(at));
     queue.close();
     assert_eq!(queue.due(start), Due::Now);
@@ -65,11 +65,11 @@ fn a_batch_is_due_by_time_and_by_size() {
     assert_eq!(queue.due(start), Due::Done);
 }
 
-/// Scenario: collections of five spans each, with room for eight spans and requests of three.
-/// Guarantee: spans are what is counted; those of one collection stay together, in a request that is too small for
-/// them, too.
+/// Scenario: collections have five spans each; the queue has space for eight spans, and a request for three.
+/// Guarantee: spans are counted individually; the spans of a collection stay together, even if the request is too small
+/// for them.
 #[test]
-fn spans_that_stay_together_count_each() {
+fn joined_spans_are_counted_individually() {
     let mut queue = queue();
     let collection = || Entry::encoded(&Arc::new(Origin::new(Vec::new())), vec![0; 10].into(), 5);
     let dropped = queue.push(Instant::now(), vec![collection(), collection()]).dropped;
@@ -82,18 +82,21 @@ fn spans_that_stay_together_count_each() {
     assert_eq!((queue.stats().queued, queue.stats().in_flight), (0, 5));
 }
 
-/// Scenario: the receiver does not take the signal for eleven minutes, then it does.
-/// Guarantee: news once; what waits is kept, at first much of it, after ten minutes little, the rest counted; as soon
-/// as the signal was accepted once, all that fits is kept.
+/// Scenario: the receiver does not accept the signal for eleven minutes, and then accepts it.
+/// Guarantee: the state is new only once; first many queued items are kept, after ten minutes few, and the dropped ones
+/// are counted; once the signal was accepted, the whole queue is used.
 #[test]
-fn of_an_unsupported_signal_less_is_kept() {
+fn unsupported_signal_keeps_fewer_items() {
     let mut queue = Queue::default();
     queue.configure(Limits::default(), true, false);
     let start = Instant::now();
     let large = || vec![entry(1 << 20)];
     queue.push(start, large());
     let taken = queue.take();
-    assert!(queue.unsupported(start) && !queue.unsupported(start), "news once");
+    assert!(
+        queue.unsupported(start) && !queue.unsupported(start),
+        "the state is new only once"
+    );
     assert!(queue.put_back(taken, start).is_empty());
     queue.finish();
     assert!(!queue.takes_own(start) && queue.takes_own(start + UNSUPPORTED_FOR) && queue.is_foreign());
@@ -115,10 +118,10 @@ fn of_an_unsupported_signal_less_is_kept() {
     assert_eq!((queue.stats().queued, queue.is_foreign()), (10, false));
 }
 
-/// Scenario: a receiver refused a large request as too large; later its settings change.
-/// Guarantee: requests are smaller from then on, until it is another receiver.
+/// Scenario: a receiver refuses a large request as too large; later its settings change, and then the receiver.
+/// Guarantee: requests are smaller until the receiver changes.
 #[test]
-fn a_learned_limit_holds_for_the_receiver() {
+fn learned_limit_is_kept_for_receiver() {
     let mut queue = Queue::default();
     queue.configure(Limits::default(), true, false);
     queue.learn_limit(1 << 20);
@@ -165,10 +168,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Scenario: anything that can happen to a queue, in any order.
-    /// Guarantee: the bounds hold after each step, and every item is accounted for exactly once, also at the end.
+    /// Scenario: arbitrary operations on a queue run in any order.
+    /// Guarantee: the limits hold after each step, and every item is counted exactly once, also at the end.
     #[test]
-    fn every_item_is_accounted_for(steps in proptest::collection::vec(step(), 0..60)) {
+    fn every_item_is_counted_once(steps in proptest::collection::vec(step(), 0..60)) {
         let mut queue = queue();
         let mut now = Instant::now();
         let mut in_flight = 0;

@@ -1,4 +1,5 @@
-//! The sender with answers from a script, on a paused clock: hours pass in no time, every attempt has an exact time.
+//! Tests of the sender with scripted answers, on a paused clock: hours pass instantly, and every attempt has an exact
+//! time.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -20,7 +21,7 @@ use crate::transport::receiver::{Protocol, Receiver};
 
 const RETRY_FOR: Duration = Duration::from_secs(300);
 
-/// A signal with a running sender, and the target that it sends to.
+/// A signal with a running sender, and its target.
 struct Sending {
     outgoing: Arc<Outgoing>,
     target: Arc<Target>,
@@ -52,7 +53,7 @@ impl Sending {
         Self::with(answers, None)
     }
 
-    /// With a queue on disk in `directory`.
+    /// Creates a sender with a queue on disk in `directory`.
     fn with(answers: impl IntoIterator<Item = Answer>, directory: Option<&Path>) -> Self {
         Self::toward(target(answers), directory)
     }
@@ -93,33 +94,33 @@ impl Sending {
         self.outgoing.queue().stats()
     }
 
-    /// What the receiver has not answered yet.
+    /// Returns the remaining scripted answers.
     fn answers(&self) -> MutexGuard<'_, VecDeque<Answer>> {
         self.target.script.as_ref().unwrap().answers.lock().unwrap()
     }
 
-    /// Where what is refused is kept.
+    /// Keeps refused requests.
     fn keep_refused(&self) {
         self.outgoing
             .control
             .send_modify(|control| control.keeps_refused = true);
     }
 
-    /// The daemon ends: accepts nothing more.
+    /// Starts the shutdown of the daemon.
     fn close(&self) {
         self.outgoing.queue().close();
         self.outgoing.control.send_modify(|control| control.closing = true);
         self.outgoing.wake.notify_one();
     }
 
-    /// Waits until so many items were accepted.
+    /// Waits until `items` items were accepted.
     async fn exported(&self, items: u64) {
         while self.stats().exported < items {
             self.outgoing.settled.notified().await;
         }
     }
 
-    /// Waits until everything given so far was sent or dropped.
+    /// Waits until all items added so far were sent or dropped.
     async fn settled(&self) {
         let mark = self.outgoing.queue().mark_flush();
         self.outgoing.wake.notify_one();
@@ -128,7 +129,7 @@ impl Sending {
         }
     }
 
-    /// When each attempt was made, since the beginning.
+    /// Returns the times of all attempts since the start.
     fn attempts(&self) -> Vec<Duration> {
         attempts(&self.target, self.begin)
     }
@@ -140,7 +141,7 @@ fn attempts(target: &Target, begin: Instant) -> Vec<Duration> {
     attempts.iter().map(|at| at.duration_since(begin)).collect()
 }
 
-/// A span of some bytes more than that.
+/// Returns a span that is a few bytes larger than `bytes`.
 fn entry(bytes: usize) -> Entry {
     let span = Span {
         name: "n".repeat(bytes),
@@ -164,11 +165,12 @@ fn again(after: Option<Duration>) -> Answer {
     }
 }
 
-/// Scenario: a receiver that is down for the whole time that a batch may be retried; then it accepts the next one.
-/// Guarantee: no delay is longer than two seconds, the first not longer than one; the batch expires at its deadline,
-/// and not earlier; the next one is sent.
+/// Scenario: a receiver is unavailable for the whole time for which a batch may be retried; then it accepts the next
+/// batch.
+/// Guarantee: no delay exceeds 2 s, and the first one does not exceed 1 s; the batch expires at its deadline and not
+/// earlier; the next batch is sent.
 #[tokio::test(start_paused = true)]
-async fn retries_grow_apart_until_the_batch_expires() {
+async fn batch_is_retried_until_it_expires() {
     let sending = Sending::to(vec![again(None); 2000]);
     sending.give();
     sending.settled().await;
@@ -192,10 +194,10 @@ async fn retries_grow_apart_until_the_batch_expires() {
     assert_eq!(sending.stats().exported, 1);
 }
 
-/// Scenario: a receiver asks for two minutes of silence, then accepts; more comes meanwhile.
-/// Guarantee: nothing is sent before they are over, and everything right after.
+/// Scenario: a receiver requests a delay of two minutes and then accepts; another item arrives in the meantime.
+/// Guarantee: no request is sent during the delay, and all items are sent right after it.
 #[tokio::test(start_paused = true)]
-async fn a_requested_delay_is_kept() {
+async fn requested_delay_is_respected() {
     let pause = Duration::from_secs(120);
     let sending = Sending::to([again(Some(pause))]);
     sending.give();
@@ -208,10 +210,10 @@ async fn a_requested_delay_is_kept() {
     assert_eq!(sending.stats().exported, 2);
 }
 
-/// Scenario: a receiver asks for an hour of silence; after ten seconds a reload names another one.
-/// Guarantee: the batch goes there at once.
+/// Scenario: a receiver requests a delay of an hour; after ten seconds, a reload configures another receiver.
+/// Guarantee: the batch is sent to the new receiver at once.
 #[tokio::test(start_paused = true)]
-async fn another_receiver_ends_a_requested_delay() {
+async fn new_receiver_ends_requested_delay() {
     let sending = Sending::to([again(Some(Duration::from_secs(3600)))]);
     sending.give();
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -225,10 +227,11 @@ async fn another_receiver_ends_a_requested_delay() {
     assert!(at.len() == 1 && at[0] < Duration::from_secs(11), "{at:?}");
 }
 
-/// Scenario: the daemon shuts down while a receiver that was down for long is down.
-/// Guarantee: an attempt at once, then one a second at most apart, until the deadline of the batch; then the task ends.
+/// Scenario: the daemon shuts down while a receiver has been unavailable for a long time.
+/// Guarantee: an attempt is made at once, then at least every second, until the deadline of the batch; then the task
+/// ends.
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_retries_in_short_steps() {
+async fn shutdown_retries_in_short_intervals() {
     let mut sending = Sending::to(vec![again(None); 2000]);
     sending.give();
     tokio::time::sleep(Duration::from_secs(100)).await;
@@ -256,10 +259,11 @@ fn unsupported() -> Answer {
     }
 }
 
-/// Scenario: a receiver does not accept the signal ten times, as an ingress in a roll-out; items come every second.
-/// Guarantee: it is asked again after exactly 1, 2, 4 ... 60 s; nothing is dropped, and all of it is sent at last.
+/// Scenario: a receiver does not accept the signal ten times, like an ingress during a rollout; an item arrives every
+/// second.
+/// Guarantee: the receiver is probed after exactly 1, 2, 4 ... 60 s; no item is dropped, and finally all are sent.
 #[tokio::test(start_paused = true)]
-async fn an_unsupported_signal_is_kept_and_asked_for_less_and_less() {
+async fn unsupported_signal_is_kept_and_probed() {
     let sending = Sending::to(vec![unsupported(); 10]);
     for _ in 0..310 {
         sending.give();
@@ -276,11 +280,10 @@ async fn an_unsupported_signal_is_kept_and_asked_for_less_and_less() {
     );
 }
 
-/// Scenario: the daemon ends, or somebody waits for a flush, while a receiver does not accept the signal, as it never
-/// has.
-/// Guarantee: nobody waits for it: what waits is dropped and counted.
+/// Scenario: the queue is flushed while a receiver does not accept the signal and never has.
+/// Guarantee: the flush does not wait for the receiver; queued items are dropped and counted.
 #[tokio::test(start_paused = true)]
-async fn the_end_does_not_wait_for_an_unsupported_signal() {
+async fn flush_does_not_wait_for_unsupported_signal() {
     let sending = Sending::to(vec![unsupported(); 1000]);
     sending.give();
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -290,10 +293,10 @@ async fn the_end_does_not_wait_for_an_unsupported_signal() {
     assert!(sending.begin.elapsed() < Duration::from_secs(4));
 }
 
-/// Scenario: a receiver is exhausted, without a delay of its own, for fifteen seconds; then it accepts everything.
-/// Guarantee: the first request is sent again as a whole; a few requests, not thousands; nothing is dropped.
+/// Scenario: a receiver answers twelve times that it is exhausted and requests no delay; then it accepts all requests.
+/// Guarantee: the first request is retried as a whole; there are a few requests, not thousands; no item is dropped.
 #[tokio::test(start_paused = true)]
-async fn an_exhausted_receiver_is_left_in_peace() {
+async fn exhausted_receiver_gets_few_requests() {
     let exhausted = Answer::TooLarge {
         certain: false,
         message: "ResourceExhausted".to_owned(),
@@ -310,11 +313,12 @@ async fn an_exhausted_receiver_is_left_in_peace() {
     assert_eq!((stats.exported, stats.dropped.total()), (40, 0));
 }
 
-/// Scenario: with a queue on disk, a receiver is down for an hour, an item every second; then it is back, for ever.
-/// Guarantee: the return is noticed within two seconds; nothing is dropped though far more came than memory would have
-/// kept for so long; what is new is sent before what is stored; the disk is empty at last.
+/// Scenario: with a queue on disk, a receiver is unavailable for an hour while an item arrives every second; then it is
+/// available permanently.
+/// Guarantee: the recovery is detected within 2 s; no item is dropped, although more items arrived than memory would
+/// have kept for that time; new items are sent before stored ones; the disk is finally empty.
 #[tokio::test(start_paused = true)]
-async fn an_hour_without_a_receiver_loses_nothing() {
+async fn hour_without_receiver_loses_no_item() {
     let folder = tempfile::tempdir().unwrap();
     let sending = Sending::with(vec![again(None); 1_000_000], Some(folder.path()));
     for _ in 0..3600 {
@@ -339,12 +343,12 @@ fn refused() -> Answer {
     }
 }
 
-/// Scenario: where what is refused is kept, a receiver refuses two requests and accepts those that follow; then it
-/// refuses one for good and accepts all others.
-/// Guarantee: the two are sent again after others are accepted, and not before; the one is tried eight times, a minute
-/// apart at least, and dropped then; the others are never held up.
+/// Scenario: if refused requests are kept, a receiver refuses two requests and accepts the following ones; then it
+/// permanently refuses one request and accepts all others.
+/// Guarantee: the two are sent again only after others were accepted; the refused one is sent again eight times, at
+/// least a minute apart, and then dropped; the others are never delayed.
 #[tokio::test(start_paused = true)]
-async fn what_was_refused_is_sent_again() {
+async fn refused_request_is_sent_again() {
     let sending = Sending::to([refused(), refused()]);
     sending.keep_refused();
     for _ in 0..4 {
@@ -359,7 +363,7 @@ async fn what_was_refused_is_sent_again() {
     );
     assert_eq!((stats.requests.refused, stats.retries), (2, 2));
 
-    // One refusal, then each time that it is sent after one that is accepted.
+    // One refusal, then one for each time that it is sent after an accepted request.
     let begin = Instant::now();
     let mut seen = sending.attempts().len();
     let mut again = Vec::new();
@@ -391,10 +395,10 @@ async fn what_was_refused_is_sent_again() {
     );
 }
 
-/// Scenario: where what is refused is kept, everything is refused, more than is kept; then the end.
+/// Scenario: if refused requests are kept, all requests are refused, more than can be kept; then the daemon shuts down.
 /// Guarantee: memory is bounded, and every item that was not accepted is counted as refused.
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_is_bounded_and_counted() {
+async fn refused_requests_are_bounded_and_counted() {
     let sending = Sending::to(vec![refused(); 100_000]);
     sending.keep_refused();
     for _ in 0..30 {
@@ -413,12 +417,12 @@ async fn what_is_refused_is_bounded_and_counted() {
     assert_eq!((stats.in_flight, stats.dropped.refused), (0, 30));
 }
 
-/// Scenario: with a queue on disk, a receiver takes a request and does not answer for nine seconds; ten items a second
-/// come meanwhile.
-/// Guarantee: what a kill would lose is at any time the request without an answer and at most two seconds of items;
-/// everything is sent once the receiver answers.
+/// Scenario: with a queue on disk, a receiver accepts a request and does not answer for nine seconds, while ten items
+/// arrive per second.
+/// Guarantee: at any time, a kill would lose at most the unanswered request and two seconds of items; all items are
+/// sent once the receiver answers.
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_leaves_little_in_memory() {
+async fn late_answer_leaves_few_items_in_memory() {
     let folder = tempfile::tempdir().unwrap();
     let mut target = Arc::into_inner(target([])).unwrap();
     target.script.as_mut().unwrap().takes = Duration::from_secs(9);
@@ -436,11 +440,11 @@ async fn a_late_answer_leaves_little_in_memory() {
     assert_eq!((stats.stored, stats.queued, stats.dropped.total()), (0, 0, 0));
 }
 
-/// Scenario: with a queue on disk, the daemon ends while the receiver is down; another one starts with the same disk,
-/// and the receiver is there.
-/// Guarantee: the end is at once and loses nothing; the next daemon sends everything, once, and counts it.
+/// Scenario: with a queue on disk, the daemon shuts down while the receiver is unavailable; another daemon starts with
+/// the same disk and an available receiver.
+/// Guarantee: the shutdown is immediate and loses no item; the next daemon sends all items once and counts them.
 #[tokio::test(start_paused = true)]
-async fn a_restart_sends_what_was_stored() {
+async fn restart_sends_stored_items() {
     let folder = tempfile::tempdir().unwrap();
     let sending = Sending::with(vec![again(None); 1000], Some(folder.path()));
     for _ in 0..10 {
@@ -463,11 +467,12 @@ async fn a_restart_sends_what_was_stored() {
     assert_eq!((stats.given, stats.stored, stats.dropped.total()), (11, 0, 0));
 }
 
-/// Scenario: a receiver that has accepted the signal answers 404 for a while; another one never accepts it. Both with a
-/// queue on disk.
-/// Guarantee: the first one's items go to the disk and are sent later; the second one's stay in memory.
+/// Scenario: with a queue on disk, a receiver that has accepted the signal answers 404 for a while; another one never
+/// accepts it.
+/// Guarantee: the items of the first receiver are stored on disk and sent later; the items of the second receiver stay
+/// in memory.
 #[tokio::test(start_paused = true)]
-async fn only_what_was_accepted_once_goes_to_the_disk() {
+async fn only_accepted_signal_is_stored_on_disk() {
     for (first, stored) in [(accepted(), 1), (unsupported(), 0)] {
         let folder = tempfile::tempdir().unwrap();
         let answers = std::iter::once(first).chain(vec![unsupported(); 2]);
@@ -487,10 +492,10 @@ async fn only_what_was_accepted_once_goes_to_the_disk() {
     }
 }
 
-/// Scenario: the queue on disk cannot be opened, as something else is in its place; the receiver is down for a while.
-/// Guarantee: what waits is kept in memory as without one, and is sent.
+/// Scenario: the queue on disk cannot be opened because a file has its path; the receiver is unavailable for a while.
+/// Guarantee: items are queued in memory, as without a queue on disk, and are sent.
 #[tokio::test(start_paused = true)]
-async fn without_a_disk_that_works_memory_is_used() {
+async fn memory_is_used_without_working_disk() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -502,10 +507,10 @@ async fn without_a_disk_that_works_memory_is_used() {
     assert_eq!((stats.exported, stats.stored, stats.dropped.total()), (1, 0, 0));
 }
 
-/// Scenario: what is stored is too large for the receiver, which is back.
-/// Guarantee: halves of it are sent until they fit; nothing is dropped.
+/// Scenario: a stored request is too large for the receiver, which is available again.
+/// Guarantee: the request is halved until it fits; no item is dropped.
 #[tokio::test(start_paused = true)]
-async fn a_stored_request_that_is_too_large_is_halved() {
+async fn large_stored_request_is_halved() {
     let folder = tempfile::tempdir().unwrap();
     let too_large = Answer::TooLarge {
         certain: true,

@@ -1,5 +1,5 @@
-//! One recording of an incident, from the first bytes of its file until it has its name. Which incidents have one, and
-//! for how long, is the writer's.
+//! One recording of an incident, from the first bytes of its file until it has its final name. The writer decides which
+//! incidents are recorded, and for how long.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -21,26 +21,26 @@ use targets::black_box::{BlackBoxes, Kept, More, Piece};
 #[derive(Debug)]
 pub(super) struct Recording {
     pub(super) run: RunKey,
-    /// Whose it is; `None`: unknown.
+    /// Owner of the recording; `None` if unknown.
     pub(super) share: Option<Share>,
     pub(super) id: Arc<str>,
     file: File,
     rewriter: Rewriter,
     header: Arc<TraceHeader>,
-    /// Ticks of the newest event before the incident.
+    /// Ticks of the last event before the incident.
     incident: Option<i64>,
     pub(super) until: Instant,
     pub(super) bytes: u64,
 }
 
-/// The header of a recording: its clock begins with the oldest event that is kept. The session may have begun long
-/// before, and whoever reads the recording takes that for time in which nothing happened.
+/// Returns the header of a recording, whose clock starts with the oldest kept event. The session may have started much
+/// earlier, and readers of the recording would take that time for a period without events.
 fn beginning(kept: &Kept) -> TraceHeader {
     let header = &*kept.header;
     later(header, oldest(kept)).unwrap_or_else(|| header.clone())
 }
 
-/// Ticks of the oldest event that is kept; `None`: there is none yet.
+/// Returns the ticks of the oldest kept event; `None` if there is no event yet.
 fn oldest(kept: &Kept) -> Option<i64> {
     let mut reading = Rewriter::new(&kept.header).ok()?;
     for frames in kept.pieces.iter().filter_map(Piece::frames) {
@@ -52,11 +52,11 @@ fn oldest(kept: &Kept) -> Option<i64> {
     None
 }
 
-/// The same clock with a later beginning, by whole milliseconds, as the wall clock of a stream has them; `None`: it is
-/// not later, or the wall clock is no valid time.
+/// Moves the start of a clock by whole milliseconds, which is the resolution of a stream's wall clock. Returns `None`
+/// if the new start is not later, or if the wall clock is invalid.
 fn later(header: &TraceHeader, ticks: Option<i64>) -> Option<TraceHeader> {
     let ms = i128::from(header.offset_ns(ticks?)).div_euclid(1_000_000);
-    // Where a millisecond is no integer of ticks, a second is.
+    // If a millisecond is not an integer number of ticks, a second is.
     let ms = if header.frequency % 1000 == 0 {
         ms
     } else {
@@ -93,7 +93,7 @@ pub(super) enum Failed {
 }
 
 impl Recording {
-    /// Makes the file and writes what is kept of the process.
+    /// Creates the file and writes the kept part of the stream.
     pub(super) fn begin(
         (run, share): (RunKey, Option<Share>),
         id: &Arc<str>,
@@ -118,7 +118,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Writes what came since.
+    /// Writes the blocks that have arrived since the last call.
     pub(super) fn go_on(&mut self, boxes: &BlackBoxes) -> Result<More, Failed> {
         let next = boxes.next(self.run);
         self.write(&next.pieces)?;
@@ -142,7 +142,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Ends the stream, and gives the file its name. Returns a sentence for the log.
+    /// Completes the stream, and gives the file its final name. Returns a sentence for the log.
     pub(super) fn complete(mut self, files: &Files) -> Result<String, Failed> {
         self.put()?;
         let (events, lost, span) = (self.rewriter.events(), self.rewriter.lost(), self.rewriter.span());
@@ -159,7 +159,7 @@ impl Recording {
         };
         let name = files.complete(&self.id, (before, after))?;
         Ok(format!(
-            "recorded {name}: {events} events, {lost} of them lost, {} bytes; gcwatch analyze opens it",
+            "recorded {name}: {events} events, {lost} of them lost, {} bytes; open it with gcwatch analyze",
             self.bytes
         ))
     }
@@ -169,13 +169,13 @@ impl Recording {
 mod tests {
     use super::*;
 
-    /// Scenario: a stream that began at the end of February of a leap year, whose oldest kept event is later by a
-    /// millisecond, a day and an hour; clocks of a nanosecond, of a hundred, and of a third of a microsecond; then an
-    /// event before the beginning, and none.
-    /// Guarantee: every instant is the same time as before, and the oldest event lies in the first millisecond, or
-    /// second; without a later event nothing changes.
+    /// Scenario: a stream starts at the end of February of a leap year; its oldest kept event is later by some seconds,
+    /// an hour, or a day and a millisecond; clocks have ticks of a nanosecond, 100 ns, and a third of a microsecond;
+    /// another event is before the start; then there is no event.
+    /// Guarantee: every instant has the same time as before, and the oldest event is in the first millisecond, or
+    /// second; without a later event, the header does not change.
     #[test]
-    fn a_recording_begins_with_what_is_kept() {
+    fn recording_starts_with_oldest_kept_event() {
         let system_time = SystemTime {
             year: 2028,
             month: 2,

@@ -1,4 +1,4 @@
-//! Streams, incidents and ends, and the files that come of them.
+//! Tests of the files that result from streams, incidents and exits.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::*;
 const RUN: RunKey = RunKey { pid: 7, start_time: 1 };
 const ID: &str = "20261123T114742Z-shop-7-0000000000000001";
 
-/// A stream of events, one a second, a block for each.
+/// Returns a stream with one event per second, one block per event.
 fn stream(count: u32) -> Vec<u8> {
     let header = TraceHeader {
         frequency: 1,
@@ -76,7 +76,7 @@ fn tapped(boxes: &Arc<BlackBoxes>) -> Decoder {
     decoder
 }
 
-/// Events, losses, and that it ends in order.
+/// Returns the numbers of events and losses, and checks that the stream ends cleanly.
 fn counts(file: &Path) -> (u64, Option<u64>) {
     let mut decoder = Decoder::new(Options::default());
     read(&mut decoder, &std::fs::read(file).unwrap());
@@ -86,11 +86,11 @@ fn counts(file: &Path) -> (u64, Option<u64>) {
     (decoder.stats().events, decoder.stats().lost)
 }
 
-/// Scenario: an incident on a live stream, the same one again, time.
-/// Guarantee: what was there is on disk at once, what follows is added, and after ten seconds the file is complete,
-/// with a name that says how much is in it; the same incident is not recorded twice.
+/// Scenario: an incident starts on a live stream, is reported again, and time passes.
+/// Guarantee: the existing stream is on disk immediately, the following part is added, and after ten seconds the file
+/// is complete, with a name that states its length; the same incident is not recorded twice.
 #[test]
-fn a_recording_has_what_was_before_and_after() {
+fn recording_covers_time_before_and_after() {
     let mut setting = set_up();
     let mut decoder = tapped(&setting.boxes);
     let bytes = stream(30);
@@ -118,12 +118,12 @@ fn a_recording_has_what_was_before_and_after() {
     assert!(!partial.exists());
 }
 
-/// Scenario: a process is killed during a recording; another one without an incident is killed for memory; a third
-/// one exits, and nothing more is heard of it; others of its service die within ten minutes and after them.
-/// Guarantee: the first recording is complete at once and no other is made; the second leaves one, once; of the third
-/// nothing is kept after two minutes; deaths of a service leave one in ten minutes.
+/// Scenario: a process is killed during a recording; another one without an incident is killed for memory; a third one
+/// exits without further reports; other processes of its service die within ten minutes and later.
+/// Guarantee: the first recording is complete at once and the only one; the second process leaves one recording; the
+/// stream of the third is dropped after two minutes; deaths of a service leave one recording per ten minutes.
 #[test]
-fn the_dead_leave_a_recording() {
+fn dead_process_leaves_one_recording() {
     let mut setting = set_up();
     let now = Instant::now();
     let cut = stream(20);
@@ -144,7 +144,7 @@ fn the_dead_leave_a_recording() {
         read(&mut decoder, &cut);
         decoder
     });
-    // Before it is known that it exited.
+    // The exit has not been reported yet.
     setting.writer.died(RUN, Moment::from_ns(1), &died);
     assert!(setting.files.list().unwrap().is_empty());
     setting.writer.ended(RUN, share(), now);
@@ -157,7 +157,7 @@ fn the_dead_leave_a_recording() {
     );
 
     let mut setting = set_up();
-    // Another one of the service dies within ten minutes, and one after them.
+    // Other processes of the service die within ten minutes and after ten minutes.
     for (number, at, is_recorded) in [
         (2, 0, true),
         (3, RECORDS_EVERY_NS - 1, false),
@@ -183,11 +183,11 @@ fn the_dead_leave_a_recording() {
     assert_eq!(setting.files.list().unwrap().len(), 2);
 }
 
-/// Scenario: the directory is gone when an incident begins, and while one is being recorded; an incident of a process
-/// that is not read.
-/// Guarantee: nothing is made, nothing is held, and the next incident is recorded.
+/// Scenario: the directory does not exist when an incident starts, and is deleted during a recording; an incident
+/// concerns a process that is not read.
+/// Guarantee: no file is created, no memory is held, and the next incident is recorded.
 #[test]
-fn a_disk_that_fails_costs_the_recording() {
+fn failing_disk_loses_only_its_recordings() {
     let mut setting = set_up();
     let now = Instant::now();
     let mut decoder = tapped(&setting.boxes);
@@ -209,11 +209,12 @@ fn a_disk_that_fails_costs_the_recording() {
     assert_eq!((list.len(), list[0].id.as_str()), (1, &*format!("{ID}4")));
 }
 
-/// Scenario: all places are taken: most by one tenant under many names, the others by two services of another; each
-/// begins one more.
-/// Guarantee: the tenant with most ends one of its own; of the tenants with as many, the service with more does.
+/// Scenario: the maximum number of recordings is open: most of one tenant with many service names, the others of two
+/// services of another tenant; each tenant starts one more.
+/// Guarantee: the tenant with most recordings loses one to the other tenant; its own new service gets none, because all
+/// of its services have one.
 #[test]
-fn whoever_records_most_gives_a_place() {
+fn tenant_with_most_recordings_loses_one() {
     let mut setting = set_up();
     let now = Instant::now();
     let mut decoders = Vec::new();
@@ -255,7 +256,7 @@ fn whoever_records_most_gives_a_place() {
         ),
         (59, 2, 3)
     );
-    // As many names as places: there is none to give.
+    // Each of the tenant's services has one recording, so none can be ended.
     assert!(!begin(&mut setting.writer, 301, "pod a", "new"));
     assert_eq!(setting.writer.open.len(), MOST_OPEN);
 }
