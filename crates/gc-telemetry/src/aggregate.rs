@@ -5,9 +5,9 @@
 //! its other values (newest) ------------------------------------------------> values of its service, when asked for
 //! ```
 //!
-//! A [`Services`] adds what each process counted since its previous reading. So totals of a service never fall: an ended
-//! process has added its last difference, and a process that counts from scratch adds what is new. Values that rise and
-//! fall are sums over the processes that live; gauges follow the rule of [`GaugeRule`].
+//! A [`Services`] adds what each process counted since its previous reading. So totals of a service never fall: an
+//! ended process has added its last difference, and a process that counts from scratch adds what is new. Values that
+//! rise and fall are sums over the processes that live; gauges follow the rule of [`GaugeRule`].
 //!
 //! Processes are of one service if the attributes of [`KEPT`] are equal; these are the resource of the series.
 //!
@@ -66,8 +66,8 @@ const CONTAINER_LINES: [&str; 5] = [
 /// Namespace of the ids of services.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f0b_7c52_4c1d_5b0e_9a53_1d0f_6a2e_84c7);
 
-/// Services without processes whose totals are remembered. Beyond this limit, the totals of the service that ended first
-/// are forgotten.
+/// Services without processes whose totals are remembered. Beyond this limit, the totals of the service that ended
+/// first are forgotten.
 const MAX_ENDED: usize = 200;
 
 /// Pid and start time of a process.

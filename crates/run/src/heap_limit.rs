@@ -1,12 +1,13 @@
-//! Maximum bytes that the heap of a process can commit, and whether the runtime knows the present limit of its container.
+//! Maximum bytes that the heap of a process can commit, and whether the runtime knows the present limit of its
+//! container.
 //!
 //! A runtime takes its limit when it starts: a configured one, or a share of the container's limit. If the container's
 //! limit is changed in place, the runtime keeps its own until the program calls `GC.RefreshMemoryLimit` or restarts
 //! (runtime issue 39820).
 //!
-//! The present limit is a guess: from outside, the environment, `runtimeconfig.json` and the container are visible, and
-//! settings in a single file are not. So a difference counts only if the guess was right before, or if the configuration
-//! was read and has no absolute limit.
+//! The present limit is a guess: from outside, the environment, `runtimeconfig.json` and the container are visible,
+//! and settings in a single file are not. So a difference counts only if the guess was right before, or if the
+//! configuration was read and has no absolute limit.
 
 use crate::identity::SaidLimit;
 

@@ -101,8 +101,8 @@ fn only(all: Vec<(Arc<Origin>, Vec<Metric>)>) -> Vec<Metric> {
 
 /// Scenario: recordings as processes of a service, each read twice: in the middle and at its end; with both types of
 /// histograms.
-/// Guarantee: counters and histograms of the service are the sums over the processes, and each metric has the same name,
-/// unit and kind as in a process.
+/// Guarantee: counters and histograms of the service are the sums over the processes, and each metric has the same
+/// name, unit and kind as in a process.
 #[test]
 fn service_is_the_sum_of_its_processes() {
     let explicit = HistogramBuckets::Explicit(vec![0.001, 0.01, 0.1]);

@@ -18,14 +18,29 @@ use processes::container::ledger::HeapFigures;
 const SLOT_NS: u64 = 300_000_000_000;
 
 /// Number of slots in the window.
-const SLOTS: u64 = 12;
+const SLOTS: u32 = 12;
 
 /// The lowest working room of the cycles that ended in one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cycle {
-    slot: u64,
+    slot: u32,
+    /// KiB; `u32::MAX` if a collection in a cycle did not show its room. The history of a run has little memory.
+    kib: u32,
+}
+
+impl Cycle {
+    fn new(slot: u32, low: Option<u64>) -> Self {
+        let kib = low.map(|bytes| u32::try_from(bytes >> 10).unwrap_or(u32::MAX));
+        Self {
+            slot,
+            kib: kib.unwrap_or(u32::MAX),
+        }
+    }
+
     /// Bytes; `None` if a collection in a cycle did not show its room.
-    low: Option<u64>,
+    fn low(self) -> Option<u64> {
+        (self.kib != u32::MAX).then(|| u64::from(self.kib) << 10)
+    }
 }
 
 /// Room over the cycles between full collections.
@@ -126,12 +141,19 @@ impl Room {
             Some(Low::Bytes(bytes)) => Some(bytes),
             Some(Low::NotMeasured | Low::Unknown) => None,
         };
-        let slot = at.ns() / SLOT_NS;
+        let slot = u32::try_from(at.ns() / SLOT_NS).unwrap_or(u32::MAX);
         match self.cycles.back_mut() {
-            Some(newest) if newest.slot >= slot => newest.low = newest.low.zip(low).map(|(one, other)| one.min(other)),
-            _ => self.cycles.push_back(Cycle { slot, low }),
+            Some(newest) if newest.slot >= slot => {
+                let low = newest.low().zip(low).map(|(one, other)| one.min(other));
+                *newest = Cycle::new(newest.slot, low);
+            }
+            _ => self.cycles.push_back(Cycle::new(slot, low)),
         }
-        while self.cycles.front().is_some_and(|cycle| cycle.slot + SLOTS < slot) {
+        while self
+            .cycles
+            .front()
+            .is_some_and(|cycle| cycle.slot.saturating_add(SLOTS) < slot)
+        {
             self.cycles.pop_front();
         }
     }
@@ -140,8 +162,8 @@ impl Room {
     /// the window did not show its room.
     pub fn unused_by_cycles(&self) -> Option<u64> {
         let newest = self.cycles.back()?;
-        let lower = |low: Option<u64>, cycle: &Cycle| low.zip(cycle.low).map(|(one, other)| one.min(other));
-        let whole = self.cycles.iter().fold(newest.low, lower)?;
+        let lower = |low: Option<u64>, cycle: &Cycle| low.zip(cycle.low()).map(|(one, other)| one.min(other));
+        let whole = self.cycles.iter().fold(newest.low(), lower)?;
         match self.open {
             Some(Low::Bytes(bytes)) => Some(whole.min(bytes)),
             Some(Low::Unknown) => None,
