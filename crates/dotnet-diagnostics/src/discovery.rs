@@ -17,6 +17,10 @@
 //! Everything here blocks for as long as the file systems do: call it outside of an executor's threads
 //! (`tokio::task::spawn_blocking`).
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "opens directories, and sockets as places (`O_PATH`)"
+)]
 mod address;
 mod candidate;
 mod credentials;

@@ -25,7 +25,7 @@ use rustix::thread::set_name;
 
 use crate::bounds::bound;
 use crate::heap::session::Fed;
-use targets::proc_file::{own_file, root_of};
+use targets::own_file::OwnFiles;
 
 /// The argument that makes a process this one. Not a command: no help shows it.
 const ARGUMENT: &str = "heap-dump";
@@ -49,6 +49,8 @@ const WAITING: usize = 32;
 const READ_BYTES: usize = 256 << 10;
 /// How long naming the classes of static fields may take: some hundred assemblies take a tenth of a second.
 const NAMING_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum size of an assembly: offsets in its headers have 32 bits. Only its metadata is read.
+const MAX_ASSEMBLY_BYTES: u64 = u32::MAX as u64;
 
 /// The form of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,7 +239,7 @@ enum Ask {
 
 impl Assemblies {
     fn of(pid: u32) -> Option<Rc<Self>> {
-        let root = root_of(pid)?;
+        let files = OwnFiles::of(pid).ok()?;
         let (asks, asked) = sync_channel(1);
         let (give, answers) = sync_channel(1);
         let reads = move || {
@@ -245,7 +247,7 @@ impl Assemblies {
             for ask in asked {
                 let answer = match ask {
                     Ask::Open(path) => {
-                        open = own_file(&root, Path::new(&path));
+                        open = files.open(Path::new(&path), MAX_ASSEMBLY_BYTES).ok();
                         open.is_some().then(Vec::new)
                     }
                     Ask::Read(at, count) => open.as_ref().and_then(|file| bytes_at(file, at, count)),
