@@ -10,7 +10,7 @@ use std::time::Duration;
 use delivery::alerts::stats::ReceiverStats;
 use delivery::alerts::{IncidentNotice, Notifier};
 use delivery::clock::now_unix_ns;
-use gc_rules::incident::sample;
+use gc_rules::incident::{Share, sample};
 use gc_rules::rule::Severity;
 use gc_rules::time::Wall;
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -100,6 +100,10 @@ fn incident() -> (Vec<IncidentNotice>, Option<IncidentNotice>) {
         process: Arc::from("gcwatch"),
         change,
         span: None,
+        share: Share {
+            tenant: "".into(),
+            service: "gcwatch".into(),
+        },
     };
     let changes = sample(Wall::UNIX.moment(now_unix_ns()));
     let mut notices: Vec<IncidentNotice> = changes.into_iter().map(notice).collect();

@@ -337,6 +337,7 @@ impl Shared {
                 run: run.key(),
                 process,
                 resource: Arc::clone(run.identity.resource()),
+                share: run.identity.share(),
                 incidents: *incidents,
             };
             let changes = owner.outlives(left, at);

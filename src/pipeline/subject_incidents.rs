@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use delivery::alerts::{IncidentNotice, Notices, subject};
-use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents};
+use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents, Share};
 use gc_rules::time::{Moment, Wall};
 use gc_telemetry::origin::Origin;
 use processes::RunKey;
@@ -18,6 +18,8 @@ pub(crate) struct SubjectIncidents {
     pub(crate) run: RunKey,
     pub(crate) process: Arc<str>,
     pub(crate) resource: Arc<Origin>,
+    /// The tenant and service whose part of the messages it takes.
+    pub(crate) share: Share,
     pub(crate) incidents: Incidents,
 }
 
@@ -29,6 +31,7 @@ impl SubjectIncidents {
             process: Arc::clone(&self.process),
             change,
             span: None,
+            share: self.share.clone(),
         };
         let notices = Notices {
             incidents: changes.into_iter().map(notice).collect(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::spans::SpanIds;
 use gc_rules::alert::{RunKey, Transition};
-use gc_rules::incident::IncidentChange;
+use gc_rules::incident::{IncidentChange, Share};
 use gc_rules::time::Wall;
 
 /// A change of an alert, with what the rule does not know: the process, the group, the span. It becomes a log record.
@@ -32,6 +32,8 @@ pub struct IncidentNotice {
     pub change: IncidentChange,
     /// The root span of the collection on which it began, where it has one.
     pub span: Option<SpanIds>,
+    /// The tenant and service whose part of the messages it takes.
+    pub share: Share,
 }
 
 /// What came of a step of one process.

@@ -36,6 +36,7 @@ pub struct RunRules {
     run: RunKey,
     /// The name of the process, as notices have it.
     process: Arc<str>,
+    pub(crate) share: Share,
     pub(crate) engine: Engine,
     pub(crate) incidents: Incidents,
     /// Root spans of the collections on which open incidents began, by the incident's number.
@@ -55,10 +56,11 @@ pub struct RunRules {
 }
 
 impl RunRules {
-    pub(crate) fn new(who: &Identity, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
+    pub(crate) fn new(who: &Identity, share: Share, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
         Self {
             run: who.key,
             process: Arc::from(who.name.as_str()),
+            share,
             engine: Engine::new(rules, facts, now),
             incidents: Incidents::default(),
             incident_spans: Vec::new(),
@@ -139,9 +141,16 @@ impl RunRules {
     }
 
     /// The events of the process are kept: severe incidents are recorded.
-    pub(crate) fn keep_events(&mut self, share: Share, recordings: Arc<dyn Recordings>) {
+    pub(crate) fn keep_events(&mut self, recordings: Arc<dyn Recordings>) {
+        let share = self.share.clone();
         self.incidents
             .keep_events(self.run, Arc::clone(&self.process), share, recordings);
+    }
+
+    /// The process has this part of what all processes have in common from now on.
+    pub(crate) fn know_share(&mut self, share: Share) {
+        self.incidents.know_share(share.clone());
+        self.share = share;
     }
 
     /// Those that outlive the process, and its name.
@@ -234,6 +243,7 @@ impl RunRules {
             process: Arc::clone(&self.process),
             change,
             span,
+            share: self.share.clone(),
         }
     }
 
