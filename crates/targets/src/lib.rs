@@ -28,7 +28,8 @@
 //!
 //! # Layers
 //!
-//! 1. `proc_file`, [`own_file`], `host`, `facts`, [`heap_limit`], [`exporting`], [`descriptors`]: what is read of the host
+//! 1. `proc_file`, [`own_file`], `host`, `facts`, [`heap_limit`], [`exporting`], [`descriptors`]: what is read of the
+//!    host
 //! 2. [`options`], `filter`, `identity`, `registry`, `backoff`, `memory`, [`clock`]: decisions
 //! 3. [`guard`], [`black_box`], `buffer`, `rounds`: how streams are read
 //! 4. `order`, `others`, `shared`, `requests`, `reading`, `attempt` with its session: one process, each after what it

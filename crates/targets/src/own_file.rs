@@ -1,7 +1,7 @@
 //! Opens files that a process names, in the root of that process.
 //!
-//! Every read of a file below `/proc/PID/root` starts here: `clippy.toml` refuses the kernel's calls elsewhere. The steps
-//! keep each promise of docs/security.md:
+//! Every read of a file below `/proc/PID/root` starts here: `clippy.toml` refuses the kernel's calls elsewhere. The
+//! steps keep each promise of docs/security.md:
 //!
 //! ```text
 //! O_PATH    `openat2` within the root of the process, without links that the kernel makes; nothing is opened yet
@@ -159,8 +159,8 @@ fn resolve(root: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     }
 }
 
-/// Like [`resolve`], but refuses every link and `..`: a component that is not a link cannot leave the root. Refusing all
-/// paths instead would leave old kernels without the limit of the heap, and links are rare in these paths.
+/// Like [`resolve`], but refuses every link and `..`: a component that is not a link cannot leave the root. Refusing
+/// all paths instead would leave old kernels without the limit of the heap, and links are rare in these paths.
 fn resolve_by_steps(root: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     let place = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut at = openat(root, ".", place | OFlags::DIRECTORY, Mode::empty())?;

@@ -39,7 +39,8 @@ pub struct MemoryReader {
     reading: Arc<AtomicUsize>,
 }
 
-/// Time for reading what a process is configured with: its program and `runtimeconfig.json` are on its own file systems.
+/// Time for reading what a process is configured with: its program and `runtimeconfig.json` are on its own file
+/// systems.
 const CONFIGURED_WITHIN: Duration = Duration::from_secs(2);
 /// Maximum number of threads that wait for such files.
 const MAX_READING: usize = 8;
