@@ -32,7 +32,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use evidence::black_box::page as recording_page;
-use evidence::heap::child as heap_child;
+use evidence::heap::{child as heap_child, files as heap_files};
 use targets::guard;
 use tokio::runtime::{Builder, Runtime};
 
@@ -47,6 +47,9 @@ pub fn main() -> ExitCode {
     }
     if heap_child::is_asked_for() {
         return heap_child::main();
+    }
+    if heap_files::is_asked_for() {
+        return heap_files::main();
     }
     if let Some(name) = recording_page::is_asked_for() {
         return analyze::page::of_standard_input(&name);

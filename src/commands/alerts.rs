@@ -12,7 +12,7 @@ use base::run_key::RunKey;
 use base::time::Wall;
 use delivery::alerts::stats::ReceiverStats;
 use delivery::alerts::{IncidentNotice, Notifier};
-use gc_rules::incident::sample;
+use gc_rules::incident::{Share, sample};
 use gc_rules::rule::Severity;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use serde::Serialize;
@@ -100,6 +100,10 @@ fn incident() -> (Vec<IncidentNotice>, Option<IncidentNotice>) {
         process: Arc::from("gcwatch"),
         change,
         span: None,
+        share: Share {
+            tenant: "".into(),
+            service: "gcwatch".into(),
+        },
     };
     let changes = sample(Wall::UNIX.moment(now_unix_ns()));
     let mut notices: Vec<IncidentNotice> = changes.into_iter().map(notice).collect();

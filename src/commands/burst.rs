@@ -23,6 +23,7 @@ use evidence::burst::{Done, Question, StoppedBy};
 use evidence::lock::Turn;
 use processes::files::Beside;
 use recording::source::Source;
+use targets::FileReading;
 use targets::guard::{BEAT_EVERY, Guard};
 
 /// A burst of the process, or what the recording has of one, and where its results go. That is opened before: what
@@ -141,6 +142,18 @@ fn from_file(file: &Path) -> anyhow::Result<Gathered> {
     })
 }
 
+/// Time for reading the files of a process.
+const FILES_WITHIN: Duration = Duration::from_secs(5);
+
+/// Reads files of a process, on a thread that is left behind if a file system does not respond.
+pub(crate) async fn of_files<T: Send + 'static>(
+    pid: u32,
+    read: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<T> {
+    let read = FileReading::default().within(FILES_WITHIN, read).await;
+    read.map_err(|late| anyhow::anyhow!("the files of process {pid} cannot be read: {late}"))
+}
+
 /// A process to ask.
 pub(crate) struct Asked {
     pub(crate) process: Process,
@@ -150,7 +163,7 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub(crate) async fn find(pid: u32) -> anyhow::Result<Self> {
-        let process = Scan::host().inspect(pid)?;
+        let process = of_files(pid, move || Scan::host().inspect(pid)).await??;
         let client = guarded(Client::new(Endpoint::of(&process)?));
         let info = client.probe().await?;
         let runtime = info.and_then(|info| info.runtime_version);

@@ -1,5 +1,6 @@
 //! `gcwatch heap`: what lives in a process and what holds it.
 
+use std::convert::Infallible;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -8,14 +9,15 @@ use anyhow::Context as _;
 use clr_heap::diff::{Growth, diff};
 use clr_heap::survey::Survey;
 use dotnet_diagnostics::{Client, Endpoint};
+use tokio::sync::watch;
 
-use crate::commands::burst::{Asked, Kept, Subject, guarded, stops};
+use crate::commands::burst::{Asked, Kept, Subject, guarded, of_files, stops};
 use crate::commands::cli::{EvidenceFormat, Format, HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat};
 use crate::commands::executor;
 use crate::commands::output::{Output, private_file, say};
-use evidence::heap::child::{Answer, Computing, Form, What, saved};
+use evidence::heap::child::{ANSWER_WITHIN, Answer, Computing, Form, What, saved};
 use evidence::heap::price::{self, Price};
-use evidence::heap::session::{self, WITHIN, deadlines};
+use evidence::heap::session::{self, deadlines};
 use evidence::heap::{MOST_BYTES, free_half};
 use evidence::lock::Turn;
 use processes::files::Beside;
@@ -215,17 +217,17 @@ fn from_file(file: &Path, what: &What, sink: Option<Box<dyn Write + Send>>) -> a
         }
     }
     let mut answer = computing
-        .finish()
-        .map_err(|sentence| anyhow::anyhow!("{}: {sentence}", source.name()))?;
+        .finish(ANSWER_WITHIN)
+        .map_err(|error| anyhow::anyhow!("{}: {error}", source.name()))?;
     answer.survey.heap.process = Some(source.name().to_owned());
     Ok(answer)
 }
 
-async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Result<bool> {
+/// Looks at the process, and reports the price of a dump.
+async fn look_at(pid: u32, args: &HeapArgs) -> anyhow::Result<(Asked, Price)> {
     let asked = Asked::find(pid).await?;
-    let endpoint = Endpoint::of(&asked.process)?;
-    let client = guarded(Client::with_deadlines(endpoint, deadlines(WITHIN)));
-    let price = price::of(&asked.process, asked.major(), args.histogram);
+    let (process, major, histogram) = (asked.process.clone(), asked.major(), args.histogram);
+    let price = of_files(pid, move || price::of(&process, major, histogram)).await?;
     say(format_args!("process {pid}: {}", sentence(&price)));
     if let Some(impossible) = &price.impossible {
         anyhow::bail!("process {pid}: {impossible}");
@@ -233,6 +235,17 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
     if args.small_buffer && asked.major().is_none_or(|major| major < WAITS_SINCE) {
         anyhow::bail!("process {pid}: --small-buffer needs .NET {WAITS_SINCE}, whose runtime can wait for its reader");
     }
+    Ok((asked, price))
+}
+
+async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Result<bool> {
+    let interrupts = Interrupts::listen()?;
+    let (asked, price) = tokio::select! {
+        looked = look_at(pid, args) => looked?,
+        () = interrupts.reach(1) => anyhow::bail!("process {pid}: interrupted"),
+    };
+    let endpoint = Endpoint::of(&asked.process)?;
+    let client = guarded(Client::with_deadlines(endpoint, deadlines(price.within())));
     if args.price {
         return Ok(true);
     }
@@ -256,15 +269,11 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
     if let Some(no_lock) = turn.as_ref().and_then(Turn::no_lock) {
         say(no_lock);
     }
-    // From here on Ctrl-C ends nothing: the runtime would go on all the same.
-    let interrupted = stops()?;
-    tokio::spawn(async move {
-        loop {
-            interrupted.notified().await;
-            say("a dump cannot be cancelled: reading it to the end, so that the process gets its memory back");
-        }
-    });
-    let (first, mut is_whole) = dump(&asked, &client, &price, args, &target).await?;
+    if interrupts.is_any() {
+        anyhow::bail!("process {pid}: interrupted");
+    }
+    let mut what = target.what(args, Some(pid));
+    let (first, mut is_whole) = dump(&asked, &client, &price, args, &target, &what, &interrupts).await?;
     let Some(apart) = args.diff else {
         target.finish(&first.survey, args)?;
         return Ok(is_whole);
@@ -272,11 +281,48 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
     if apart > Duration::ZERO {
         say(format_args!("the second one comes in {:.0} s", apart.as_secs_f64()));
     }
-    tokio::time::sleep(apart).await;
-    let (second, is_second_whole) = dump(&asked, &client, &price, args, &target).await?;
+    tokio::select! {
+        () = tokio::time::sleep(apart) => {}
+        () = interrupts.reach(1) => anyhow::bail!("process {pid}: interrupted between two dumps"),
+    }
+    if first.late.is_some() {
+        what.pid = None;
+    }
+    let (second, is_second_whole) = dump(&asked, &client, &price, args, &target, &what, &interrupts).await?;
     is_whole &= is_second_whole;
     target.growth(&second.survey, &diff(&first.survey, &second.survey), args.top)?;
     Ok(is_whole)
+}
+
+/// The number of times that Ctrl-C was pressed, or that SIGTERM came. The first ends the wait for an answer, but not
+/// the stream: the runtime writes it all the same. The second closes the session.
+struct Interrupts(watch::Receiver<u32>);
+
+impl Interrupts {
+    fn listen() -> anyhow::Result<Self> {
+        let stopped = stops()?;
+        let (sender, receiver) = watch::channel(0);
+        tokio::spawn(async move {
+            loop {
+                stopped.notified().await;
+                sender.send_modify(|count| *count += 1);
+            }
+        });
+        Ok(Self(receiver))
+    }
+
+    fn is_any(&self) -> bool {
+        *self.0.borrow() > 0
+    }
+
+    /// Waits until there are so many. This method is cancel safe.
+    async fn reach(&self, least: u32) {
+        let mut count = self.0.clone();
+        if count.wait_for(|count| *count >= least).await.is_err() {
+            // No signal can come any longer.
+            std::future::pending().await
+        }
+    }
 }
 
 async fn dump(
@@ -285,31 +331,46 @@ async fn dump(
     price: &Price,
     args: &HeapArgs,
     target: &Destination,
+    what: &What,
+    interrupts: &Interrupts,
 ) -> anyhow::Result<(Answer, bool)> {
     let pid = asked.process.pid;
-    let what = target.what(args, Some(pid));
     let mut kept = Kept::open(args.keep.as_deref(), args.force)?;
-    let mut computing = Computing::start(&what, target.sink()).context("cannot start a process for the graph")?;
+    let mut computing = Computing::start(what, target.sink()).context("cannot start a process for the graph")?;
     let wanted = session::Asked {
         buffer_mb: price.buffer_mb,
         histogram: args.histogram,
         small_buffer: args.small_buffer,
     };
-    let done = session::run(client, wanted, |bytes| {
+    let done = session::run(client, wanted, interrupts.reach(2), |bytes| {
         kept.write(bytes);
-        if args.small_buffer {
+        if interrupts.is_any() {
+            session::Fed::Unwanted
+        } else if args.small_buffer {
             computing.feed_at_once(bytes)
         } else {
             computing.feed(bytes)
         }
     });
-    let done = match done.await {
+    let done = tokio::select! {
+        done = done => done,
+        never = announce(interrupts) => match never {},
+    };
+    let done = match done {
         Ok(done) => done,
         Err(error) => {
             computing.give_up();
             return Err(error.into());
         }
     };
+    if done.is_closed {
+        computing.give_up();
+        anyhow::bail!(
+            "process {pid}: closed the session before its end: the process can continue the dump without a reader, \
+             keeps up to {} MiB until then, and its next dump may have no names of types",
+            price.buffer_mb
+        );
+    }
     let is_kept = kept.complete();
     if let Some(problem) = &done.not_healed {
         say(format_args!(
@@ -317,17 +378,49 @@ async fn dump(
              may have no names of types"
         ));
     }
-    let finished = tokio::task::spawn_blocking(move || computing.finish()).await?;
-    let mut answer = finished.map_err(|sentence| match &done.cut {
-        Some(cut) => anyhow::anyhow!("process {pid}: {cut}"),
-        None => anyhow::anyhow!("process {pid}: {sentence}"),
-    })?;
+    if interrupts.is_any() {
+        computing.give_up();
+        anyhow::bail!("process {pid}: interrupted; its dump was read to the end");
+    }
+    let canceller = computing.canceller();
+    let mut finishing = tokio::task::spawn_blocking(move || computing.finish(ANSWER_WITHIN));
+    let finished = tokio::select! {
+        biased;
+        () = interrupts.reach(1) => {
+            canceller.cancel();
+            finishing.await?
+        }
+        finished = &mut finishing => finished?,
+    };
+    let mut answer = match (finished, &done.cut) {
+        (Ok(answer), _) => answer,
+        (Err(_), _) if interrupts.is_any() => {
+            anyhow::bail!("process {pid}: interrupted; its dump was read to the end")
+        }
+        (Err(_), Some(cut)) => anyhow::bail!("process {pid}: {cut}"),
+        (Err(error), None) => anyhow::bail!("process {pid}: {error}"),
+    };
+    if answer.late.is_some() {
+        say(format_args!(
+            "process {pid}: its assemblies did not respond in time: static fields have no class"
+        ));
+    }
     let heap = &mut answer.survey.heap;
     heap.pid = Some(pid);
     heap.process = Some(asked.process.name.clone());
     heap.runtime.clone_from(&asked.runtime);
     let is_whole = done.cut.is_none() && done.not_healed.is_none() && is_kept;
     Ok((answer, is_whole))
+}
+
+/// Reports the first interrupt while the stream is read.
+async fn announce(interrupts: &Interrupts) -> Infallible {
+    interrupts.reach(1).await;
+    say(
+        "interrupted: reading the dump to its end without an answer, so that the process gets its memory back; \
+         again to close the session",
+    );
+    std::future::pending().await
 }
 
 /// What a dump will cost.
@@ -344,9 +437,11 @@ fn sentence(price: &Price) -> String {
         (None, _) => String::new(),
     };
     format!(
-        "a heap dump stops all threads for about {}{twice}, and takes up to {} MiB beside the heap for that time{free}",
+        "a heap dump stops all threads for about {}{twice}, and takes up to {} MiB beside the heap for that time{free}. \
+         gcwatch waits for it for at most {} s",
         report::seconds(forecast.stop_ns),
-        price.buffer_mb
+        price.buffer_mb,
+        price.within().as_secs()
     )
 }
 

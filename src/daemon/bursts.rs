@@ -10,6 +10,9 @@
 //! A burst has a thread and an executor of its own: to decode names takes a moment, in which nothing else may wait. It
 //! ends with what heals the process; when gcwatch is killed meanwhile, the lease of the burst says whom the next one is
 //! to heal (`targets::others`).
+//!
+//! A thread that waits for a file system can stay for any time. A burst that has not ended [`LEFT_AFTER`] its deadlines
+//! is left behind: it no longer holds the turn of the host, its incident gets the reason, and other bursts begin.
 
 mod census;
 mod marks;
@@ -18,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clr_evidence::allocations::Method;
@@ -26,11 +29,11 @@ use clr_evidence::burst::{Burst, Weight};
 use clr_evidence::flame;
 use clr_heap::survey::Survey;
 use delivery::otlp::Exporter;
-use dotnet_diagnostics::discovery::Scan;
+use dotnet_diagnostics::discovery::{Process, Scan};
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Guard};
 use gc_rules::incident::{Finding, Share};
 use gc_rules::rule::Evidence;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tracing::warn;
 
 use crate::pipeline::{OF_BURSTS, Pipeline, Want};
@@ -38,9 +41,11 @@ use base::run_key::RunKey;
 use evidence::automatic::{self, BurstOptions, Decision, END_WITHIN, Others, PATIENCE};
 use evidence::burst::{self, Done, Question, StoppedBy};
 use evidence::census::{self as decision, CensusOptions, Plan};
+use evidence::heap::files::LeftBehind;
 use evidence::heap::{price, session};
 use evidence::lock::Turn;
 use evidence::profile::{self, Profiled, Subject};
+use targets::FileReading;
 use targets::host::clocks;
 use targets::thread_names::{FINALIZER, names};
 
@@ -58,6 +63,13 @@ const STACKS_FOR: Duration = Duration::from_millis(300);
 /// What a heap dump may take beside its stops, as they are forecast at most: reading, naming, healing. The turn is
 /// everybody's.
 const DUMP_BESIDE: Duration = Duration::from_secs(30);
+/// Time for reading the files that say what a process is.
+const INSPECTED_WITHIN: Duration = Duration::from_secs(2);
+/// A burst that has not ended so long after the deadlines of its beginning and its end is left behind. It covers
+/// [`ANSWER_WITHIN`](evidence::heap::child::ANSWER_WITHIN) of a heap dump, and what heals the process.
+const LEFT_AFTER: Duration = Duration::from_secs(180);
+/// Maximum number of threads that are left behind at a time; no burst begins while there are as many.
+const MAX_LEFT: usize = 8;
 
 /// How many bursts incidents asked for, by kind and outcome.
 #[derive(Debug, Default)]
@@ -143,6 +155,27 @@ struct Running {
     within: Duration,
     ended: Receiver<Ended>,
     stop: Arc<Notify>,
+    hold: Arc<Mutex<Hold>>,
+}
+
+impl Running {
+    /// Returns whether the burst hangs: its own deadlines have passed long ago.
+    fn hangs(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.begun) >= self.within.saturating_mul(2).saturating_add(LEFT_AFTER)
+    }
+}
+
+/// The turn of a burst, shared by its thread and the daemon.
+#[derive(Debug, Default)]
+struct Hold {
+    turn: Option<Turn>,
+    /// Whether the daemon no longer waits for the burst.
+    is_left: bool,
+}
+
+/// Returns what a burst holds. A thread that panicked leaves it whole.
+fn held(hold: &Mutex<Hold>) -> MutexGuard<'_, Hold> {
+    hold.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The bursts of a daemon.
@@ -158,6 +191,12 @@ struct BurstsState {
     lease_folder: PathBuf,
     guard: Option<Arc<dyn Guard>>,
     running: Option<Running>,
+    /// Bursts that hang, until they end.
+    left: Vec<Receiver<Ended>>,
+    /// Processes that wait for assemblies that do not respond.
+    left_processes: Arc<Mutex<LeftBehind>>,
+    /// Threads that read what a process is.
+    inspections: Inspections,
     /// That others cannot know of a burst was said.
     no_lock_reported: Arc<AtomicBool>,
     /// The runs during whose bursts gcwatch died; `None`: nothing outlives it.
@@ -176,6 +215,33 @@ struct BurstsState {
     of_tenant: BTreeMap<Arc<str>, Instant>,
     last_tick: Option<Instant>,
     censuses: Censuses,
+}
+
+/// The right to read what a process is, for [`MAX_LEFT`] threads at a time.
+#[derive(Debug, Clone)]
+struct Inspections(Arc<Semaphore>);
+
+impl Default for Inspections {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_LEFT)))
+    }
+}
+
+impl Inspections {
+    /// Reads what a process is, on a thread that is left behind if a file system does not respond. The error is a clause.
+    async fn inspect(&self, pid: u32) -> Result<Process, String> {
+        let Ok(permit) = Arc::clone(&self.0).try_acquire_owned() else {
+            return Err(format!("{MAX_LEFT} file systems of processes do not respond"));
+        };
+        let inspect = move || {
+            let _permit = permit;
+            Scan::host().inspect(pid)
+        };
+        match FileReading::default().within(INSPECTED_WITHIN, inspect).await {
+            Ok(inspected) => inspected.map_err(|error| error.to_string()),
+            Err(late) => Err(format!("the files of the process cannot be read: {late}")),
+        }
+    }
 }
 
 /// A want that waits.
@@ -212,7 +278,7 @@ impl Bursts {
         self.state().guard = guard;
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, BurstsState> {
+    fn state(&self) -> MutexGuard<'_, BurstsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,8 +287,15 @@ impl Bursts {
     pub(super) fn tick(&self, pipeline: &Pipeline, exporter: &Exporter, is_behind: bool, now: Instant) {
         let mut state = self.state();
         let state = &mut *state;
+        state
+            .left
+            .retain(|ended| matches!(ended.try_recv(), Err(TryRecvError::Empty)));
         if let Some(running) = &state.running {
             let ended = match running.ended.try_recv() {
+                Err(TryRecvError::Empty) if running.hangs(now) => {
+                    remember(&mut state.late, running.share.clone(), now);
+                    Some(leave(running))
+                }
                 Err(TryRecvError::Empty) => None,
                 Ok(ended) => Some(ended),
                 // Its thread is gone.
@@ -281,7 +354,8 @@ impl Bursts {
                         pipeline.found(run, number, finding);
                     }
                 }
-                state.running = None;
+                let hung = state.running.take().filter(|running| held(&running.hold).is_left);
+                state.left.extend(hung.map(|running| running.ended));
             }
         }
         if !state.options.enabled && !state.censuses.options.enabled {
@@ -335,6 +409,10 @@ impl Bursts {
             };
             let waited = state.waiting.get(&key).map_or(Duration::ZERO, |waits| waits.waited);
             let task = match want.evidence {
+                _ if state.left.len() >= MAX_LEFT => Err(Some((
+                    format!("{MAX_LEFT} bursts wait for file systems that do not respond"),
+                    true,
+                ))),
                 Evidence::Census => state.census(&want, others, now),
                 _ => match automatic::decide(want.evidence, &want.condition, others, &state.options) {
                     Decision::Start(question) => Ok(Kind::Burst(question)),
@@ -404,6 +482,24 @@ fn failed(kind: Kind, evidence: Evidence, because: String) -> Ended {
     }
 }
 
+/// Leaves a burst behind that hangs: the host has its turn again.
+fn leave(running: &Running) -> Ended {
+    let mut hold = held(&running.hold);
+    hold.is_left = true;
+    drop(hold.turn.take());
+    let (run, _, evidence) = running.want;
+    warn!(
+        pid = run.pid,
+        evidence = evidence.name(),
+        "a burst has not ended: a file system of the process does not respond; leaving its thread behind"
+    );
+    failed(
+        running.task,
+        evidence,
+        "it has not ended: a file system of the process does not respond".to_owned(),
+    )
+}
+
 /// How long an incident waits for a moment.
 fn patience(evidence: Evidence) -> Duration {
     match evidence {
@@ -435,6 +531,7 @@ fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Insta
 fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool) -> Running {
     let (sender, ended) = sync_channel(1);
     let stop = Arc::new(Notify::new());
+    let hold = Arc::<Mutex<Hold>>::default();
     let task = Task {
         run: want.run,
         evidence: want.evidence,
@@ -451,6 +548,9 @@ fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool) -> Run
         no_lock_reported: Arc::clone(&state.no_lock_reported),
         marks: state.marks.clone(),
         stop: Arc::clone(&stop),
+        hold: Arc::clone(&hold),
+        left_processes: Arc::clone(&state.left_processes),
+        inspections: state.inspections.clone(),
     };
     let within = task.time;
     let thread = std::thread::Builder::new().name("burst".to_owned()).spawn(move || {
@@ -468,6 +568,7 @@ fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool) -> Run
         within,
         ended,
         stop,
+        hold,
     }
 }
 
@@ -486,13 +587,21 @@ struct Task {
     no_lock_reported: Arc<AtomicBool>,
     marks: Option<Arc<BurstMarks>>,
     stop: Arc<Notify>,
+    hold: Arc<Mutex<Hold>>,
+    left_processes: Arc<Mutex<LeftBehind>>,
+    inspections: Inspections,
 }
 
 impl Task {
     fn run(self) -> Ended {
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match executor {
-            Ok(executor) => executor.block_on(self.ask()),
+            Ok(executor) => {
+                let ended = executor.block_on(self.ask());
+                // Its threads for blocking work can wait for a file system.
+                executor.shutdown_background();
+                ended
+            }
             Err(error) => self.failed(error.to_string()),
         }
     }
@@ -503,10 +612,10 @@ impl Task {
 
     async fn ask(&self) -> Ended {
         let pid = self.run.pid;
-        let process = match Scan::host().inspect(pid) {
+        let process = match self.inspections.inspect(pid).await {
             Ok(process) if process.start_time == self.run.start_time => process,
             Ok(_) => return self.failed("the process exited".to_owned()),
-            Err(error) => return self.failed(error.to_string()),
+            Err(because) => return self.failed(because),
         };
         let endpoint = match Endpoint::of(&process) {
             Ok(endpoint) => endpoint,
@@ -520,20 +629,35 @@ impl Task {
         {
             warn!("{no_lock}");
         }
+        {
+            let mut hold = held(&self.hold);
+            if hold.is_left {
+                return Ended::Busy;
+            }
+            hold.turn = Some(turn);
+        }
+        let ended = self.in_turn(endpoint).await;
+        // Also what is made of it took memory. The mark of a burst that was left behind is that of another one by now.
+        let mut hold = held(&self.hold);
+        if !hold.is_left
+            && let Some(Err(error)) = self.marks.as_ref().map(|marks| marks.end())
+        {
+            warn!("cannot record the end of a burst on disk: {error}");
+        }
+        hold.turn = None;
+        ended
+    }
+
+    async fn in_turn(&self, endpoint: Endpoint) -> Ended {
         if let Some(marks) = &self.marks
             && let Err(error) = marks.begin(self.run)
         {
             return self.failed(format!("that there is a burst cannot be written to the disk: {error}"));
         }
-        let ended = match self.kind {
+        match self.kind {
             Kind::Burst(question) => self.burst(endpoint, question).await,
             Kind::Dump(plan) => self.dump(endpoint, plan).await,
-        };
-        // Also what is made of it took memory.
-        if let Some(Err(error)) = self.marks.as_ref().map(|marks| marks.end()) {
-            warn!("cannot record the end of a burst on disk: {error}");
         }
-        ended
     }
 
     async fn burst(&self, endpoint: Endpoint, question: Question) -> Ended {
@@ -551,7 +675,7 @@ impl Task {
 
     async fn dump(&self, endpoint: Endpoint, plan: Plan) -> Ended {
         let client = Client::with_deadlines(endpoint, session::deadlines(self.time)).guarded(self.guard.clone());
-        let (survey, not_healed) = census::take(&client, self.run.pid, plan).await;
+        let (survey, not_healed) = census::take(&client, self.run.pid, plan, &self.left_processes).await;
         self.say_not_healed(not_healed.as_deref());
         let survey = survey.map(|mut survey| {
             // Types of one process are told apart by number.

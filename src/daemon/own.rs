@@ -285,6 +285,7 @@ fn notifications(stats: &[(String, ReceiverStats)], sheet: &mut MetricSnapshot) 
         .collect();
     let each = |value: fn(&ReceiverStats) -> u64| each(&receivers, value);
     sheet.put(&row::NOTIFICATIONS, each(|stats| stats.sent));
+    sheet.put(&row::NOTIFICATIONS_SUMMED_UP, each(|stats| stats.summed_up));
     sheet.put(&row::NOTIFICATION_QUEUE, each(|stats| stats.queued));
     let failures = each_by(&receivers, &row::ERROR_TYPE, |stats| stats.failures());
     sheet.put(&row::NOTIFICATION_FAILURES, failures);

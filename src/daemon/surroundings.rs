@@ -1,11 +1,11 @@
 //! What is known about processes from outside: the figures of their containers, and Kubernetes.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::{debug, error};
 
 use crate::daemon::Services;
@@ -25,6 +25,12 @@ use targets::host;
 
 /// How often the figures of processes and their containers are read.
 const ROUND: Duration = Duration::from_secs(15);
+
+/// A reading that takes longer hangs at one process, which is skipped until the reading returns.
+const READ_WITHIN: Duration = Duration::from_secs(30);
+
+/// Readings that hang, at most; while there are as many, no figures are read.
+const MAX_HUNG: usize = 8;
 
 /// When they are read first.
 const FIRST: Duration = Duration::from_secs(2);
@@ -107,7 +113,19 @@ async fn finalizers(pipeline: Pipeline) {
     }
 }
 
+/// A reading that has not returned, and the process that it is at.
+struct Hung {
+    run: Option<RunKey>,
+    is_over: Box<dyn Fn() -> bool + Send>,
+}
+
+/// Returns the process that a reading is at.
+fn current(at: &Mutex<Option<RunKey>>) -> MutexGuard<'_, Option<RunKey>> {
+    at.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 async fn figures(pipeline: Pipeline) {
+    let mut hung: Vec<Hung> = Vec::new();
     let mut memory = MemoryReader::default();
     let mut looks = Looks::default();
     let mut counts: HashMap<RunKey, Counted> = HashMap::new();
@@ -121,9 +139,11 @@ async fn figures(pipeline: Pipeline) {
         }
         let mut runs = pipeline.runs();
         let living: HashSet<RunKey> = runs.iter().map(|run| run.key()).collect();
+        hung.retain(|one| !(one.is_over)());
         runs.retain(|run| {
+            let is_skipped = hung.len() >= MAX_HUNG || hung.iter().any(|one| one.run == Some(run.key()));
             let is_early = counts.get(&run.key()).is_none_or(|counted| counted.rush.is_early(now));
-            all || run.is_attached() && is_early
+            !is_skipped && (all || run.is_attached() && is_early)
         });
         let unexplained = pipeline.unexplained_deaths().into_iter();
         let dead = unexplained.filter_map(|run| Some((run, Arc::clone(&counts.get(&run)?.kills))));
@@ -134,8 +154,11 @@ async fn figures(pipeline: Pipeline) {
             continue;
         }
         let living: Vec<RunKey> = living.into_iter().collect();
-        // A few files of each process: the kernel may block.
-        let read = spawn_blocking(move || {
+        // A few files of each process: the kernel may block, and the way to a control group may lead over a file system of
+        // the process.
+        let at = Arc::new(Mutex::new(None));
+        let reads_at = Arc::clone(&at);
+        let mut read = spawn_blocking(move || {
             let killed = |(run, kills): (RunKey, Arc<KillCounts>)| Some((run, kills.have_grown()?));
             let killed: Vec<_> = dead.into_iter().filter_map(killed).collect();
             // Rounds between are one second apart: they read the other processes of small containers only.
@@ -143,6 +166,7 @@ async fn figures(pipeline: Pipeline) {
             let (host, read_at) = (host::pressure(), host::now());
             let measured = |run: Arc<ObservedRun>| {
                 let key = run.key();
+                *current(&reads_at) = Some(key);
                 let (attached, major, rests) = {
                     let run = run.look();
                     let attached = run.session.state == RunState::Attached;
@@ -177,7 +201,19 @@ async fn figures(pipeline: Pipeline) {
             looks.keep(&living);
             (read, killed, memory, looks)
         });
-        match read.await {
+        let Ok(read) = timeout(READ_WITHIN, &mut read).await else {
+            let run = *current(&at);
+            let pid = run.map(|run| run.pid);
+            error!(
+                pid,
+                "the figures of a process cannot be read: its file system does not respond; skipping the process"
+            );
+            (memory, looks) = (MemoryReader::default(), Looks::default());
+            let is_over = Box::new(move || read.is_finished());
+            hung.push(Hung { run, is_over });
+            continue;
+        };
+        match read {
             Ok((read, killed, reader, looked)) => {
                 (memory, looks) = (reader, looked);
                 for (run, killed) in killed {

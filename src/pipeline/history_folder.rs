@@ -31,6 +31,8 @@ const FOLDER: &str = "history-1";
 const ENDING: &str = ".history";
 /// Which boot of the machine the files are of.
 const BOOT: &str = "boot";
+/// Bytes of the file that says so.
+const MOST_BOOT: u64 = 256;
 /// Buckets of a day.
 const DAY: u64 = 24 * 3600 * 1_000_000_000 / BUCKET_NS;
 /// A file is written anew when its oldest bucket is so much older than a day, in buckets.
@@ -48,6 +50,9 @@ const KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug)]
 pub struct HistoryFolder {
     folder: PathBuf,
+    boot_id: Option<String>,
+    /// Whether the directory exists and has files of this boot only.
+    is_prepared: AtomicBool,
     known: Mutex<BTreeMap<RunKey, Known>>,
     /// The last writing failed, which was reported.
     failed: AtomicBool,
@@ -63,27 +68,43 @@ struct Known {
 }
 
 impl HistoryFolder {
-    /// Makes the directory. Files of another boot are removed; `None`: which one it is, is unknown.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be made or written.
-    pub fn open(state: &Path, boot_id: Option<&str>) -> io::Result<Self> {
+    /// The directory below that of the state, which is made now or later. Returns also why it cannot be used now: each
+    /// writing tries again. `boot_id`: `None` if unknown. Blocks the calling thread.
+    pub fn open(state: &Path, boot_id: Option<&str>) -> (Self, io::Result<()>) {
         let opened = Self {
             folder: state.join(FOLDER),
+            boot_id: boot_id.map(str::to_owned),
+            is_prepared: AtomicBool::new(false),
             known: Mutex::default(),
             failed: AtomicBool::new(false),
         };
-        create_private(&opened.folder)?;
-        let boot = opened.folder.join(BOOT);
-        let before = fs::read_to_string(&boot).ok();
+        let prepared = opened.prepare();
+        opened.failed.store(prepared.is_err(), Ordering::Relaxed);
+        (opened, prepared)
+    }
+
+    /// Path of the directory.
+    pub fn path_of_all(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Makes the directory, once. Files of another boot, or of an unknown one, are removed.
+    fn prepare(&self) -> io::Result<()> {
+        if self.is_prepared.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        create_private(&self.folder)?;
+        let boot = self.folder.join(BOOT);
+        let before = files::read(&boot, MOST_BOOT).ok().flatten();
+        let boot_id = self.boot_id.as_deref().map(str::as_bytes);
         if boot_id.is_none() || before.as_deref() != boot_id {
-            for (path, _) in opened.files()? {
+            for (path, _) in self.files()? {
                 fs::remove_file(path)?;
             }
-            files::write(&boot, boot_id.unwrap_or_default().as_bytes())?;
+            files::write(&boot, boot_id.unwrap_or_default())?;
         }
-        Ok(opened)
+        self.is_prepared.store(true, Ordering::Release);
+        Ok(())
     }
 
     fn path(&self, run: RunKey) -> PathBuf {
@@ -105,13 +126,17 @@ impl HistoryFolder {
     ///
     /// When the file cannot be read; there need not be one.
     pub(crate) fn read(&self, run: RunKey) -> io::Result<Vec<Bucket>> {
+        // Files can be of another boot.
+        if !self.is_prepared.load(Ordering::Acquire) {
+            return Ok(Vec::new());
+        }
         Ok(look(&self.path(run))?.buckets)
     }
 
     /// Adds what is new of these buckets, which are in order and changed no more; blocking. False: that failed, which is
     /// reported once.
     pub(crate) fn keep(&self, run: RunKey, buckets: &[Bucket]) -> bool {
-        let done = self.add(run, buckets);
+        let done = self.prepare().and_then(|()| self.add(run, buckets));
         let was_failed = self.failed.swap(done.is_err(), Ordering::Relaxed);
         if let (Err(error), false) = (&done, was_failed) {
             let path = self.folder.display();
@@ -180,14 +205,18 @@ impl HistoryFolder {
         }
     }
 
-    /// Files and what they are like; what is none of ours is left alone.
+    /// Returns the files with their metadata. Links, directories and files with other names are left alone.
     fn files(&self) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
             let is_ours = entry.file_name().to_str().is_some_and(|name| name.ends_with(ENDING));
-            if is_ours {
-                files.push((entry.path(), entry.metadata()?));
+            if !is_ours {
+                continue;
+            }
+            let metadata = entry.metadata()?;
+            if metadata.is_file() {
+                files.push((entry.path(), metadata));
             }
         }
         Ok(files)
@@ -200,6 +229,9 @@ impl HistoryFolder {
     ///
     /// When the directory cannot be read, or a file not be removed.
     pub(crate) fn prune(&self, runs: &BTreeSet<RunKey>, now: SystemTime) -> io::Result<()> {
+        if !self.is_prepared.load(Ordering::Acquire) {
+            return Ok(());
+        }
         self.known().retain(|run, _| runs.contains(run));
         let remembered: BTreeSet<PathBuf> = runs.iter().map(|run| self.path(*run)).collect();
         let mut files: Vec<_> = self
@@ -287,6 +319,12 @@ mod tests {
         indices.into_iter().map(bucket).collect()
     }
 
+    fn open(state: &Path, boot_id: &str) -> HistoryFolder {
+        let (folder, prepared) = HistoryFolder::open(state, Some(boot_id));
+        prepared.unwrap();
+        folder
+    }
+
     fn indices(folder: &HistoryFolder) -> Vec<u64> {
         let kept = folder.read(RUN).unwrap();
         kept.iter().map(|bucket| bucket.index).collect()
@@ -301,7 +339,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         fs::create_dir(state.path().join("history-2")).unwrap();
         fs::write(state.path().join("history-2/4711-9.history"), "newer").unwrap();
-        let folder = HistoryFolder::open(state.path(), Some("a")).unwrap();
+        let folder = open(state.path(), "a");
         folder.keep(RUN, &buckets(100..140));
         let file = folder.path(RUN);
         let first = fs::metadata(&file).unwrap();
@@ -309,12 +347,12 @@ mod tests {
         folder.keep(RUN, &buckets(101..140));
         assert_eq!(fs::metadata(&file).unwrap().len(), first.len());
         folder.keep(RUN, &buckets(130..150));
-        let folder = HistoryFolder::open(state.path(), Some("a")).unwrap();
+        let folder = open(state.path(), "a");
         assert_eq!(folder.first(RUN), None);
         folder.keep(RUN, &buckets(145..152));
         assert_eq!(folder.read(RUN).unwrap(), buckets(100..152));
         assert_eq!(folder.first(RUN), Some(100));
-        let folder = HistoryFolder::open(state.path(), Some("b")).unwrap();
+        let folder = open(state.path(), "b");
         assert_eq!(folder.read(RUN).unwrap(), []);
         let newer = fs::read_to_string(state.path().join("history-2/4711-9.history")).unwrap();
         assert_eq!(newer, "newer");
@@ -327,9 +365,9 @@ mod tests {
     #[test]
     fn damage_costs_no_more_than_it_has_to() {
         let state = tempfile::tempdir().unwrap();
-        let folder = HistoryFolder::open(state.path(), Some("a")).unwrap();
+        let folder = open(state.path(), "a");
         let file = folder.path(RUN);
-        let reopened = || HistoryFolder::open(state.path(), Some("a")).unwrap();
+        let reopened = || open(state.path(), "a");
         folder.keep(RUN, &buckets(10..20));
         folder.keep(RUN, &buckets(20..30));
         let length = fs::metadata(&file).unwrap().len();
@@ -368,13 +406,43 @@ mod tests {
         assert_eq!(indices(&folder), [1, 2]);
     }
 
+    /// Scenario: the directory cannot be made at the start, because a file has its name, and has files of another boot
+    /// later; among them are a directory and a link with the names of files.
+    /// Guarantee: nothing is kept and read at first; once the name is free the history is kept, and nothing of the other
+    /// boot counts; directory and link stay as they are.
+    #[test]
+    fn a_directory_is_made_later() {
+        let state = tempfile::tempdir().unwrap();
+        fs::write(state.path().join(FOLDER), "in the way").unwrap();
+        let (folder, prepared) = HistoryFolder::open(state.path(), Some("b"));
+        prepared.unwrap_err();
+        assert_eq!(folder.path_of_all(), state.path().join("history-1"));
+        assert!(!folder.keep(RUN, &buckets(1..3)));
+        assert_eq!(folder.read(RUN).unwrap(), []);
+        fs::remove_file(state.path().join(FOLDER)).unwrap();
+        open(state.path(), "a").keep(RUN, &buckets(1..9));
+        let foreign = state.path().join("foreign");
+        fs::write(&foreign, "mine").unwrap();
+        symlink(&foreign, state.path().join("history-1/link.history")).unwrap();
+        fs::create_dir(state.path().join("history-1/x.history")).unwrap();
+        assert_eq!(folder.read(RUN).unwrap(), []);
+        assert!(folder.keep(RUN, &buckets(20..23)));
+        assert_eq!(indices(&folder), [20, 21, 22]);
+        folder
+            .prune(&BTreeSet::new(), SystemTime::now() + 2 * KEPT_FOR)
+            .unwrap();
+        assert_eq!(indices(&folder), Vec::<u64>::new());
+        assert_eq!(fs::read_to_string(&foreign).unwrap(), "mine");
+        assert!(state.path().join("history-1/link.history").is_symlink());
+    }
+
     /// Scenario: two days and a half, half an hour at a time; then the clock is set back by an hour, and forward again.
     /// Guarantee: never much more than a day is kept, never more than a file may have; what lay in the future is
     /// forgotten, and each bucket is there once.
     #[test]
     fn a_day_is_kept() {
         let state = tempfile::tempdir().unwrap();
-        let folder = HistoryFolder::open(state.path(), Some("a")).unwrap();
+        let folder = open(state.path(), "a");
         let last = 5 * DAY / 2;
         for at in (0..last).step_by(180) {
             folder.keep(RUN, &buckets(at..at + 180));
@@ -401,7 +469,7 @@ mod tests {
     #[test]
     fn old_files_give_way() {
         let state = tempfile::tempdir().unwrap();
-        let folder = HistoryFolder::open(state.path(), Some("a")).unwrap();
+        let folder = open(state.path(), "a");
         let run = |pid| RunKey { pid, start_time: 1 };
         for pid in [1, 2, 3] {
             folder.keep(run(pid), &buckets(1..5));

@@ -284,11 +284,15 @@ impl Pipeline {
             let run = run.look();
             let Some(rules) = &run.rules else { continue };
             let (who, resource) = (run.identity.who(), run.identity.resource());
+            let share = run.identity.share();
             let incidents = rules.incidents();
-            open.extend(incidents.map(|incident| StoredState::of(run.key(), &who.name, resource, incident, wall)));
+            open.extend(
+                incidents.map(|incident| StoredState::of(run.key(), &who.name, resource, &share, incident, wall)),
+            );
         }
         for left in self.shared.incidents().open() {
-            let state = |incident| StoredState::of(left.run, &left.process, &left.resource, incident, wall);
+            let state =
+                |incident| StoredState::of(left.run, &left.process, &left.resource, &left.share, incident, wall);
             open.extend(left.incidents.open().map(|incident| state(incident)));
         }
         // One whose process exited meanwhile was met twice.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
-use gc_rules::incident::{Incident, IncidentEnding, Incidents, StoredIncident};
+use gc_rules::incident::{Incident, IncidentEnding, Incidents, Share, StoredIncident};
 use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
@@ -31,6 +31,11 @@ pub struct StoredState {
     pub(crate) process: String,
     /// Attributes of its resource: texts, integers, booleans.
     resource: BTreeMap<String, Json>,
+    /// The tenant and service whose part of the messages it takes; empty in files of earlier versions.
+    #[serde(default)]
+    tenant: String,
+    #[serde(default)]
+    service: String,
     pub(crate) incident: StoredIncident,
 }
 
@@ -77,7 +82,14 @@ impl Resumed {
 
 impl StoredState {
     /// That of an incident.
-    pub(crate) fn of(run: RunKey, process: &str, resource: &Origin, incident: &Incident, wall: Wall) -> Self {
+    pub(crate) fn of(
+        run: RunKey,
+        process: &str,
+        resource: &Origin,
+        share: &Share,
+        incident: &Incident,
+        wall: Wall,
+    ) -> Self {
         let attributes = resource.attributes.iter();
         let plain = attributes.filter_map(|attribute| {
             let value = match attribute.value.as_ref()?.value.as_ref()? {
@@ -93,6 +105,8 @@ impl StoredState {
             start_time: run.start_time,
             process: process.to_owned(),
             resource: plain.collect(),
+            tenant: share.tenant.to_string(),
+            service: share.service.to_string(),
             incident: StoredIncident::of(incident, wall),
         }
     }
@@ -117,6 +131,10 @@ impl StoredState {
             run,
             process: self.process.as_str().into(),
             resource: Arc::new(resource),
+            share: Share {
+                tenant: self.tenant.as_str().into(),
+                service: self.service.as_str().into(),
+            },
             incidents: Incidents::default(),
         };
         (whose, self.incident.restore(rules, wall))

@@ -416,6 +416,7 @@ impl Shared {
                 run: run.key(),
                 process,
                 resource: Arc::clone(run.identity.resource()),
+                share: run.identity.share(),
                 incidents: *incidents,
             };
             let changes = owner.outlives(left, at);

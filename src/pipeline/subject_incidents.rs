@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use delivery::alerts::{IncidentNotice, Notices, subject};
-use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents};
+use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents, Share};
 use gc_telemetry::origin::Origin;
 
 /// Changes of alerts and incidents of one subject, with the resource that they are of.
@@ -18,6 +18,8 @@ pub(crate) struct SubjectIncidents {
     pub(crate) run: RunKey,
     pub(crate) process: Arc<str>,
     pub(crate) resource: Arc<Origin>,
+    /// The tenant and service whose part of the messages it takes.
+    pub(crate) share: Share,
     pub(crate) incidents: Incidents,
 }
 
@@ -29,6 +31,7 @@ impl SubjectIncidents {
             process: Arc::clone(&self.process),
             change,
             span: None,
+            share: self.share.clone(),
         };
         let notices = Notices {
             incidents: changes.into_iter().map(notice).collect(),

@@ -29,7 +29,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// of other processes wait until it returns, and which no signal ends (docs/reliability.md, what remains).
 static HANGS: Mutex<()> = Mutex::new(());
 
-fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     HANGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -68,20 +68,24 @@ pub(crate) struct Hung {
 
 impl Hung {
     pub(crate) fn mount() -> std::io::Result<Self> {
-        let mut server = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
         let folder = tempfile::Builder::new().prefix("gcwatch-hung").tempdir()?.keep();
+        Self::mount_at(folder, "40000")
+    }
+
+    /// The same in the place of a file, which is a file that never answers.
+    pub(crate) fn over(file: PathBuf) -> std::io::Result<Self> {
+        Self::mount_at(file, "100644")
+    }
+
+    fn mount_at(folder: PathBuf, mode: &str) -> std::io::Result<Self> {
+        let mut server = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
         // From here on it is unmounted and removed whatever fails.
         let mut hung = Self { server: None, folder };
         let mut mount = Command::new("mount");
         mount
-            .args([
-                "-i",
-                "-t",
-                "fuse",
-                "-o",
-                "fd=0,rootmode=40000,user_id=0,group_id=0,allow_other",
-                "hung",
-            ])
+            .args(["-i", "-t", "fuse", "-o"])
+            .arg(format!("fd=0,rootmode={mode},user_id=0,group_id=0,allow_other"))
+            .arg("hung")
             .arg(&hung.folder)
             .stdin(server.try_clone()?)
             .stderr(Stdio::null());

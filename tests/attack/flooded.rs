@@ -57,7 +57,17 @@ pub(crate) struct Runtime(Running);
 
 impl Runtime {
     pub(crate) fn start(scene: &Scene, mode: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        Self::spawn(scene, mode, &mut Command::new(std::env::current_exe().unwrap()))
+    }
+
+    /// Starts a process of a service.
+    pub(crate) fn start_as(scene: &Scene, mode: &str, service: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        Self::spawn(scene, mode, command.env("OTEL_SERVICE_NAME", service))
+    }
+
+    fn spawn(scene: &Scene, mode: &str, command: &mut Command) -> Self {
+        let mut child = command
             .args([ARGUMENT, "--with-stdin", mode])
             .env("TMPDIR", scene.folder())
             .env(MARK, scene.mark())

@@ -20,12 +20,16 @@ mod ends;
 mod flooded;
 mod freezer;
 mod frozen;
+mod heap_dumps;
 mod heap_limit;
 mod listener;
+mod lives;
+mod messages;
 mod others;
 mod record;
 mod recordings;
 mod serving;
+mod special_files;
 mod start_up;
 mod state;
 
@@ -53,10 +57,14 @@ fn main() -> ExitCode {
         bursts::tests,
         start_up::tests,
         directories::tests,
+        heap_dumps::tests,
         heap_limit::tests,
         listener::tests,
+        lives::tests,
+        messages::tests,
         record::tests,
         recordings::tests,
+        special_files::tests,
         state::tests,
     ] {
         of_module(&mut tests);

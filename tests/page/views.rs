@@ -7,7 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clr_evidence::flame;
-use gc_rules::incident::{Finding, FoundAllocations, FoundAmount, FoundSite};
+use gc_rules::incident::{
+    Finding, FoundAllocations, FoundAmount, FoundCensus, FoundHolder, FoundKept, FoundLiving, FoundSite,
+};
 use gcwatch::pipeline::Records;
 use serde_json::json;
 use test_support::harness::Tests;
@@ -24,6 +26,7 @@ pub(crate) fn tests(tests: &mut Tests) {
         names_are_text,
         an_incident_opens_and_ends,
         what_a_burst_found_is_shown,
+        names_of_a_census_are_text,
         requests_that_were_stopped_are_shown,
         two_hundred_rows_are_drawn_in_place,
         three_clicks_from_the_overview,
@@ -338,6 +341,86 @@ fn what_a_burst_found_is_shown() {
             browser.run("document.querySelector('.incident .evidence details').open = false");
             browser.screenshot(&repository("docs/pictures/incident.png"), 860);
         }
+    }
+    is_content(&browser);
+    scene.exit(pid);
+    drop(browser);
+    close(runtime, scene);
+}
+
+/// Scenario: a heap dump has a type and static fields whose names are HTML, quotes, style, very long or turn the text
+/// round, and sizes that are more together than the heap has.
+/// Guarantee: the names are text in the tables and in the treemap; no element is made of them, the cells stay within
+/// their box, and nothing is too wide.
+fn names_of_a_census_are_text() {
+    let runtime = Runtime::new().unwrap();
+    let mut scene = runtime.block_on(Scene::empty());
+    let browser = Lent::new();
+    let _in = runtime.enter();
+    let pid = scene.fall_ill();
+    browser.open(&scene.url("/processes/7777"));
+    browser.until("document.querySelector('.incident .remedy')");
+    let pipeline = &scene.services.pipeline;
+    let runs = pipeline.runs();
+    let run = runs.iter().map(|run| run.key()).find(|run| run.pid == 7777).unwrap();
+    let long = "N".repeat(4000);
+    let names = [
+        HOSTILE,
+        "</span><script>document.title='broken'</script>",
+        "\"; position: fixed; left: 0; \"",
+        &long,
+        "\u{202e}desrever",
+    ];
+    let found = FoundCensus {
+        bytes: Some(1000),
+        objects: Some(5),
+        types: vec![FoundLiving {
+            r#type: HOSTILE.to_owned(),
+            objects: 5,
+            bytes: 1000,
+            root: Some(HOSTILE.to_owned()),
+            path: vec![HOSTILE.to_owned(); 3],
+            ..FoundLiving::default()
+        }],
+        roots: names
+            .map(|name| FoundHolder {
+                root: name.to_owned(),
+                ..FoundHolder::default()
+            })
+            .into(),
+        kept_by: names
+            .map(|name| FoundKept {
+                root: name.to_owned(),
+                retained: u64::MAX / 2,
+            })
+            .into(),
+        ..FoundCensus::default()
+    };
+    for number in 1..8 {
+        pipeline.found(run, number, Finding::Census(found.clone()));
+    }
+    browser.until("document.querySelector('.incident .treemap')");
+    for width in [390, 1400] {
+        browser.shape(width, 900, false);
+        let cells = browser.run("return document.querySelectorAll('.treemap span').length");
+        assert_eq!(cells, names.len(), "{width}");
+        let shown = browser.run(&format!(
+            "return document.querySelector('.treemap').textContent.includes({})",
+            json!(HOSTILE)
+        ));
+        assert_eq!(shown, true, "{width}");
+        assert_eq!(
+            browser.run("return document.querySelectorAll('main img, main script').length"),
+            0
+        );
+        assert_ne!(browser.run("return document.title"), "broken");
+        let outside = "const box = document.querySelector('.treemap').getBoundingClientRect(); \
+                       return [...document.querySelectorAll('.treemap span')].map((cell) => cell.getBoundingClientRect()) \
+                       .filter((cell) => cell.left < box.left - 1 || cell.right > box.right + 1 || cell.top < box.top - 1 \
+                       || cell.bottom > box.bottom + 1).length";
+        assert_eq!(browser.run(outside), 0, "{width}");
+        let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
+        assert!(wide.as_i64().unwrap() <= 0, "{width}: {wide} pixels too wide");
     }
     is_content(&browser);
     scene.exit(pid);

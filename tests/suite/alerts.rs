@@ -409,6 +409,7 @@ async fn log_records_go_over_otlp() {
 
 /// Scenario: a webhook that cannot be reached, and more changes than may wait.
 /// Guarantee: the oldest go and are counted; what waits at the end is counted too.
+/// Each change is of another tenant: shares take none away.
 #[tokio::test]
 async fn a_webhook_that_is_down_costs_bounded_memory() {
     let receiver = Receiver::start().await;
@@ -419,7 +420,9 @@ async fn a_webhook_that_is_down_costs_bounded_memory() {
     drop(receiver);
     let notifier = Notifier::start(&settings).unwrap();
     for pid in 0..1500 {
-        notifier.notify(&resource(), &[began(pid)], Wall::UNIX);
+        let mut notice = began(pid);
+        notice.share.tenant = format!("user {pid}").into();
+        notifier.notify(&resource(), &[notice], Wall::UNIX);
     }
     assert_eq!(dropped(&notifier, "queue_full"), 500);
     assert_eq!(stats(&notifier).queued, 1000);

@@ -143,6 +143,36 @@ fn no_modules_import_each_other_in_a_circle() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// Scenario: the sources of every crate.
+/// Guarantee: few modules name the root of a process: the one that opens files there, and those that open directories
+/// and sockets. `clippy.toml` refuses the kernel's calls with which others could open a path.
+#[test]
+fn roots_of_processes_have_few_readers() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for one in fs::read_dir(root.join("crates")).unwrap() {
+        sources(&one.unwrap().path().join("src"), &mut files);
+    }
+    sources(&root.join("src"), &mut files);
+    let names_root = |path: &PathBuf| {
+        let code = code(&fs::read_to_string(path).unwrap());
+        ["join(\"root\")", "process, \"root\"", "/root\"", "/root/"]
+            .iter()
+            .any(|words| code.contains(words))
+    };
+    let found: BTreeSet<&Path> = files
+        .iter()
+        .filter(|path| names_root(path))
+        .map(|path| path.strip_prefix(root).unwrap())
+        .collect();
+    let expected = [
+        "crates/dotnet-diagnostics/src/discovery/candidate.rs",
+        "crates/processes/src/container/read.rs",
+        "crates/targets/src/own_file.rs",
+    ];
+    assert_eq!(found, expected.map(Path::new).into());
+}
+
 /// Scenario: imports as they are written.
 /// Guarantee: paths are found in lists and in expressions, from each place, and not in comments and tests.
 #[test]

@@ -38,6 +38,8 @@ const MAX_THREADS: usize = 8192;
 const MAX_METHODS: usize = 1 << 16;
 /// Static fields that are kept, of all modules.
 const MAX_FIELDS: usize = 1 << 16;
+/// Maximum number of static fields that are given a class.
+const MAX_NAMED_VARIABLES: usize = 1 << 16;
 /// Modules that are kept, and the bytes of a path.
 const MAX_MODULES: usize = 4096;
 const MAX_PATH: usize = 4096;
@@ -242,7 +244,8 @@ impl Dump {
     /// assembly by its path, as the process sees it.
     pub fn name_classes(&mut self, open: &mut dyn FnMut(&str) -> Option<ReadAt>) {
         let Some(raw) = &mut self.raw else { return };
-        let names: Vec<&str> = raw.variables.iter().map(|variable| variable.name.as_str()).collect();
+        let variables = raw.variables.iter().take(MAX_NAMED_VARIABLES);
+        let names: Vec<&str> = variables.map(|variable| variable.name.as_str()).collect();
         let wanted: HashSet<&str> = names.iter().copied().collect();
         let mut is_whole = !self.modules.are_missing && !self.modules.paths.is_empty();
         let mut modules = Vec::new();

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use clr_evidence::name::type_name;
+use clr_evidence::name::{clean, type_name};
 use serde::{Deserialize, Serialize};
 
 use crate::dominators::{Dominators, NONE};
@@ -219,9 +219,10 @@ impl Root {
     }
 }
 
-/// A root for people; an empty name is none.
+/// A root for people, without characters that a terminal would obey. An empty name is none.
 pub fn root_shown(holder: Holder, name: &str) -> String {
-    match (holder, name) {
+    let name = clean(name);
+    match (holder, &*name) {
         (Holder::Static, "") => "static field".to_owned(),
         (Holder::Static, name) => format!("static {name}"),
         (Holder::ThreadStatic, "") => "thread statics".to_owned(),

@@ -9,14 +9,16 @@
 //! To a receiver an incident is one alert: one message when it begins, one for each rise of its severity, one when it
 //! ends. What an Alertmanager gets again has the newest texts.
 //!
-//! Layers, each using only those before it: `settings`, `stats`; `labels`, `message`, `firing_alerts` and `outbox`,
-//! which are pure; `post` (one request) and `stdout`; `queue` (one receiver with its task); and the [`Notifier`] here.
+//! Layers, each using only those before it: `settings`, `stats`; `labels`, `message`, `shares`, `firing_alerts` and
+//! `outbox`, which are pure; `post` (one request) and `stdout`; `queue` (one receiver with its task); and the
+//! [`Notifier`] here.
 //!
 //! # Invariants
 //!
 //! * Each receiver has a task of its own: one that is down or slow delays no other, and [`Notifier::notify`] never
 //!   blocks.
 //! * What waits is bounded; what is dropped is counted by reason ([`stats`]).
+//! * Tenants have turns and shares: one that has many messages neither delays nor pushes out those of others.
 //! * Failures are retried with growing random delays, or when the receiver asks for it; refusals are not.
 
 pub mod settings;
@@ -28,6 +30,7 @@ mod message;
 mod outbox;
 mod post;
 mod queue;
+mod shares;
 mod stdout;
 
 use std::collections::BTreeMap;
@@ -43,7 +46,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use crate::alerts::message::Message;
+use crate::alerts::message::{Key, Message};
 pub use crate::alerts::post::Error;
 use crate::alerts::post::Post;
 pub use crate::alerts::queue::UnsentChange;
@@ -61,9 +64,6 @@ pub use gc_telemetry::notice::{IncidentNotice, Notice, Notices};
 
 /// Most open incidents that are remembered, for receivers that a reload adds.
 const MOST_FIRING: usize = 10_000;
-
-/// Which incident: the run, and its number in the run.
-type Key = (RunKey, u64);
 
 /// Sends changes of alerts to all receivers. Cheap to clone; no call waits for the network.
 #[derive(Clone)]
@@ -164,7 +164,7 @@ impl Notifier {
                 ));
                 if matches!(queue.kind, ReceiverKind::Alertmanager { .. }) {
                     let firing = state.firing.values();
-                    firing.for_each(|message| queue.put(&Arc::new(message.alone())));
+                    firing.for_each(|message| queue.put(&Arc::new(message.as_again())));
                 }
                 let task = runtime.spawn(Arc::clone(&queue).run());
                 queues.push((queue, task));
@@ -237,7 +237,7 @@ impl Notifier {
                     _ if refreshes => queue.refresh(&message),
                     // It never got what was less severe.
                     IncidentChange::Worse(_, before) if before < queue.kind.min_severity() => {
-                        queue.put(&Arc::new(message.alone()));
+                        queue.put(&Arc::new(message.as_first()));
                     }
                     _ => queue.put(&message),
                 }

@@ -17,6 +17,10 @@
 //! All functions of this module block while file systems respond slowly. Call them outside the threads of an async
 //! executor (`tokio::task::spawn_blocking`).
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "opens directories, and sockets as places (`O_PATH`)"
+)]
 mod address;
 mod candidate;
 mod credentials;

@@ -5,12 +5,14 @@
 //! session  begun, stopped at once, read to the end, healed (docs/heap.md has why each)
 //!    |bytes
 //! child    the same program with a limit of its own memory: events -> graph -> records, pprof, .heapsnapshot
+//! files    one more, which reads the target's assemblies for the child, and is left behind if they do not respond
 //! ```
 //!
 //! The child is the first that the kernel would kill, and takes at most [`MOST_BYTES`] and half of what is free in
 //! gcwatch's own control group: a hostile process, or a heap that is too large, costs an answer.
 
 pub mod child;
+pub mod files;
 pub mod price;
 pub mod session;
 

@@ -6,7 +6,7 @@ use crate::spans::SpanIds;
 use base::run_key::RunKey;
 use base::time::Wall;
 use gc_rules::alert::Transition;
-use gc_rules::incident::IncidentChange;
+use gc_rules::incident::{IncidentChange, Share};
 
 /// Change of an alert, with the data that the rule does not have: process, group, span. The change is exported as a log
 /// record.
@@ -34,6 +34,8 @@ pub struct IncidentNotice {
     pub change: IncidentChange,
     /// Root span of the collection on which the incident started; `None` without a span.
     pub span: Option<SpanIds>,
+    /// The tenant and service whose part of the messages it takes.
+    pub share: Share,
 }
 
 /// Notices from one step of one process.

@@ -15,6 +15,10 @@
 //! the value.
 
 mod figures;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "opens directories, and files of a file system that only the kernel writes"
+)]
 mod group;
 mod identity;
 mod kills;

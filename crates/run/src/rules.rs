@@ -37,6 +37,7 @@ pub struct RunRules {
     run: RunKey,
     /// Name of the process in notices.
     process: Arc<str>,
+    pub(crate) share: Share,
     pub(crate) engine: Engine,
     pub(crate) incidents: Incidents,
     /// Root spans of the collections on which open incidents started, by number of the incident.
@@ -56,10 +57,11 @@ pub struct RunRules {
 }
 
 impl RunRules {
-    pub(crate) fn new(who: &Identity, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
+    pub(crate) fn new(who: &Identity, share: Share, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
         Self {
             run: who.key,
             process: Arc::from(who.name.as_str()),
+            share,
             engine: Engine::new(rules, facts, now),
             incidents: Incidents::default(),
             incident_spans: Vec::new(),
@@ -140,9 +142,16 @@ impl RunRules {
     }
 
     /// Enables recordings for severe incidents, because the events of the process are kept.
-    pub(crate) fn keep_events(&mut self, share: Share, recordings: Arc<dyn Recordings>) {
+    pub(crate) fn keep_events(&mut self, recordings: Arc<dyn Recordings>) {
+        let share = self.share.clone();
         self.incidents
             .keep_events(self.run, Arc::clone(&self.process), share, recordings);
+    }
+
+    /// The process has this part of what all processes have in common from now on.
+    pub(crate) fn know_share(&mut self, share: Share) {
+        self.incidents.know_share(share.clone());
+        self.share = share;
     }
 
     /// Returns the incidents that outlive the process, and its name.
@@ -236,6 +245,7 @@ impl RunRules {
             process: Arc::clone(&self.process),
             change,
             span,
+            share: self.share.clone(),
         }
     }
 

@@ -196,12 +196,13 @@ impl Run {
         let who = self.identity.who();
         let rules = self
             .rules
-            .get_or_insert_with(|| RunRules::new(who, attachment.rules, facts, start));
+            .get_or_insert_with(|| RunRules::new(who, share.clone(), attachment.rules, facts, start));
+        rules.know_share(share);
         if let Some(incidents) = attachment.incidents {
             rules.incidents = incidents;
         }
         if let Some(recordings) = attachment.recordings {
-            rules.keep_events(share, recordings);
+            rules.keep_events(recordings);
         }
         self.telemetry.begin(&self.settings.metrics, self.wall.unix_ns(start));
         self.session.set_state(RunState::Attached, now);
@@ -416,7 +417,7 @@ impl Run {
         let Some(rules) = self.rules.as_mut() else {
             return Notices::default();
         };
-        rules.incidents.know_share(share);
+        rules.know_share(share);
         rules.learned(facts, now)
     }
 

@@ -28,7 +28,8 @@
 //!
 //! # Layers
 //!
-//! 1. `proc_file`, `host`, `facts`, [`heap_limit`], [`exporting`], [`descriptors`]: what is read of the host
+//! 1. `proc_file`, [`own_file`], `host`, `facts`, [`heap_limit`], [`exporting`], [`descriptors`]: what is read of the
+//!    host
 //! 2. [`options`], `filter`, `identity`, `registry`, `backoff`, `memory`, [`clock`]: decisions
 //! 3. [`guard`], [`black_box`], `buffer`, `rounds`: how streams are read
 //! 4. `order`, `others`, `shared`, `requests`, `reading`, `attempt` with its session: one process, each after what it
@@ -79,6 +80,10 @@ mod identity;
 pub mod inotify;
 mod inspect;
 mod kept_run;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "files of gcwatch's own, whose links are not followed"
+)]
 pub mod lease;
 #[expect(clippy::disallowed_methods, reason = "/proc is read every so often")]
 mod look;
@@ -95,6 +100,8 @@ mod order;
     reason = "what other tools leave is healed after a delay"
 )]
 mod others;
+#[expect(clippy::disallowed_methods, reason = "the one place that opens files of a process")]
+pub mod own_file;
 mod pending;
 pub mod proc_file;
 #[expect(clippy::disallowed_methods, reason = "collections have a lag")]

@@ -1,12 +1,7 @@
-//! Bounded reading of the kernel's files of a process, and the figures in them; and of the files that the process has
-//! itself. Blocking.
+//! Bounded reading of the kernel's files of a process, and the figures in them. Blocking.
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
-use std::path::Path;
-
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 
 /// Bytes of `status`, `stat` and `/proc/meminfo`, at most.
 pub const MAX_STATUS_BYTES: u64 = 64 << 10;
@@ -34,24 +29,6 @@ pub(crate) fn uid_of(pid: u32) -> Option<u32> {
 /// A file of a process's folder in `/proc`.
 pub fn of_process(pid: u32, name: &str, limit: u64) -> Option<String> {
     text(File::open(format!("/proc/{pid}/{name}")).ok()?, limit)
-}
-
-/// The root of a process's file systems.
-pub fn root_of(pid: u32) -> Option<OwnedFd> {
-    let place = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat(CWD, format!("/proc/{pid}/root"), place, Mode::empty()).ok()
-}
-
-/// A regular file by the path that a process has for it: nothing outside of its root, and none that the kernel makes up
-/// (its `/proc`), some of which change when they are read. The file system is the process's own: it may never answer.
-pub fn own_file(root: &OwnedFd, path: &Path) -> Option<File> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let file = openat2(root, path, flags, Mode::empty(), resolve).ok()?;
-    let stat = fstat(&file).ok()?;
-    // What the kernel makes up has no size.
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_size > 0;
-    is_file.then(|| File::from(file))
 }
 
 /// A number of `status` or `meminfo`, of memory in KiB; `key` with its colon.
@@ -114,31 +91,5 @@ mod tests {
         assert_eq!(limit("8589934592           unlimited            bytes"), Some(8 << 30));
         assert_eq!(limit("unlimited            unlimited            bytes"), None);
         assert_eq!((limit(""), address_space_limit("")), (None, None));
-    }
-
-    /// Scenario: a file within the root of this process, a link to it, one of the kernel's, a directory, a FIFO, and
-    /// none.
-    /// Guarantee: only the file is opened, and nothing waits.
-    #[test]
-    fn only_files_that_end_are_opened() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        std::fs::write(path("file"), "text").unwrap();
-        std::os::unix::fs::symlink(path("file"), path("link")).unwrap();
-        let fifo = rustix::fs::mknodat(CWD, path("fifo"), FileType::Fifo, Mode::RWXU, 0);
-        fifo.unwrap();
-        let root = root_of(std::process::id()).unwrap();
-        let opened = |path: &Path| own_file(&root, path).and_then(|file| text(file, 2));
-        assert_eq!(opened(&path("file")).as_deref(), Some("te"));
-        assert_eq!(opened(&path("link")).as_deref(), Some("te"));
-        for none in [
-            Path::new("/proc/kmsg"),
-            Path::new("/proc/self/status"),
-            folder.path(),
-            &path("fifo"),
-            &path("none"),
-        ] {
-            assert_eq!(opened(none), None, "{}", none.display());
-        }
     }
 }

@@ -10,15 +10,18 @@
 //! not the daemon. What is kept here is a few megabytes an incident, of at most [`MOST_FIRST`].
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use clr_heap::survey::Survey;
 use dotnet_diagnostics::Client;
 use gc_rules::incident::{Finding, FoundCensus, Share};
+use tracing::warn;
 
 use super::{Outcome, WantKey, remember};
 use evidence::census::{self, CensusOptions, First, History, Plan};
-use evidence::heap::child::{Computing, Form, What};
+use evidence::heap::child::{ANSWER_WITHIN, Computing, Form, What};
+use evidence::heap::files::LeftBehind;
 use evidence::heap::session::{self, Done};
 use evidence::heap::{MOST_BYTES, free_half};
 
@@ -87,13 +90,24 @@ impl Censuses {
     }
 }
 
-/// Takes a dump; the error is a clause. Blocking where the process that computes is slower than the stream.
-pub(super) async fn take(client: &Client, pid: u32, plan: Plan) -> (Result<Survey, (String, Outcome)>, Option<String>) {
+/// Takes a dump; the error is a clause. Blocks the calling thread while the process that computes is slower than the
+/// stream, and until it answers. `left`: the processes that earlier dumps have left behind.
+pub(super) async fn take(
+    client: &Client,
+    pid: u32,
+    plan: Plan,
+    left: &Mutex<LeftBehind>,
+) -> (Result<Survey, (String, Outcome)>, Option<String>) {
+    let left = || left.lock().unwrap_or_else(PoisonError::into_inner);
+    let refusal = left().refusal(pid);
+    if let Some(because) = &refusal {
+        warn!(pid, "the heap dump names no classes of static fields: {because}");
+    }
     let what = What {
         form: Form::Brief,
         histogram: false,
         most: MOST_BYTES.min(free_half()),
-        pid: Some(pid),
+        pid: refusal.is_none().then_some(pid),
         only: None,
     };
     let failed = |because: String| (Err((because, Outcome::Failed)), None);
@@ -106,17 +120,28 @@ pub(super) async fn take(client: &Client, pid: u32, plan: Plan) -> (Result<Surve
         histogram: false,
         small_buffer: false,
     };
-    let Done { cut, not_healed, .. } = match session::run(client, asked, |bytes| computing.feed(bytes)).await {
+    let never = std::future::pending();
+    let Done { cut, not_healed, .. } = match session::run(client, asked, never, |bytes| computing.feed(bytes)).await {
         Ok(done) => done,
         Err(error) => {
             computing.give_up();
             return failed(format!("the runtime was asked and refused: {error}"));
         }
     };
-    let survey = match (computing.finish(), cut) {
-        (Ok(answer), _) => Ok(answer.survey),
+    let survey = match (computing.finish(ANSWER_WITHIN), cut) {
+        (Ok(answer), _) => {
+            if let Some(late) = answer.late {
+                let count = late.process.map_or(0, |process| left().add(pid, process));
+                warn!(
+                    pid,
+                    left_behind = count,
+                    "the assemblies of the process did not respond in time: static fields have no class"
+                );
+            }
+            Ok(answer.survey)
+        }
         (Err(_), Some(cut)) => Err((cut, Outcome::Cut)),
-        (Err(sentence), None) => Err((sentence, Outcome::Failed)),
+        (Err(error), None) => Err((error.to_string(), Outcome::Failed)),
     };
     (survey, not_healed)
 }

@@ -49,16 +49,20 @@ impl Kept {
                         "incidents are not recorded: cannot use {path}/black-box: {error}"
                     ))
                 };
-                let not_kept =
-                    |error| warning(format!("the history of processes is not kept: {path}/history: {error}"));
-                let history = history.map_err(|error| notes.push(not_kept(error))).ok();
+                let (history, prepared) = history;
+                if let Err(error) = prepared {
+                    let folder = history.path_of_all().display();
+                    notes.push(warning(format!(
+                        "the history of processes is not kept: {folder}: {error}; trying again every minute"
+                    )));
+                }
                 let black_box = black_box.map_err(|error| notes.push(not_recorded(error)));
                 return Self {
                     state: Some((state, incidents)),
                     marks: Some(marks),
                     left: Some(left),
                     black_box: black_box.ok().flatten(),
-                    history,
+                    history: Some(history),
                 };
             }
             Ok(Err(error)) => error.to_string(),

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gc_rules::incident::Share;
 use tokio::time::Instant;
 
 use crate::alerts::labels::Labels;
 use crate::alerts::message::Message;
+use crate::alerts::shares::in_turns;
 
 /// How long a resolved alert is sent: for an Alertmanager that was down, or another one of its cluster.
 pub(crate) const RESOLVED_FOR: Duration = Duration::from_secs(300);
@@ -46,17 +48,22 @@ impl FiringAlerts {
         }
     }
 
-    /// Notes a new state of an alert. False: there is no room for it.
+    /// Notes a new state of an alert. Returns the alert that has no room: this one, or the oldest one of the tenant with
+    /// most, of its service with most.
     #[must_use]
-    pub(crate) fn put(&mut self, message: Arc<Message>, now: Instant) -> bool {
+    pub(crate) fn put(&mut self, message: Arc<Message>, now: Instant) -> Option<Arc<Message>> {
         let key = Arc::clone(&message.labels);
         let known = self.entries.get(&key);
         if known.is_some_and(|entry| entry.given_up) && !message.is_firing() {
             self.entries.remove(&key);
-            return true;
+            return None;
         }
+        let mut lost = None;
         if known.is_none() && self.entries.len() >= MOST && !self.make_room() {
-            return false;
+            let Some(of_other) = self.of_greater_share(&message) else {
+                return Some(message);
+            };
+            lost = self.entries.remove(&of_other).map(|entry| entry.message);
         }
         let entry = Entry {
             message,
@@ -66,7 +73,34 @@ impl FiringAlerts {
             given_up: false,
         };
         self.entries.insert(key, entry);
-        true
+        lost
+    }
+
+    /// Returns the oldest alert of the tenant with most, of its service with most, or `None` if the tenant or service of
+    /// the message has as many.
+    fn of_greater_share(&self, message: &Message) -> Option<Arc<Labels>> {
+        let mut of_tenants: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut of_services: BTreeMap<&Share, usize> = BTreeMap::new();
+        for share in self.entries.values().map(|entry| &entry.message.share) {
+            *of_tenants.entry(&share.tenant).or_default() += 1;
+            *of_services.entry(share).or_default() += 1;
+        }
+        let of = |share: &Share| {
+            let of_tenant = of_tenants.get(&*share.tenant).copied().unwrap_or(0);
+            (of_tenant, of_services.get(share).copied().unwrap_or(0))
+        };
+        let most = of_services.keys().copied().max_by_key(|share| of(share))?;
+        let is_same_tenant = most.tenant == message.share.tenant;
+        let (most_of_tenant, most_of_service) = of(most);
+        let (of_tenant, of_service) = of(&message.share);
+        let is_greater = if is_same_tenant {
+            most_of_service > of_service + 1
+        } else {
+            most_of_tenant > of_tenant + 1
+        };
+        let of_most = self.entries.iter().filter(|(_, entry)| entry.message.share == *most);
+        let oldest = of_most.min_by_key(|(_, entry)| entry.since).filter(|_| is_greater);
+        oldest.map(|(key, _)| Arc::clone(key))
     }
 
     /// Newer texts of a state: they are sent when it is due, not before.
@@ -98,17 +132,18 @@ impl FiringAlerts {
         }
     }
 
-    /// What is due now, at most `most`, those first that have waited longest.
+    /// What is due now, at most `most`. Tenants and their services have turns; of a service those come first that have
+    /// waited longest.
     pub(crate) fn due(&self, now: Instant, most: usize) -> Vec<Arc<Message>> {
-        let mut due: Vec<(Instant, &Entry)> = self
+        let due = self
             .entries
             .values()
             .filter_map(|entry| Some((self.due_at(entry)?, entry)))
             .filter(|(at, _)| *at <= now)
-            .collect();
-        due.sort_by_key(|(at, _)| *at);
+            .map(|(at, entry)| (at, entry.message.share.clone(), &entry.message));
+        let mut due = in_turns(due);
         due.truncate(most);
-        due.into_iter().map(|(_, entry)| Arc::clone(&entry.message)).collect()
+        due.into_iter().map(Arc::clone).collect()
     }
 
     /// How many are due now.
@@ -190,7 +225,7 @@ mod tests {
     fn firing(messages: &[Arc<Message>], now: Instant) -> FiringAlerts {
         let mut firing = FiringAlerts::new(RESEND);
         for message in messages {
-            assert!(firing.put(Arc::clone(message), now));
+            assert_eq!(firing.put(Arc::clone(message), now), None);
         }
         firing
     }
@@ -215,7 +250,7 @@ mod tests {
             firing.sent(&due, now);
             if ended.is_none() && now >= begin + 2 * RESEND {
                 now += Duration::from_secs(30);
-                assert!(firing.put(message(1, true), now));
+                assert_eq!(firing.put(message(1, true), now), None);
                 ended = Some(now);
             }
         }
@@ -241,15 +276,15 @@ mod tests {
         let now = Instant::now();
         let mut firing = firing(&[message(1, false), message(2, false)], now);
         let under_way = firing.due(now, 10);
-        assert!(firing.put(message(1, true), now));
+        assert_eq!(firing.put(message(1, true), now), None);
         firing.sent(&under_way[..1], now);
         firing.give_up(&under_way[1..]);
         let due = firing.due(now, 10);
         assert!(due.len() == 1 && !due[0].is_firing(), "{due:?}");
-        assert!(firing.put(message(2, true), now));
+        assert_eq!(firing.put(message(2, true), now), None);
         assert_eq!(firing.count_due(now), 1);
         // It may begin again, and be right this time.
-        assert!(firing.put(message(2, false), now));
+        assert_eq!(firing.put(message(2, false), now), None);
         assert_eq!(firing.count_due(now), 2);
     }
 
@@ -262,13 +297,20 @@ mod tests {
         let now = Instant::now();
         let all: Vec<Arc<Message>> = (0..MOST).map(|name| message(name, false)).collect();
         let mut firing = firing(&all, now);
-        assert!(!firing.put(message(MOST, false), now));
-        assert!(firing.put(message(7, true), now), "a change of a known one has room");
-        assert!(!firing.put(message(MOST, false), now), "its end is not sent yet");
+        assert!(firing.put(message(MOST, false), now).is_some());
+        assert_eq!(
+            firing.put(message(7, true), now),
+            None,
+            "a change of a known one has room"
+        );
+        assert!(
+            firing.put(message(MOST, false), now).is_some(),
+            "its end is not sent yet"
+        );
         let due = firing.due(now, MOST);
         firing.sent(&due, now);
-        assert!(firing.put(message(MOST, false), now));
-        assert!(firing.put(message(8, true), now));
+        assert_eq!(firing.put(message(MOST, false), now), None);
+        assert_eq!(firing.put(message(8, true), now), None);
         assert_eq!(firing.forget(now + RESOLVED_FOR), 1);
         assert_eq!(firing.unsent(), 1);
     }

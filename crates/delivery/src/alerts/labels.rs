@@ -14,6 +14,12 @@ use gc_telemetry::notice::IncidentNotice;
 /// Labels, sorted by name.
 pub(crate) type Labels = BTreeMap<String, String>;
 
+/// The label that is the id of the symptom.
+pub(crate) const RULE: &str = "alertname";
+
+/// The label that is the id of the incident.
+pub(crate) const INCIDENT: &str = "incident";
+
 /// The label that changes when an incident gets worse.
 pub(crate) const SEVERITY: &str = "severity";
 
@@ -46,9 +52,9 @@ pub(crate) fn labels(notice: &IncidentNotice, resource: &Resource) -> Labels {
         attributes.find(|attribute| attribute.key == key).and_then(text)
     };
     let fixed = [
-        ("alertname", Some(incident.symptom.id.to_string())),
+        (RULE, Some(incident.symptom.id.to_string())),
         (SEVERITY, Some(incident.severity.name().to_owned())),
-        ("incident", Some(id_of(incident, Some(notice.run)))),
+        (INCIDENT, Some(id_of(incident, Some(notice.run)))),
         ("process", Some(notice.process.to_string())),
         ("pid", pid),
         ("instance", attribute("service.instance.id")),

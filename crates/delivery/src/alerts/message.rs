@@ -9,11 +9,12 @@ use std::sync::Arc;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use serde_json::{Value, json};
 
-use crate::alerts::labels::{Labels, SEVERITY, fingerprint, labels};
+use crate::alerts::labels::{INCIDENT, Labels, RULE, SEVERITY, fingerprint, labels};
 use crate::alerts::settings::Links;
+use base::run_key::RunKey;
 use base::time::{Wall, rfc3339};
-use gc_rules::incident::{IncidentRecord, IncidentSubject, MemberRecord};
-use gc_rules::rule::Evidence;
+use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord, Share};
+use gc_rules::rule::{Evidence, Severity};
 use gc_telemetry::notice::IncidentNotice;
 
 /// Go's zero time: Alertmanager's way to say that an alert has no end.
@@ -21,6 +22,38 @@ const NO_TIME: &str = "0001-01-01T00:00:00Z";
 
 /// Version of Alertmanager's webhook format.
 const WEBHOOK_VERSION: &str = "4";
+
+/// An incident: the run, and its number in the run.
+pub(crate) type Key = (RunKey, u64);
+
+/// The reason for a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// The incident began, or rose to the least severity of the receiver.
+    Began,
+    /// The severity rose.
+    Rose { is_critical: bool },
+    /// The main cause is known, or is another one.
+    Explained,
+    /// The incident ended.
+    Ended,
+    /// There is no change: the receiver has the incident already, or is new itself.
+    Again,
+}
+
+impl Change {
+    fn of(change: &IncidentChange) -> Self {
+        match change {
+            IncidentChange::Began(_) => Self::Began,
+            IncidentChange::Worse(incident, _) => Self::Rose {
+                is_critical: incident.severity == Severity::Critical,
+            },
+            IncidentChange::Explained(_) => Self::Explained,
+            IncidentChange::Ended(_) => Self::Ended,
+            IncidentChange::Refreshed(_) | IncidentChange::Gathered(..) => Self::Again,
+        }
+    }
+}
 
 /// One state of an incident, as an alert.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,11 +71,26 @@ pub(crate) struct Message {
     pid: u32,
     /// What a webhook gets, where an earlier gcwatch made it.
     stored: Option<Value>,
+    /// The tenant and service whose message it is.
+    pub(crate) share: Share,
+    pub(crate) incident: Key,
+    pub(crate) change: Change,
 }
+
+/// A tenant and a service without names.
+#[cfg(test)]
+fn no_share() -> Share {
+    Share {
+        tenant: "".into(),
+        service: "".into(),
+    }
+}
+
+const NO_INCIDENT: Key = (RunKey { pid: 0, start_time: 0 }, 0);
 
 impl Message {
     /// A change for a webhook that an earlier gcwatch could not send.
-    pub(crate) fn stored(body: Value) -> Self {
+    pub(crate) fn stored(body: Value, share: Share) -> Self {
         Self {
             labels: Arc::default(),
             fingerprint: 0,
@@ -52,6 +100,9 @@ impl Message {
             before: None,
             pid: 0,
             stored: Some(body),
+            share,
+            incident: NO_INCIDENT,
+            change: Change::Again,
         }
     }
 
@@ -68,6 +119,9 @@ impl Message {
             before: None,
             pid: notice.run.pid,
             stored: None,
+            share: notice.share.clone(),
+            incident: (notice.run, incident.number),
+            change: Change::of(&notice.change),
         }
     }
 
@@ -82,6 +136,9 @@ impl Message {
             before: None,
             pid: 1,
             stored: None,
+            share: no_share(),
+            incident: NO_INCIDENT,
+            change: Change::Again,
         }
     }
 
@@ -93,6 +150,7 @@ impl Message {
             // When it began stays as receivers know it; nothing ends before.
             ended_unix_ns: ended.map(|at| wall.unix_ns(at).max(self.started_unix_ns)),
             before: None,
+            change: Change::of(&notice.change),
             ..self.clone()
         }
     }
@@ -120,6 +178,23 @@ impl Message {
         Self {
             before: None,
             ..self.clone()
+        }
+    }
+
+    /// The first message of the incident to a receiver, whose severity was not enough before.
+    pub(crate) fn as_first(&self) -> Self {
+        let change = match self.change {
+            Change::Rose { is_critical: true } => self.change,
+            _ => Change::Began,
+        };
+        Self { change, ..self.alone() }
+    }
+
+    /// The state of the incident for a receiver that is new.
+    pub(crate) fn as_again(&self) -> Self {
+        Self {
+            change: Change::Again,
+            ..self.alone()
         }
     }
 
@@ -188,6 +263,120 @@ impl Message {
             "generatorURL": links.external_url.as_deref().map(|url| generator(url, self.pid)).unwrap_or_default(),
             "fingerprint": format!("{:016x}", self.fingerprint),
         })
+    }
+}
+
+/// Incidents of a tenant that have one message: an alert whose labels name the rule and the host, and the namespace if
+/// that is the tenant.
+#[derive(Debug, Clone)]
+pub(crate) struct Summary {
+    /// The labels that a process of the tenant cannot choose.
+    labels: Labels,
+    started_unix_ns: u64,
+    incidents: u64,
+    changes: u64,
+    services: BTreeMap<Arc<str>, u64>,
+    /// Incidents and changes of further services.
+    of_others: u64,
+}
+
+impl Summary {
+    /// Begins with a message that is not sent.
+    pub(crate) fn of(message: &Message) -> Self {
+        let namespace = message.share.tenant.strip_prefix("namespace ");
+        let is_common = |name: &str, value: &str| match name {
+            "host_name" => true,
+            "k8s_namespace_name" => namespace == Some(value),
+            "k8s_node_name" | "k8s_cluster_name" => namespace.is_some(),
+            _ => false,
+        };
+        let labels = message.labels.iter().filter(|(name, value)| is_common(name, value));
+        Self {
+            labels: labels.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            started_unix_ns: message.started_unix_ns,
+            incidents: 0,
+            changes: 0,
+            services: BTreeMap::new(),
+            of_others: 0,
+        }
+    }
+
+    /// Counts a message. Of more than `most` services the names are not kept.
+    pub(crate) fn add(&mut self, service: &Arc<str>, change: Change, most: usize) {
+        let count = match change {
+            Change::Began => &mut self.incidents,
+            _ => &mut self.changes,
+        };
+        *count = count.saturating_add(1);
+        let is_named = self.services.len() < most || self.services.contains_key(service);
+        let of_service = if is_named {
+            self.services.entry(Arc::clone(service)).or_default()
+        } else {
+            &mut self.of_others
+        };
+        *of_service = of_service.saturating_add(1);
+    }
+
+    /// The alert, as it is now.
+    pub(crate) fn message(&self, tenant: &Arc<str>, rule: &str, severity: &str, ended_unix_ns: Option<u64>) -> Message {
+        let mut labels = self.labels.clone();
+        labels.insert(RULE.to_owned(), rule.to_owned());
+        labels.insert(SEVERITY.to_owned(), severity.to_owned());
+        let mut identity = labels.clone();
+        identity.insert("tenant".to_owned(), tenant.to_string());
+        labels.insert(
+            INCIDENT.to_owned(),
+            format!("summed-up-{:016x}", fingerprint(&identity)),
+        );
+        let mut services: Vec<String> = self
+            .services
+            .iter()
+            .map(|(name, count)| format!("{name} ({count})"))
+            .collect();
+        if self.of_others > 0 {
+            services.push(format!("other services ({})", self.of_others));
+        }
+        let text = |text: &str| text.to_owned();
+        let annotations = BTreeMap::from([
+            ("title", text("Further incidents of a tenant")),
+            (
+                "summary",
+                format!(
+                    "{} further incidents and {} changes of incidents of {}: {}",
+                    self.incidents,
+                    self.changes,
+                    if tenant.is_empty() { "an unknown tenant" } else { tenant },
+                    services.join(", ")
+                ),
+            ),
+            (
+                "description",
+                text(
+                    "The tenant has used its share of messages. Further incidents of the same service and rule have no                      message of their own; the page and the API show each of them.",
+                ),
+            ),
+        ]);
+        Message {
+            fingerprint: fingerprint(&labels),
+            labels: Arc::new(labels),
+            annotations: Arc::new(
+                annotations
+                    .into_iter()
+                    .map(|(name, text)| (name.to_owned(), text))
+                    .collect(),
+            ),
+            started_unix_ns: self.started_unix_ns,
+            ended_unix_ns: ended_unix_ns.map(|at| at.max(self.started_unix_ns)),
+            before: None,
+            pid: 0,
+            stored: None,
+            share: Share {
+                tenant: Arc::clone(tenant),
+                service: "".into(),
+            },
+            incident: NO_INCIDENT,
+            change: Change::Again,
+        }
     }
 }
 
@@ -311,8 +500,7 @@ fn annotations(notice: &IncidentNotice, wall: Wall) -> BTreeMap<String, String> 
 
 #[cfg(test)]
 mod tests {
-    use base::run_key::RunKey;
-    use gc_rules::incident::{IncidentChange, sample};
+    use gc_rules::incident::sample;
     use gc_rules::ledger::{Ledger, MemoryVerdict};
 
     use super::*;
@@ -337,6 +525,7 @@ mod tests {
             process: Arc::from("shop"),
             change: IncidentChange::Began(Arc::new(incident)),
             span: None,
+            share: no_share(),
         };
         let message = Message::of(&notice, &Resource::default(), Wall::UNIX);
         let text = "limit 512 MiB: live 400";
@@ -370,6 +559,7 @@ mod tests {
             process: Arc::from("shop a&b{to}"),
             change: IncidentChange::Began(Arc::new(incident.clone())),
             span: None,
+            share: no_share(),
         };
         let links = Links {
             external_url: Some("https://gcwatch.example/n1/".to_owned()),

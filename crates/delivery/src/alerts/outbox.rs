@@ -1,12 +1,17 @@
-//! What must still be sent to a webhook: bounded, the oldest first, each change once. Pure.
+//! What must still be sent to a webhook: bounded, each change once, tenants in turn. Pure.
+//!
+//! The changes of a service are sent in their order. Tenants have turns, and within a tenant its services likewise: so
+//! one that has many changes does not delay the others. Of more changes than may wait, those go that the tenant with
+//! most has, of its service with most.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gc_rules::incident::Share;
 use tokio::time::Instant;
 
-use crate::alerts::message::Message;
+use crate::alerts::message::{Change, Message};
 
 /// Most changes that wait.
 pub(crate) const MOST: usize = 1000;
@@ -17,48 +22,155 @@ pub(crate) const RETRY_FOR: Duration = Duration::from_secs(3600);
 /// The changes that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    waiting: VecDeque<(Instant, Arc<Message>)>,
+    /// The changes of each service that has any.
+    lanes: BTreeMap<Share, Lane>,
+    /// The number of the newest turn of each tenant that has any changes.
+    tenants: BTreeMap<Arc<str>, u64>,
+    waiting: usize,
+    /// Turns and changes so far.
+    count: u64,
+}
+
+/// The changes of a service, the oldest first.
+#[derive(Debug)]
+struct Lane {
+    /// The number of its newest turn.
+    turn: u64,
+    changes: VecDeque<Waiting>,
+}
+
+/// A change that waits.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    number: u64,
+    pub(crate) since: Instant,
+    pub(crate) message: Arc<Message>,
 }
 
 impl Outbox {
-    /// Queues a change that waits since then. False: the oldest was dropped for it.
+    /// Queues a change that waits since then. Returns the changes that were dropped for it.
     #[must_use]
-    pub(crate) fn put(&mut self, message: Arc<Message>, since: Instant) -> bool {
-        let has_room = self.waiting.len() < MOST;
-        if !has_room {
-            self.waiting.pop_front();
+    pub(crate) fn put(&mut self, message: Arc<Message>, since: Instant) -> Vec<Arc<Message>> {
+        self.count += 1;
+        let number = self.count;
+        self.tenants.entry(Arc::clone(&message.share.tenant)).or_insert(number);
+        let lane = self.lanes.entry(message.share.clone()).or_insert_with(|| Lane {
+            turn: number,
+            changes: VecDeque::new(),
+        });
+        lane.changes.push_back(Waiting { number, since, message });
+        self.waiting += 1;
+        if self.waiting > MOST {
+            self.make_room()
+        } else {
+            Vec::new()
         }
-        self.waiting.push_back((since, message));
-        has_room
     }
 
-    /// The oldest change, which stays until it is [taken](Self::take).
+    /// Drops the oldest change of the service with most of the tenant with most, and what follows from it.
+    fn make_room(&mut self) -> Vec<Arc<Message>> {
+        let mut of_tenants: BTreeMap<&str, usize> = BTreeMap::new();
+        for (share, lane) in &self.lanes {
+            *of_tenants.entry(&share.tenant).or_default() += lane.changes.len();
+        }
+        let most = self.lanes.iter().max_by_key(|(share, lane)| {
+            let of_tenant = of_tenants.get(&*share.tenant).copied();
+            let oldest = lane.changes.front().map(|waiting| std::cmp::Reverse(waiting.number));
+            (of_tenant, lane.changes.len(), oldest)
+        });
+        let Some(share) = most.map(|(share, _)| share.clone()) else {
+            return Vec::new();
+        };
+        let Some(lane) = self.lanes.get_mut(&share) else {
+            return Vec::new();
+        };
+        // The end of what was sent, and what got worse, go last.
+        let is_spare = |waiting: &Waiting| !matches!(waiting.message.change, Change::Ended | Change::Rose { .. });
+        let place = lane.changes.iter().position(is_spare).unwrap_or(0);
+        let Some(first) = lane.changes.remove(place) else {
+            return Vec::new();
+        };
+        let mut dropped = vec![first.message];
+        // The receiver never hears of the incident.
+        if let Some(began) = dropped
+            .first()
+            .filter(|message| message.change == Change::Began)
+            .cloned()
+        {
+            lane.changes.retain(|waiting| {
+                let is_of_it = waiting.message.incident == began.incident;
+                if is_of_it {
+                    dropped.push(Arc::clone(&waiting.message));
+                }
+                !is_of_it
+            });
+        }
+        self.waiting -= dropped.len();
+        self.tidy();
+        dropped
+    }
+
+    /// Removes what has no change.
+    fn tidy(&mut self) {
+        self.lanes.retain(|_, lane| !lane.changes.is_empty());
+        let lanes = &self.lanes;
+        self.tenants
+            .retain(|tenant, _| lanes.keys().any(|share| share.tenant == *tenant));
+    }
+
+    /// The change whose turn it is. It stays until it is [taken](Self::take).
     pub(crate) fn first(&self) -> Option<Arc<Message>> {
-        self.waiting.front().map(|(_, message)| Arc::clone(message))
+        let next = self
+            .lanes
+            .iter()
+            .min_by_key(|(share, lane)| (self.tenants.get(&share.tenant).copied(), lane.turn));
+        let (_, lane) = next?;
+        lane.changes.front().map(|waiting| Arc::clone(&waiting.message))
     }
 
     /// Removes that change, unless it was dropped already.
     pub(crate) fn take(&mut self, message: &Arc<Message>) {
-        if self.first().is_some_and(|first| Arc::ptr_eq(&first, message)) {
-            self.waiting.pop_front();
+        let Some(lane) = self.lanes.get_mut(&message.share) else {
+            return;
+        };
+        let is_first = |waiting: &Waiting| Arc::ptr_eq(&waiting.message, message);
+        if lane.changes.front().is_some_and(is_first) {
+            lane.changes.pop_front();
+            self.count += 1;
+            lane.turn = self.count;
+            self.waiting -= 1;
+            self.tenants.insert(Arc::clone(&message.share.tenant), self.count);
+            self.tidy();
         }
     }
 
-    /// Each change that waits, and since when.
-    pub(crate) fn each(&self) -> impl Iterator<Item = &(Instant, Arc<Message>)> {
-        self.waiting.iter()
+    /// Each change that waits, the oldest first.
+    pub(crate) fn each(&self) -> Vec<&Waiting> {
+        let mut all: Vec<_> = self.lanes.values().flat_map(|lane| &lane.changes).collect();
+        all.sort_by_key(|waiting| waiting.number);
+        all
     }
 
     /// How many wait.
     pub(crate) fn len(&self) -> u64 {
-        self.waiting.len() as u64
+        self.waiting as u64
     }
 
     /// Drops what was retried for too long. Returns how many that were.
     #[must_use]
     pub(crate) fn forget(&mut self, now: Instant) -> u64 {
-        let before = self.waiting.len();
-        self.waiting.retain(|(since, _)| now < *since + RETRY_FOR);
-        (before - self.waiting.len()) as u64
+        let before = self.waiting;
+        for lane in self.lanes.values_mut() {
+            lane.changes.retain(|waiting| now < waiting.since + RETRY_FOR);
+        }
+        self.waiting = self.lanes.values().map(|lane| lane.changes.len()).sum();
+        let expired = before - self.waiting;
+        if expired > 0 {
+            self.tidy();
+        }
+        expired as u64
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use base::clock::now_unix_ns;
 use base::secret::Secret;
+use gc_rules::incident::Share;
 use gc_rules::rule::Severity;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
@@ -15,10 +16,12 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tonic::codegen::http::{HeaderName, HeaderValue};
 
 use crate::alerts::firing_alerts::FiringAlerts;
-use crate::alerts::message::Message;
+use crate::alerts::labels::RULE;
+use crate::alerts::message::{Change, Message};
 use crate::alerts::outbox::{Outbox, RETRY_FOR};
 use crate::alerts::post::{Answer, Post};
 use crate::alerts::settings::Links;
+use crate::alerts::shares::{Shares, Verdict};
 use crate::alerts::stats::{Failure, Reason, ReceiverStats};
 use crate::transport::retry;
 
@@ -62,8 +65,34 @@ impl ReceiverKind {
 
 struct PendingAlerts {
     pending: Pending,
+    shares: Shares,
     stats: ReceiverStats,
     closing: bool,
+}
+
+impl PendingAlerts {
+    /// Queues a message. Returns the tenant if one of its messages was dropped for it and the log must say so.
+    fn add(&mut self, message: Arc<Message>, since: Instant, now: Instant) -> Option<Arc<str>> {
+        let dropped = match &mut self.pending {
+            Pending::Alertmanager(firing) => {
+                let before = message.before.clone().and_then(|before| firing.put(before, since));
+                before.into_iter().chain(firing.put(message, since)).collect()
+            }
+            Pending::Webhook(outbox) => outbox.put(message, since),
+        };
+        self.stats.lose(Reason::QueueFull, dropped.len() as u64);
+        let mut of_tenant = None;
+        for message in dropped {
+            if message.change == Change::Began {
+                self.shares.forget_sent(message.incident, now);
+            }
+            let tenant = &message.share.tenant;
+            if self.shares.is_drop_news(tenant, now) {
+                of_tenant = Some(Arc::clone(tenant));
+            }
+        }
+        of_tenant
+    }
 }
 
 /// A change that a webhook did not get, for the next gcwatch: the names are those in the file.
@@ -71,6 +100,11 @@ struct PendingAlerts {
 pub struct UnsentChange {
     /// Which webhook: a digest, as its URL is often its password.
     pub receiver: String,
+    /// The tenant and the service that it is of; empty if unknown.
+    #[serde(default)]
+    pub tenant: String,
+    #[serde(default)]
+    pub service: String,
     /// Since when it waits.
     pub since_unix_ns: u64,
     /// What is sent.
@@ -109,6 +143,7 @@ impl ReceiverQueue {
             post,
             state: Mutex::new(PendingAlerts {
                 pending,
+                shares: Shares::default(),
                 stats: ReceiverStats::default(),
                 closing: false,
             }),
@@ -129,19 +164,41 @@ impl ReceiverQueue {
             state.stats.lose(Reason::Shutdown, 1);
             return;
         }
-        let fits = match &mut state.pending {
-            Pending::Alertmanager(firing) => {
-                let mut before = message.before.iter();
-                let ended = before.all(|before| firing.put(Arc::clone(before), now));
-                firing.put(Arc::clone(message), now) && ended
+        let rule = || message.labels.get(RULE).map(String::as_str);
+        let tenant = &message.share.tenant;
+        let message = match state.shares.judge(message, now) {
+            Verdict::Send => Arc::clone(message),
+            Verdict::SendAlone => Arc::new(message.alone()),
+            Verdict::SumUp { is_first } => {
+                state.stats.summed_up += 1;
+                drop(state);
+                if is_first {
+                    tracing::warn!(
+                        target: "gcwatch::export", receiver = self.name, tenant = &**tenant, rule = rule(),
+                        "a tenant has used its share of messages: further incidents are summed up in one message",
+                    );
+                    self.wake.notify_one();
+                }
+                return;
             }
-            Pending::Webhook(outbox) => outbox.put(Arc::clone(message), now),
+            Verdict::Drop => {
+                state.stats.lose(Reason::QueueFull, 1);
+                return;
+            }
         };
-        if !fits {
-            state.stats.lose(Reason::QueueFull, 1);
-        }
+        let of_tenant = state.add(message, now, now);
         drop(state);
+        self.log_drop(of_tenant);
         self.wake.notify_one();
+    }
+
+    fn log_drop(&self, of_tenant: Option<Arc<str>>) {
+        if let Some(tenant) = of_tenant {
+            tracing::warn!(
+                target: "gcwatch::export", receiver = self.name, tenant = &*tenant,
+                "dropped changes of alerts of the tenant with most: too many wait",
+            );
+        }
     }
 
     /// Newer texts of an alert that fires, for the next time that it is sent. A webhook gets each change once.
@@ -179,13 +236,14 @@ impl ReceiverQueue {
         let Pending::Webhook(outbox) = &state.pending else {
             return Vec::new();
         };
-        let waits = outbox
-            .each()
-            .map(|(since, message)| (now.saturating_duration_since(*since), message));
+        let waits = outbox.each().into_iter();
+        let waits = waits.map(|waiting| (now.saturating_duration_since(waiting.since), &waiting.message));
         let unsent = waits
             .filter(|(waited, _)| *waited >= least)
             .map(|(waited, message)| UnsentChange {
                 receiver: self.digest(),
+                tenant: message.share.tenant.to_string(),
+                service: message.share.service.to_string(),
                 since_unix_ns: now_unix_ns.saturating_sub(u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX)),
                 body: message.webhook(&self.links),
             });
@@ -199,10 +257,8 @@ impl ReceiverQueue {
         let Pending::Webhook(outbox) = &state.pending else {
             return None;
         };
-        let mut waits = outbox.each().map(|(since, _)| *since);
-        let mut waits = waits
-            .by_ref()
-            .take_while(|since| now.saturating_duration_since(*since) >= least);
+        let waits = outbox.each().into_iter().map(|waiting| waiting.since);
+        let mut waits = waits.filter(|since| now.saturating_duration_since(*since) >= least);
         let oldest = waits.next()?;
         Some((waits.count() + 1, oldest))
     }
@@ -210,19 +266,23 @@ impl ReceiverQueue {
     /// Takes over a change that an earlier gcwatch could not send. False: it is for another receiver.
     pub(crate) fn resume(&self, change: &UnsentChange) -> bool {
         let mut state = self.state();
-        let Pending::Webhook(outbox) = &mut state.pending else {
+        if !matches!(state.pending, Pending::Webhook(_)) {
             return false;
-        };
+        }
         if change.receiver != self.digest() {
             return false;
         }
         let waited = Duration::from_nanos(now_unix_ns().saturating_sub(change.since_unix_ns));
         let now = Instant::now();
         let since = now.checked_sub(waited.min(RETRY_FOR)).unwrap_or(now);
-        if !outbox.put(Arc::new(Message::stored(change.body.clone())), since) {
-            state.stats.lose(Reason::QueueFull, 1);
-        }
+        let share = Share {
+            tenant: change.tenant.as_str().into(),
+            service: change.service.as_str().into(),
+        };
+        let message = Message::stored(change.body.clone(), share);
+        let of_tenant = state.add(Arc::new(message), since, now);
         drop(state);
+        self.log_drop(of_tenant);
         self.wake.notify_one();
         true
     }
@@ -257,7 +317,7 @@ impl ReceiverQueue {
                         Pending::Alertmanager(firing) => firing.next(),
                         Pending::Webhook(_) => None,
                     };
-                    (state.closing, next)
+                    (state.closing, next.into_iter().chain(state.shares.next()).min())
                 };
                 if closing {
                     return;
@@ -323,6 +383,11 @@ impl ReceiverQueue {
     fn next(&self, most: usize) -> Option<Batch> {
         let now = Instant::now();
         let mut state = self.state();
+        let closing = state.closing;
+        let mut of_tenant = None;
+        for message in state.shares.due(now, now_unix_ns(), closing) {
+            of_tenant = state.add(Arc::new(message), now, now).or(of_tenant);
+        }
         let expired = match &mut state.pending {
             Pending::Alertmanager(firing) => firing.forget(now),
             Pending::Webhook(outbox) => outbox.forget(now),
@@ -335,6 +400,7 @@ impl ReceiverQueue {
             Pending::Webhook(outbox) => outbox.first().into_iter().collect(),
         };
         drop(state);
+        self.log_drop(of_tenant);
         let first = messages.first()?;
         let links = &self.links;
         let (body, signature) = match &self.kind {

@@ -35,6 +35,8 @@ pub enum Reason {
 pub struct ReceiverStats {
     /// Alerts that it accepted, counted each time.
     pub sent: u64,
+    /// Messages of tenants beyond their share, which are counted in one message instead.
+    pub summed_up: u64,
     /// Alerts that are due now.
     pub queued: u64,
     /// The newest error; it is kept after a recovery.

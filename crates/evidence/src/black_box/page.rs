@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -74,14 +74,45 @@ pub fn rendered(recording: File, name: &str) -> io::Result<Vec<u8>> {
             let mut refusal = Vec::new();
             let _cut = errors.take(MOST_REFUSAL).read_to_end(&mut refusal);
             let refusal = String::from_utf8_lossy(&refusal);
-            let refusal = refusal.trim().trim_start_matches("gcwatch: ");
-            Err(io::Error::other(match refusal {
-                "" => format!("rendering it met a bound of memory or time ({status})"),
-                refusal => refusal.to_owned(),
-            }))
+            Err(io::Error::other(sentence(&refusal, status)))
         }
         Ok(Err(error)) => Err(error),
         Ok(Ok(_)) => Err(io::Error::other("its page is too large")),
         Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
+    }
+}
+
+/// Returns why there is no page: the refusal, or a bound if a signal ended the process. Then its last words are those
+/// of the allocator.
+fn sentence(refusal: &str, status: ExitStatus) -> String {
+    let refusal = refusal.trim().trim_start_matches("gcwatch: ");
+    if refusal.is_empty() || status.code().is_none() {
+        format!("rendering it met a bound of memory or time ({status})")
+    } else {
+        refusal.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    /// Scenario: the process refuses a recording; it has no memory left, so that the allocator aborts it with a hint about
+    /// a backtrace; the kernel ends it without a word.
+    /// Guarantee: the refusal is passed on; the other two met a bound, and the hint is not part of the sentence.
+    #[test]
+    fn a_bound_is_named_in_a_sentence() {
+        let refused = sentence("gcwatch: it is no recording\n", ExitStatus::from_raw(1 << 8));
+        assert_eq!(refused, "it is no recording");
+        let words = "memory allocation of 10485760 bytes failed\nnote: run with `RUST_BACKTRACE=1`";
+        for words in [words, ""] {
+            let bound = sentence(words, ExitStatus::from_raw(6));
+            assert!(
+                bound.starts_with("rendering it met a bound of memory or time (signal: 6"),
+                "{bound}"
+            );
+        }
     }
 }

@@ -2,21 +2,22 @@
 //!
 //! It runs before anything else of the program is set up: bytes of the stream come on standard input, the answer goes
 //! to standard output, a refusal is one line on standard error. Its memory and its time are bounded by the kernel
-//! (`RLIMIT_AS`, `RLIMIT_CPU`), it is the first to be killed where memory is short, and it ends with its input.
+//! (`RLIMIT_AS`, `RLIMIT_CPU`), it is the first to be killed where memory is short, and it ends with its input. It
+//! touches no file of the target itself: [`files`](super::files) reads them, so that nothing keeps this process and its
+//! memory.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use clr_evidence::{flame, folded};
-use clr_heap::reading::{DumpReading, ReadAt, Refusal, Want};
+use clr_heap::reading::{Dump, DumpReading, ReadAt, Refusal, Want};
 use clr_heap::survey::{Record, Survey, survey};
 use clr_heap::{profile, snapshot};
 use flate2::Compression;
@@ -24,8 +25,8 @@ use flate2::write::GzEncoder;
 use rustix::thread::set_name;
 
 use crate::bounds::bound;
+use crate::heap::files::{Files, LateFiles};
 use crate::heap::session::Fed;
-use targets::proc_file::{own_file, root_of};
 
 /// The argument that makes a process this one. Not a command: no help shows it.
 const ARGUMENT: &str = "heap-dump";
@@ -49,6 +50,13 @@ const WAITING: usize = 32;
 const READ_BYTES: usize = 256 << 10;
 /// How long naming the classes of static fields may take: some hundred assemblies take a tenth of a second.
 const NAMING_WITHIN: Duration = Duration::from_secs(5);
+/// The beginning of the line on standard error about files that were late; the pid of their process follows, or 0.
+const LATE: &str = "late files ";
+/// Maximum time for which the process takes no bytes while [`WAITING`] pieces wait: the host may be busy, or the
+/// process may be stopped.
+const FED_WITHIN: Duration = Duration::from_secs(10);
+/// Maximum time from the last byte of a dump to its answer: the limit of CPU, and some seconds for a busy machine.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(MOST_CPU_SECONDS + 30);
 
 /// The form of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,7 +133,12 @@ pub fn main() -> ExitCode {
     };
     let _no_name = set_name(c"gcwatch-heap");
     limit(&what);
-    let done = compute(&what, &mut io::stdin().lock(), &mut io::stdout().lock());
+    let done = compute(
+        &what,
+        &mut io::stdin().lock(),
+        &mut io::stdout().lock(),
+        &mut io::stderr(),
+    );
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(sentence) => {
@@ -145,8 +158,8 @@ fn limit(what: &What) {
     bound(graph.saturating_add(BESIDE_BYTES), MOST_CPU_SECONDS);
 }
 
-/// Reads a dump to its end and writes the answer. The error is a sentence.
-fn compute(what: &What, input: &mut impl Read, output: &mut impl Write) -> Result<(), String> {
+/// Reads a dump to its end and writes the answer; `notes` have a line if files were late. The error is a sentence.
+fn compute(what: &What, input: &mut impl Read, output: &mut impl Write, notes: &mut impl Write) -> Result<(), String> {
     let want = if what.histogram {
         Want::Histogram
     } else {
@@ -169,8 +182,8 @@ fn compute(what: &What, input: &mut impl Read, output: &mut impl Write) -> Resul
     }
     drop(buffer);
     let mut dump = reading.finish().map_err(|refusal| refusal.to_string())?;
-    if let Some(assemblies) = what.pid.and_then(Assemblies::of) {
-        dump.name_classes(&mut |path| assemblies.open(path));
+    if let Some(late) = what.pid.and_then(|pid| name_classes(&mut dump, pid)) {
+        let _nobody_reads = writeln!(notes, "{LATE}{}", late.process.unwrap_or(0));
     }
     let at = dump.at_unix_ns;
     let (mut survey, solved) = survey(dump, what.only.as_deref());
@@ -217,78 +230,16 @@ fn compute(what: &What, input: &mut impl Read, output: &mut impl Write) -> Resul
         .map_err(|error| format!("the answer cannot be written: {error}"))
 }
 
-/// The files of a process, as it sees them, read by a thread that may never be answered: a file system of the process's
-/// own need not.
-struct Assemblies {
-    asks: SyncSender<Ask>,
-    answers: Receiver<Option<Vec<u8>>>,
-    until: Instant,
-    /// Nothing is asked after a question that was not answered in time.
-    is_late: Cell<bool>,
-}
-
-/// What the thread is asked, one after the other.
-enum Ask {
-    /// To open a file, in place of the one before.
-    Open(String),
-    /// So many bytes of it, from an offset on.
-    Read(u64, u32),
-}
-
-impl Assemblies {
-    fn of(pid: u32) -> Option<Rc<Self>> {
-        let root = root_of(pid)?;
-        let (asks, asked) = sync_channel(1);
-        let (give, answers) = sync_channel(1);
-        let reads = move || {
-            let mut open: Option<File> = None;
-            for ask in asked {
-                let answer = match ask {
-                    Ask::Open(path) => {
-                        open = own_file(&root, Path::new(&path));
-                        open.is_some().then(Vec::new)
-                    }
-                    Ask::Read(at, count) => open.as_ref().and_then(|file| bytes_at(file, at, count)),
-                };
-                if give.send(answer).is_err() {
-                    return;
-                }
-            }
-        };
-        let name = "heap-assemblies".to_owned();
-        let _ends_with_the_process = std::thread::Builder::new().name(name).spawn(reads).ok()?;
-        Some(Rc::new(Self {
-            asks,
-            answers,
-            until: Instant::now() + NAMING_WITHIN,
-            is_late: Cell::new(false),
-        }))
-    }
-
-    fn ask(&self, ask: Ask) -> Option<Vec<u8>> {
-        if self.is_late.get() {
-            return None;
-        }
-        self.asks.send(ask).ok()?;
-        let left = self.until.saturating_duration_since(Instant::now());
-        let answer = self.answers.recv_timeout(left);
-        self.is_late.set(answer.is_err());
-        answer.ok().flatten()
-    }
-
-    /// An assembly, until the next one is opened.
-    fn open(self: &Rc<Self>, path: &str) -> Option<ReadAt> {
-        self.ask(Ask::Open(path.to_owned()))?;
-        let assemblies = Rc::clone(self);
-        Some(Box::new(move |at, count| assemblies.ask(Ask::Read(at, count))))
-    }
-}
-
-fn bytes_at(mut file: &File, at: u64, count: u32) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(at)).ok()?;
-    file.take(count.into()).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+/// Gives static fields the classes that the assemblies of the process say. Returns the files that were late.
+fn name_classes(dump: &mut Dump, pid: u32) -> Option<LateFiles> {
+    let files = Rc::new(RefCell::new(Files::of(pid, Instant::now() + NAMING_WITHIN).ok()?));
+    dump.name_classes(&mut |path| {
+        files.borrow_mut().open(path).then(|| {
+            let files = Rc::clone(&files);
+            Box::new(move |at, count| files.borrow_mut().read(at, count)) as ReadAt
+        })
+    });
+    Rc::into_inner(files)?.into_inner().finish()
 }
 
 fn records(survey: Survey, output: &mut impl Write) -> io::Result<()> {
@@ -299,15 +250,115 @@ fn records(survey: Survey, output: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The process under way, and what it is fed by.
+/// The process under way, and the channels to it.
 #[derive(Debug)]
 pub struct Computing {
     child: Child,
-    /// `None`: it takes nothing any more.
-    feed: Option<SyncSender<Vec<u8>>>,
-    writer: JoinHandle<()>,
-    answer: JoinHandle<io::Result<Answer>>,
-    refusal: JoinHandle<String>,
+    /// Whether the answer goes to a file.
+    is_to_file: bool,
+    feed: Feed,
+    events: Receiver<Event>,
+    sender: Sender<Event>,
+}
+
+/// Pieces of the stream on their way to the process: a thread writes them.
+#[derive(Debug)]
+struct Feed {
+    /// `None` if the process takes no more bytes.
+    pieces: Option<Sender<Vec<u8>>>,
+    /// One message for each piece that the process has taken.
+    taken: Receiver<()>,
+    waiting: usize,
+    /// Whether the process took nothing for [`FED_WITHIN`].
+    is_stalled: bool,
+}
+
+impl Feed {
+    /// Starts the thread that writes the pieces.
+    fn start(mut input: impl Write + Send + 'static) -> io::Result<Self> {
+        let (pieces, sent) = channel::<Vec<u8>>();
+        let (takes, taken) = channel();
+        let write = move || {
+            for piece in sent {
+                // It ended: a refusal says why.
+                if input.write_all(&piece).is_err() || takes.send(()).is_err() {
+                    return;
+                }
+            }
+        };
+        let _ends_with_its_input = std::thread::Builder::new().name("heap-feed".to_owned()).spawn(write)?;
+        Ok(Self {
+            pieces: Some(pieces),
+            taken,
+            waiting: 0,
+            is_stalled: false,
+        })
+    }
+
+    /// Queues a piece. Waits for a free place, at most for the given time.
+    fn put(&mut self, bytes: &[u8], within: Duration) -> Fed {
+        let mut is_open = self.pieces.is_some();
+        self.waiting -= self.taken.try_iter().count().min(self.waiting);
+        if is_open && self.waiting >= WAITING {
+            match self.taken.recv_timeout(within) {
+                Ok(()) => self.waiting -= 1,
+                Err(RecvTimeoutError::Timeout) => return Fed::Late,
+                Err(RecvTimeoutError::Disconnected) => is_open = false,
+            }
+        }
+        match self.pieces.as_ref().filter(|_| is_open) {
+            Some(pieces) if pieces.send(bytes.to_vec()).is_ok() => {
+                self.waiting += 1;
+                Fed::Taken
+            }
+            _ => {
+                self.pieces = None;
+                Fed::Unwanted
+            }
+        }
+    }
+}
+
+/// Events that [`Computing::finish`] waits for.
+#[derive(Debug)]
+enum Event {
+    /// The end of standard output.
+    Answer(Box<io::Result<Answer>>),
+    /// The end of standard error, with its text.
+    Notes(String),
+    /// The caller no longer wants the answer.
+    Cancelled,
+}
+
+/// Ends [`Computing::finish`] from elsewhere.
+#[derive(Debug, Clone)]
+pub struct Canceller(Sender<Event>);
+
+impl Canceller {
+    /// Makes [`Computing::finish`] return [`NoAnswer::Cancelled`], unless it has the answer.
+    pub fn cancel(&self) {
+        let _finished_before = self.0.send(Event::Cancelled);
+    }
+}
+
+/// Error returned if there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAnswer {
+    /// The process refused, or ended; a sentence.
+    #[error("{0}")]
+    Refused(String),
+    /// The process took no bytes for a while.
+    #[error("the process that computes the graph took no bytes for {} s and was killed", FED_WITHIN.as_secs())]
+    Stalled,
+    /// The process did not answer in time.
+    #[error("the process that computes the graph did not answer within {} s and was killed", .within.as_secs())]
+    Late {
+        /// The time that it had.
+        within: Duration,
+    },
+    /// The caller no longer wants the answer.
+    #[error("it was cancelled")]
+    Cancelled,
 }
 
 /// What came of it.
@@ -317,6 +368,8 @@ pub struct Answer {
     pub survey: Survey,
     /// Bytes of any other form that were written.
     pub bytes: u64,
+    /// Files that say the classes of static fields, if they did not respond in time.
+    pub late: Option<LateFiles>,
 }
 
 impl Computing {
@@ -336,94 +389,134 @@ impl Computing {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        Self::of(&mut command, file)
+    }
+
+    fn of(command: &mut Command, file: Option<Box<dyn Write + Send>>) -> io::Result<Self> {
         let mut child = command.spawn()?;
-        let (Some(mut input), Some(output), Some(errors)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(io::Error::other("the process has no pipes"));
         };
-        let (feed, pieces): (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) = sync_channel(WAITING);
-        let writer = std::thread::Builder::new()
-            .name("heap-feed".to_owned())
-            .spawn(move || {
-                for piece in pieces {
-                    // It ended: a refusal says why.
-                    if input.write_all(&piece).is_err() {
-                        return;
-                    }
-                }
-            })?;
-        let answer = std::thread::Builder::new()
-            .name("heap-answer".to_owned())
-            .spawn(move || taken(output, file))?;
-        let refusal = std::thread::Builder::new()
-            .name("heap-refusal".to_owned())
-            .spawn(move || {
-                let mut sentence = Vec::new();
-                let mut errors = errors.take(MAX_SENTENCE_BYTES);
-                let _cut = errors.read_to_end(&mut sentence);
-                String::from_utf8_lossy(&sentence).trim().to_owned()
-            })?;
+        let feed = Feed::start(input)?;
+        let is_to_file = file.is_some();
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let (sender, events) = channel();
+        let answers = sender.clone();
+        thread("heap-answer").spawn(move || {
+            let _cancelled = answers.send(Event::Answer(Box::new(taken(output, file))));
+        })?;
+        let notes = sender.clone();
+        thread("heap-refusal").spawn(move || {
+            let mut text = Vec::new();
+            let _cut = errors.take(MAX_SENTENCE_BYTES).read_to_end(&mut text);
+            let _cancelled = notes.send(Event::Notes(String::from_utf8_lossy(&text).into_owned()));
+        })?;
         Ok(Self {
             child,
-            feed: Some(feed),
-            writer,
-            answer,
-            refusal,
+            is_to_file,
+            feed,
+            events,
+            sender,
         })
     }
 
-    /// Gives it bytes; waits where too many wait already.
+    /// Returns a handle that ends [`finish`](Self::finish).
+    pub fn canceller(&self) -> Canceller {
+        Canceller(self.sender.clone())
+    }
+
+    /// Gives it bytes. Waits while too many wait, at most for 10 s; then it is killed. Blocks the calling
+    /// thread.
     pub fn feed(&mut self, bytes: &[u8]) -> Fed {
-        match &self.feed {
-            Some(feed) if feed.send(bytes.to_vec()).is_ok() => Fed::Taken,
-            _ => {
-                self.feed = None;
+        match self.feed.put(bytes, FED_WITHIN) {
+            Fed::Late => {
+                self.feed.is_stalled = true;
+                self.feed.pieces = None;
+                let _ended_already = self.child.kill();
                 Fed::Unwanted
             }
+            fed => fed,
         }
     }
 
     /// Gives it bytes without waiting.
     pub fn feed_at_once(&mut self, bytes: &[u8]) -> Fed {
-        match self.feed.as_ref().map(|feed| feed.try_send(bytes.to_vec())) {
-            Some(Ok(())) => Fed::Taken,
-            Some(Err(TrySendError::Full(_))) => Fed::Late,
-            Some(Err(TrySendError::Disconnected(_))) | None => Fed::Unwanted,
-        }
+        self.feed.put(bytes, Duration::ZERO)
     }
 
-    /// All bytes were given: waits for the answer. Blocking.
+    /// Waits for the answer after the last byte, at most for the given time. Blocks the calling thread.
     ///
     /// # Errors
-    /// A sentence: why there is none.
-    pub fn finish(mut self) -> Result<Answer, String> {
-        self.feed = None;
-        let _ended = self.writer.join();
-        let answer = self.answer.join();
-        let refusal = self.refusal.join().unwrap_or_default();
-        let status = self.child.wait().map_err(|error| error.to_string())?;
+    /// [`NoAnswer`]; the process has exited, or was killed.
+    pub fn finish(mut self, within: Duration) -> Result<Answer, NoAnswer> {
+        if self.feed.is_stalled {
+            self.give_up();
+            return Err(NoAnswer::Stalled);
+        }
+        self.feed.pieces = None;
+        let until = Instant::now() + within;
+        let (mut answer, mut notes) = (None, None);
+        while answer.is_none() || notes.is_none() {
+            match self
+                .events
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
+                Ok(Event::Answer(taken)) => answer = Some(*taken),
+                Ok(Event::Notes(text)) => notes = Some(text),
+                Ok(Event::Cancelled) => {
+                    self.give_up();
+                    return Err(NoAnswer::Cancelled);
+                }
+                Err(_) => {
+                    self.give_up();
+                    return Err(NoAnswer::Late { within });
+                }
+            }
+        }
+        // Its pipes are closed: it has exited.
+        let status = self
+            .child
+            .wait()
+            .map_err(|error| NoAnswer::Refused(error.to_string()))?;
+        // The process knows only that its pipe broke.
+        if let (true, Some(Err(error))) = (self.is_to_file, &answer) {
+            return Err(NoAnswer::Refused(format!("the answer cannot be written: {error}")));
+        }
+        let (late, sentence) = noted(&notes.unwrap_or_default());
         if status.code() == Some(i32::from(REFUSED)) {
-            return Err(refusal);
+            return Err(NoAnswer::Refused(sentence));
         }
         if !status.success() {
-            return Err(format!(
+            return Err(NoAnswer::Refused(format!(
                 "the process that computes the graph ended ({status}): it had no memory or time left; --histogram needs \
                  a few megabytes"
-            ));
+            )));
         }
         match answer {
-            Ok(answer) => answer.map_err(|error| format!("the answer cannot be taken: {error}")),
-            Err(_) => Err("the answer cannot be taken".to_owned()),
+            Some(Ok(answer)) => Ok(Answer { late, ..answer }),
+            Some(Err(error)) => Err(NoAnswer::Refused(format!("the answer cannot be taken: {error}"))),
+            None => Err(NoAnswer::Refused("the answer cannot be taken".to_owned())),
         }
     }
 
-    /// Ends it without an answer.
-    pub fn give_up(mut self) {
-        self.feed = None;
-        let _ended_already = self.child.kill();
-        let _reaped = self.child.wait();
+    /// Ends it without an answer, and does not wait for its end.
+    pub fn give_up(self) {
+        let Self { mut child, .. } = self;
+        let _ended_already = child.kill();
+        let reaps = move || drop(child.wait());
+        let _a_zombie_stays = std::thread::Builder::new().name("heap-reaper".to_owned()).spawn(reaps);
     }
+}
+
+/// Splits the text of standard error: the files that were late, and the sentence of a refusal.
+fn noted(text: &str) -> (Option<LateFiles>, String) {
+    let late = text.lines().find_map(|line| line.strip_prefix(LATE));
+    let late = late.map(|pid| LateFiles {
+        process: pid.parse().ok().filter(|pid| *pid != 0),
+    });
+    let sentence = text.lines().filter(|line| !line.starts_with(LATE)).collect::<Vec<_>>();
+    (late, sentence.join("\n").trim().to_owned())
 }
 
 /// Takes the answer: bytes for a file, else records.
@@ -467,4 +560,100 @@ pub fn saved(path: &Path) -> io::Result<Option<Survey>> {
     let mut survey = Survey::default();
     read_records(&mut file, |record| survey.add(record))?;
     Ok(Some(survey))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An input that takes one piece for each permit, and fails without them.
+    struct Slow(Receiver<()>);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            match self.0.recv() {
+                Ok(()) => Ok(bytes.len()),
+                Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Scenario: a process takes nothing until its queue is full, then one piece, then it exits.
+    /// Guarantee: a full queue is late after the time that is given, has one place after one piece, and takes nothing
+    /// after the exit.
+    #[test]
+    fn a_full_queue_does_not_wait_without_a_limit() {
+        let (permits, permitted) = channel();
+        let mut feed = Feed::start(Slow(permitted)).unwrap();
+        for _ in 0..WAITING {
+            assert_eq!(feed.put(b"piece", Duration::ZERO), Fed::Taken);
+        }
+        assert_eq!(feed.put(b"piece", Duration::from_millis(1)), Fed::Late);
+        permits.send(()).unwrap();
+        let long = Duration::from_secs(600);
+        assert_eq!(feed.put(b"piece", long), Fed::Taken);
+        assert_eq!(feed.put(b"piece", Duration::ZERO), Fed::Late);
+        drop(permits);
+        assert_eq!(feed.put(b"piece", long), Fed::Unwanted);
+        assert_eq!(feed.put(b"piece", long), Fed::Unwanted);
+    }
+
+    /// Scenario: the process writes an answer to a full disk (`/dev/full`), and says that its pipe broke.
+    /// Guarantee: the reason is the disk's.
+    #[test]
+    fn a_full_disk_is_named() {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new("sh");
+        let command = command.args(["-c", "echo answer; echo 'Broken pipe' >&2; exit 3"]);
+        let command = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let computing = Computing::of(command, Some(Box::new(full))).unwrap();
+        let refused = computing.finish(Duration::from_secs(600)).unwrap_err().to_string();
+        assert!(refused.contains("No space left"), "{refused}");
+    }
+
+    /// A process in place of the one that computes.
+    fn computing(program: &str) -> Computing {
+        let mut command = Command::new("sh");
+        let command = command.args(["-c", program]).stdin(Stdio::piped());
+        Computing::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()), None).unwrap()
+    }
+
+    /// Scenario: the process that computes is stopped (SIGSTOP) and never answers; another one is cancelled.
+    /// Guarantee: both are killed, and the reason says which it was.
+    #[test]
+    fn a_stopped_process_is_killed() {
+        let stopped = computing("kill -STOP $$");
+        let pid = stopped.child.id();
+        let late = stopped.finish(Duration::from_millis(10)).unwrap_err();
+        assert!(matches!(late, NoAnswer::Late { .. }), "{late}");
+        let is_gone = || !Path::new(&format!("/proc/{pid}")).exists();
+        while !is_gone() {
+            std::thread::yield_now();
+        }
+        let silent = computing("exec sleep 600");
+        silent.canceller().cancel();
+        let cancelled = silent.finish(Duration::from_secs(600)).unwrap_err();
+        assert!(matches!(cancelled, NoAnswer::Cancelled), "{cancelled}");
+    }
+
+    /// Scenario: the process writes nothing, a refusal, a line about late files, and both.
+    /// Guarantee: the line is not part of the sentence, and the process that was left behind is known.
+    #[test]
+    fn late_files_are_no_part_of_a_refusal() {
+        let late = |process| Some(LateFiles { process });
+        assert_eq!(noted(""), (None, String::new()));
+        assert_eq!(noted("too large\n"), (None, "too large".to_owned()));
+        assert_eq!(noted("late files 0\n"), (late(None), String::new()));
+        assert_eq!(
+            noted("late files 77\ntoo large\n"),
+            (late(Some(77)), "too large".to_owned())
+        );
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clr_heap::cost::{Forecast, Known};
 use dotnet_diagnostics::discovery::Process;
 
+use crate::heap::session::WITHIN;
 use processes::container::Reader;
 use targets::facts::Facts;
 use targets::heap_limit;
@@ -14,6 +15,8 @@ use targets::thread_names::names;
 
 /// A stop that is forecast to be longer is refused: probes and load balancers give up after some seconds.
 pub const MOST_STOP: Duration = Duration::from_secs(2);
+/// Time for reading, naming and healing, beside the stops.
+const READ_WITHIN: Duration = Duration::from_secs(30);
 /// The name of the server collector's threads.
 const SERVER: &str = ".NET Server GC";
 
@@ -34,6 +37,19 @@ pub struct Price {
     pub refusals: Vec<String>,
     /// Why it cannot be at all.
     pub impossible: Option<String>,
+}
+
+impl Price {
+    /// Returns the time that the beginning of a dump, and its end, may take each: four times the stops that are forecast
+    /// at most, and 30 s for reading and naming. If nothing can be forecast, it is [`WITHIN`].
+    pub fn within(&self) -> Duration {
+        if self.live_bytes == 0 {
+            return WITHIN;
+        }
+        let stops = u64::from(self.forecast.stops.max(1));
+        let stopped = Duration::from_nanos(self.forecast.stop_ns.high.saturating_mul(stops));
+        READ_WITHIN.saturating_add(stopped.saturating_mul(4)).min(WITHIN)
+    }
 }
 
 /// The price of a dump of this process; `major`: the first number of its runtime, `None`: .NET Core 3 or unknown.

@@ -5,6 +5,8 @@
 //! other one of this provider that begins makes the runtime dump again, into this one; and a plain one that begins and
 //! ends afterwards makes it forget that it has named its types (`evidence::burst::heal`).
 
+use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use clr_gc::event::RUNTIME_PROVIDER;
@@ -19,12 +21,16 @@ const KEYWORDS: u64 = 0x198_0001;
 const LEVEL: u32 = 4;
 /// GCBulkEdge.
 const EDGES: u32 = 19;
-/// How long a dump that a person asked for may take. The answer comes after the stop: giving up would stop nothing, and
-/// lose the dump.
+/// Maximum time for a dump that an operator requests, if nothing is known about its stop. The answer comes after the
+/// stop: to give up does not shorten the stop, and loses the dump.
 pub const WITHIN: Duration = Duration::from_secs(600);
 /// Megabytes of the buffer when the runtime waits for its reader (.NET 11).
 pub const SMALL_BUFFER_MB: u32 = 16;
 const READ_BYTES: usize = 256 << 10;
+/// A stream has the buffer of its dump, what the runtime wrote while it was read, and names. One that is this much
+/// larger than the buffer is not the stream of a dump.
+const MOST_BUFFERS: u64 = 4;
+const MOST_BESIDE: u64 = 64 << 20;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +52,8 @@ pub struct Done {
     pub cut: Option<String>,
     /// The process could not be healed, though it lives: a sentence.
     pub not_healed: Option<String>,
+    /// Whether the caller closed the session: the process was not healed either.
+    pub is_closed: bool,
 }
 
 /// What becomes of the bytes.
@@ -69,6 +77,13 @@ pub fn deadlines(within: Duration) -> Deadlines {
 }
 
 impl Asked {
+    /// Maximum bytes of the stream.
+    fn most_bytes(self) -> u64 {
+        (u64::from(self.buffer_mb) << 20)
+            .saturating_mul(MOST_BUFFERS)
+            .saturating_add(MOST_BESIDE)
+    }
+
     fn config(self) -> SessionConfig {
         let filter = self.histogram.then(|| EventFilter::Except(vec![EDGES]));
         SessionConfig {
@@ -98,13 +113,30 @@ impl Asked {
     }
 }
 
-/// Has a dump made and gives its bytes to `feed`. Not to be given up: the future must be driven to its end. The client
-/// has [`deadlines`].
+/// Has a dump made and gives its bytes to `feed`, until `close` is ready: then the session is closed at once. The
+/// future must be driven to its end otherwise. The client has [`deadlines`].
 ///
 /// # Errors
 /// When the session cannot be begun.
-pub async fn run(client: &Client, asked: Asked, mut feed: impl FnMut(&[u8]) -> Fed) -> Result<Done, Error> {
-    let mut session = match client.collect_tracing(&asked.config()).await {
+pub async fn run(
+    client: &Client,
+    asked: Asked,
+    close: impl Future<Output = ()>,
+    mut feed: impl FnMut(&[u8]) -> Fed,
+) -> Result<Done, Error> {
+    let mut close = pin!(close);
+    let config = asked.config();
+    let mut done = Done {
+        bytes: 0,
+        cut: None,
+        not_healed: None,
+        is_closed: false,
+    };
+    let begun = tokio::select! {
+        begun = client.collect_tracing(&config) => begun,
+        () = &mut close => return Ok(Done { is_closed: true, ..done }),
+    };
+    let mut session = match begun {
         Ok(session) => session,
         Err(error) => {
             // The command may have been carried out all the same.
@@ -113,18 +145,24 @@ pub async fn run(client: &Client, asked: Asked, mut feed: impl FnMut(&[u8]) -> F
         }
     };
     session.request_stop();
-    let mut done = Done {
-        bytes: 0,
-        cut: None,
-        not_healed: None,
-    };
     let mut buffer = vec![0; READ_BYTES];
     let mut is_wanted = true;
     loop {
-        match session.read(&mut buffer).await {
+        let read = tokio::select! {
+            read = session.read(&mut buffer) => read,
+            () = &mut close => return Ok(Done { is_closed: true, ..done }),
+        };
+        match read {
             Ok(0) => break,
             Ok(read) => {
                 done.bytes += read as u64;
+                if done.bytes > asked.most_bytes() {
+                    done.cut = Some(format!(
+                        "its stream is larger than a dump of {} MiB can be: the session was closed",
+                        asked.buffer_mb
+                    ));
+                    break;
+                }
                 let bytes = buffer.get(..read).unwrap_or_default();
                 if !is_wanted {
                     continue;
@@ -146,10 +184,16 @@ pub async fn run(client: &Client, asked: Asked, mut feed: impl FnMut(&[u8]) -> F
         }
     }
     if done.cut.is_none() {
-        let _exited = session.stopped().await;
+        tokio::select! {
+            _exited = session.stopped() => {}
+            () = &mut close => return Ok(Done { is_closed: true, ..done }),
+        }
     }
     // With it the stream closes: the runtime goes on at once.
     drop(session);
-    done.not_healed = heal(client).await.err();
+    tokio::select! {
+        healed = heal(client) => done.not_healed = healed.err(),
+        () = &mut close => done.is_closed = true,
+    }
     Ok(done)
 }

@@ -245,6 +245,9 @@ metrics! { METRICS
     NOTIFICATIONS_DROPPED "gcwatch.notifications.dropped" "{alert}" Counter [RECEIVER, ERROR_TYPE] Own
         "Alert changes dropped before a receiver was notified: `queue_full`, `expired`, `refused`, `disabled`, `shutdown`."
         from "gcwatch"
+    NOTIFICATIONS_SUMMED_UP "gcwatch.notifications.summed_up" "{alert}" Counter [RECEIVER] Own
+        "Changes of alerts of tenants beyond their share of messages: a receiver gets one message of each tenant and rule instead."
+        from "gcwatch"
     NOTIFICATION_QUEUE "gcwatch.notifications.queue" "{alert}" Gauge [RECEIVER] Own
         "Alerts that wait to be sent to a receiver."
         from "gcwatch"

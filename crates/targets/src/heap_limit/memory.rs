@@ -1,6 +1,10 @@
 //! The memory of processes as the kernel counts it, and what their heaps may take.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use base::run_key::RunKey;
 use dotnet_diagnostics::discovery::parse_stat;
@@ -33,7 +37,15 @@ pub struct MemoryReader {
     growth: HashMap<RunKey, Growth>,
     limits: HashMap<RunKey, AddressSpaceLimit>,
     machine: Option<u64>,
+    /// Threads that read what a process is configured with.
+    reading: Arc<AtomicUsize>,
 }
+
+/// Time for reading what a process is configured with: its program and `runtimeconfig.json` are on its own file
+/// systems.
+const CONFIGURED_WITHIN: Duration = Duration::from_secs(2);
+/// Maximum number of threads that wait for such files.
+const MAX_READING: usize = 8;
 
 /// The limit of a process's address space.
 #[derive(Debug, Clone, Copy, Default)]
@@ -82,7 +94,7 @@ impl MemoryReader {
             .configured
             .get(&key)
             .cloned()
-            .unwrap_or_else(|| configured(key.pid, major));
+            .unwrap_or_else(|| self.configured(key.pid, major));
         let mut space = self.limits.get(&key).copied().unwrap_or_default();
         if space.readings == 0 {
             space.bytes = file("limits").and_then(|limits| address_space_limit(&limits));
@@ -129,6 +141,32 @@ impl MemoryReader {
             follows_container,
             machine: self.machine,
         }
+    }
+
+    /// Reads what a process is configured with, on a thread that is left behind if a file system does not respond. Then
+    /// nothing is configured: the files are not tried again.
+    fn configured(&self, pid: u32, major: Option<u32>) -> Configured {
+        if self.reading.load(Ordering::Relaxed) >= MAX_READING {
+            return Configured::default();
+        }
+        self.reading.fetch_add(1, Ordering::Relaxed);
+        let (reading, (give, taken)) = (Arc::clone(&self.reading), sync_channel(1));
+        let read = move || {
+            let configured = configured(pid, major);
+            reading.fetch_sub(1, Ordering::Relaxed);
+            let _late = give.send(configured);
+        };
+        if std::thread::Builder::new()
+            .name("files".to_owned())
+            .spawn(read)
+            .is_err()
+        {
+            self.reading.fetch_sub(1, Ordering::Relaxed);
+        }
+        taken.recv_timeout(CONFIGURED_WITHIN).unwrap_or_else(|_| {
+            log!(warn: pid, "the limit of its heap is unknown: its files do not respond");
+            Configured::default()
+        })
     }
 
     /// Forgets all processes but these.

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::{Sources, Takes, committed, is_full, sentence};
 use crate::facts::Facts;
-use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, meminfo, of_process, own_file, root_of, text};
+use crate::own_file::{NotOpened, OwnFiles};
+use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, meminfo, of_process, text};
 use processes::container::Reader;
 
 const MAX_CONFIG_BYTES: u64 = 256 << 10;
@@ -62,7 +63,15 @@ pub(super) fn runtime_config(pid: u32, facts: &Facts) -> Option<Value> {
     } else {
         std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(path)
     };
-    let file = own_file(&root_of(pid)?, &path)?;
+    let file = match OwnFiles::of(pid).and_then(|files| files.open(&path, MAX_CONFIG_BYTES)) {
+        Ok(file) => file,
+        // Most programs of their own have none.
+        Err(NotOpened::Path { .. }) => return None,
+        Err(refused) => {
+            log!(debug: "{refused}; the limit of its heap is unknown");
+            return None;
+        }
+    };
     serde_json::from_str(&text(file, MAX_CONFIG_BYTES)?).ok()
 }
 

@@ -8,7 +8,7 @@ use delivery::alerts::Notice;
 use gc_rules::alert::Transition;
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{AFFECTED_RULE, EXPECTED, FIRING, FactValue, LAST_DEATH, OF_VERSION, ProcessFacts, StreamFacts};
-use gc_rules::incident::{IncidentEnding, Incidents};
+use gc_rules::incident::{IncidentEnding, Incidents, Share};
 use gc_rules::rule::{On, Rule};
 use gc_rules::rule_set::RuleSet;
 use gc_telemetry::definition::resource::{SERVICE_NAME, SERVICE_VERSION};
@@ -65,6 +65,15 @@ impl Subject {
                 run,
                 process: process.into(),
                 resource: Arc::clone(resource),
+                share: Share {
+                    tenant: if matches!(on, On::Watcher) {
+                        "gcwatch"
+                    } else {
+                        "services of this host"
+                    }
+                    .into(),
+                    service: process.into(),
+                },
                 incidents: Incidents::default(),
             },
             known: KnownOfService::default(),

@@ -75,6 +75,11 @@ pub const MODES: &[Mode] = &[
         does: Does::NeverStops(flood),
     },
     Mode {
+        name: "stays-open",
+        about: "twenty whole collections a second that go on when the session is stopped; the command is not answered",
+        does: Does::NeverStops(well_behaved),
+    },
+    Mode {
         name: "ends-without-start",
         about: "ends of collections that never began, in nine runtimes of one process",
         does: Does::Stream(ends_without_start),

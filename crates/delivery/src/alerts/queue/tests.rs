@@ -6,6 +6,7 @@ use super::*;
 use crate::alerts::labels::{Labels, fingerprint};
 use crate::alerts::outbox::RETRY_FOR;
 use crate::alerts::post::Script;
+use crate::alerts::shares::MESSAGES_EACH;
 use crate::transport::receiver::{Protocol, Receiver};
 
 const RESEND: Duration = Duration::from_secs(60);
@@ -119,6 +120,32 @@ async fn a_change_for_a_webhook_expires() {
     );
     let stats = queue.stats();
     assert_eq!((stats.queued, stats.dropped()[1]), (0, ("expired", 1)));
+}
+
+/// Scenario: a tenant begins twice its share of incidents of one rule; the webhook is slow to accept anything.
+/// Guarantee: its share is sent, and one message for the rest, a minute after the first of them; the rest is counted as
+/// summed up, not as dropped.
+#[tokio::test(start_paused = true)]
+async fn what_is_beyond_a_share_is_one_message() {
+    let (queue, begin) = (
+        queue(WEBHOOK, vec![again(Some(Duration::from_secs(5)))]),
+        Instant::now(),
+    );
+    let each = MESSAGES_EACH as u64;
+    for incident in 0..2 * each {
+        let mut message = Message::clone(&message(false));
+        message.incident.1 = incident;
+        message.change = Change::Began;
+        queue.put(&Arc::new(message));
+    }
+    sleep(Duration::from_secs(59)).await;
+    assert_eq!(queue.stats().sent, each);
+    sleep(Duration::from_secs(2)).await;
+    let requests = seconds(&requests(&queue, begin));
+    assert_eq!(requests.last(), Some(&60), "{requests:?}");
+    let stats = queue.stats();
+    assert_eq!((stats.sent, stats.summed_up, stats.queued), (each + 1, each, 0));
+    assert!(stats.dropped().iter().all(|(_, count)| *count == 0));
 }
 
 /// Scenario: the second test case of RFC 4231.

@@ -1,0 +1,201 @@
+//! Files that a process names: gcwatch opens only regular ones, and only those that the process can read itself.
+
+use std::fs::{self, File, Permissions};
+use std::io::{BufRead as _, BufReader};
+use std::mem::MaybeUninit;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, makedev, mknodat, openat};
+use serde_json::Value;
+use test_support::add_tests;
+use test_support::daemon::{MARK, await_that};
+use test_support::harness::{Missing, Need, Tests};
+use test_support::hostile::ARGUMENT;
+use test_support::program::gcwatch;
+use test_support::scene::Scene;
+use test_support::target::Running;
+
+use crate::flooded::daemon;
+
+pub(crate) fn tests(tests: &mut Tests) {
+    add_tests!(tests, || Ok(()); a_fifo_is_never_opened);
+    add_tests!(tests, devices; a_device_is_never_opened);
+    add_tests!(tests, root; a_file_of_another_user_is_not_read);
+}
+
+fn root() -> Need {
+    if rustix::process::geteuid().is_root() {
+        Ok(())
+    } else {
+        Err(Missing::Ignored("it needs root".to_owned()))
+    }
+}
+
+fn devices() -> Need {
+    root()?;
+    let scene = Scene::begin();
+    let Ok(device) = device(&scene) else {
+        return Err(Missing::Ignored("no right to make a device".to_owned()));
+    };
+    let opened = Opened::begin(scene.folder());
+    drop(openat(CWD, device, OFlags::PATH, Mode::empty()).unwrap());
+    if opened.names().is_empty() {
+        Ok(())
+    } else {
+        Err(Missing::Ignored("inotify reports O_PATH before Linux 6.10".to_owned()))
+    }
+}
+
+/// A device that is not in use: the number of `/dev/null`.
+fn device(scene: &Scene) -> rustix::io::Result<PathBuf> {
+    let path = scene.folder().join("device");
+    mknodat(CWD, &path, FileType::CharacterDevice, Mode::RWXU, makedev(1, 3))?;
+    Ok(path)
+}
+
+/// The names of files of a folder that any program opens.
+struct Opened(std::os::fd::OwnedFd);
+
+impl Opened {
+    fn begin(folder: &Path) -> Self {
+        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&watch, folder, WatchFlags::OPEN).unwrap();
+        Self(watch)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut buffer = [MaybeUninit::uninit(); 16 << 10];
+        let mut events = inotify::Reader::new(&self.0, &mut buffer);
+        let mut names = Vec::new();
+        while let Ok(event) = events.next() {
+            if event.events().contains(ReadFlags::OPEN) {
+                names.extend(event.file_name().map(|name| name.to_string_lossy().into_owned()));
+            }
+        }
+        names
+    }
+}
+
+/// A fake runtime whose command line names an assembly: this program, started again. It ends with its standard input.
+struct Named(Running);
+
+impl Named {
+    /// `exe` runs as the given user; its configuration is a link to `config`.
+    fn start(scene: &Scene, exe: &Path, user: Option<u32>, name: &str, config: &Path) -> Self {
+        let folder = scene.folder().join(name);
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+        symlink(config, folder.join("app.runtimeconfig.json")).unwrap();
+        let mut command = Command::new(exe);
+        command
+            .arg(ARGUMENT)
+            .arg(folder.join("app.dll"))
+            .args(["--with-stdin", "well-behaved"])
+            .env("TMPDIR", &folder)
+            .env(MARK, scene.mark())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
+        assert!(line.starts_with("ready "), "{name}: {line:?}");
+        Self(Running(child))
+    }
+
+    fn of_this_user(scene: &Scene, name: &str, config: &Path) -> Self {
+        Self::start(scene, &std::env::current_exe().unwrap(), None, name, config)
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.0.id()
+    }
+}
+
+fn is_attached(target: &Value) -> bool {
+    target["state"] == "attached"
+}
+
+/// Runs every part of gcwatch that reads the configuration of a process.
+fn look_at(scene: &Scene, process: &Named) {
+    let daemon = daemon(scene, "");
+    daemon.await_target(process.pid(), "attached", is_attached);
+    let pid = process.pid().to_string();
+    let listed = gcwatch(["ps", "--format", "ndjson"]);
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains(&format!("\"pid\":{pid},")), "{listed}");
+    let _it_may_refuse = gcwatch(["heap", &pid, "--price"]);
+    daemon.end();
+}
+
+/// Scenario: the configuration of a process is a link to a FIFO of another user, whose writer waits for its reader; the
+/// daemon attaches to the process, then `gcwatch ps` and `gcwatch heap --price` look at it.
+/// Guarantee: no reader comes for the writer, and the process is read all the same.
+fn a_fifo_is_never_opened() {
+    let scene = Scene::begin();
+    let fifo = scene.folder().join("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let mut writer = Command::new("sh");
+    writer.args(["-c", "echo secret > \"$0\""]).arg(&fifo);
+    let mut writer = Running(writer.stderr(Stdio::null()).spawn().unwrap());
+    let waits = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", writer.0.id())).unwrap_or_default();
+        stat.contains(" (sh) S ")
+    };
+    await_that("a writer that waits", waits);
+    let process = Named::of_this_user(&scene, "app", &fifo);
+    look_at(&scene, &process);
+    assert!(writer.0.try_wait().unwrap().is_none(), "no reader comes for the writer");
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
+    let reader = File::options().read(true).custom_flags(nonblocking).open(&fifo);
+    drop(reader.unwrap());
+}
+
+/// Scenario: the configuration of a process is a link to a device, and the same parts of gcwatch look at the process.
+/// Guarantee: the device is never opened, and the process is read all the same.
+fn a_device_is_never_opened() {
+    let scene = Scene::begin();
+    let device = device(&scene).unwrap();
+    let process = Named::of_this_user(&scene, "app", &device);
+    let opened = Opened::begin(scene.folder());
+    look_at(&scene, &process);
+    let opened = opened.names();
+    assert!(!opened.iter().any(|name| name == "device"), "{opened:?}");
+}
+
+/// Scenario: two processes have a link to a file of root's with mode 0600, which says that their heaps are full: one of
+/// root, one of another user.
+/// Guarantee: the file counts for the process of root, and is not read for the other process.
+fn a_file_of_another_user_is_not_read() {
+    let scene = Scene::begin();
+    fs::set_permissions(scene.folder(), Permissions::from_mode(0o711)).unwrap();
+    // Other users can have no way to the folder of this program.
+    let exe = scene.folder().join("runtime");
+    fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
+    fs::set_permissions(&exe, Permissions::from_mode(0o755)).unwrap();
+    let config = scene.folder().join("config");
+    fs::write(&config, "{}").unwrap();
+    fs::set_permissions(&config, Permissions::from_mode(0o600)).unwrap();
+    let of_root = Named::start(&scene, &exe, None, "root", &config);
+    let of_other = Named::start(&scene, &exe, Some(65_534), "other", &config);
+    let anonymous = |process: &Named| {
+        let status = fs::read_to_string(format!("/proc/{}/status", process.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    };
+    let limit = anonymous(&of_root).min(anonymous(&of_other));
+    let limit = format!("{{\"runtimeOptions\":{{\"configProperties\":{{\"System.GC.HeapHardLimit\":{limit}}}}}}}");
+    fs::write(&config, limit).unwrap();
+    let daemon = daemon(&scene, "");
+    daemon.await_target(of_other.pid(), "attached", is_attached);
+    let refused = daemon.await_target(of_root.pid(), "a full heap", |target| target["state"] == "unattachable");
+    assert_eq!(refused["reason"], "at-heap-limit", "{refused}");
+    daemon.end();
+}
