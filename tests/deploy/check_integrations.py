@@ -278,13 +278,31 @@ class Kubectl(unittest.TestCase):
                 self.assertTrue(all(call.startswith("--context blue ") for call in calls), calls)
                 self.assertIn("/gcwatch top --once", calls[-1])
 
+    def test_incidents(self):
+        """Scenario: the incidents of a pod, of a namespace's pod, and one by its id, through a stand-in for kubectl, from an API with an incident of that
+        pod and one of another pod.
+        Guarantee: only the incident of the pod is listed; an id selects without the pod; the records are those of the API."""
+        mine = {"kind": "incident", "id": "aaaa1111bbbb2222", "state": "firing", "title": "Mine", "resource": {"k8s.pod.name": "shop-1", "k8s.namespace.name": "trial"}}
+        other = {**mine, "id": "cccc1111bbbb2222", "title": "Other", "resource": {"k8s.pod.name": "shop-2", "k8s.namespace.name": "trial"}}
+        overview = json.dumps({"at_ms": 0, "incidents": [mine, other]})
+        with tempfile.TemporaryDirectory(prefix="gcw-kubectl.") as folder, recorder({"/api/v1/overview": overview}) as server:
+            at = ["--connect", f"http://127.0.0.1:{server.server_address[1]}"]
+            said, calls = self.run_plugin(folder, server, "incidents", "shop-1", "-n", "trial", *at)
+            self.assertIn("/gcwatch incidents --pod shop-1 --namespace trial --connect", calls[-1])
+            self.assertEqual([json.loads(line) for line in said.splitlines()], [mine])
+            said, _ = self.run_plugin(folder, server, "incidents", "shop-1", "cccc", *at)
+            self.assertEqual([json.loads(line) for line in said.splitlines()], [other])
+            said, _ = self.run_plugin(folder, server, "incidents", "--node", "node-7", "--state", "open", "--format", "table", *at)
+            self.assertIn("Mine", said)
+            self.assertIn("Other", said)
+
     def test_refusals(self):
         """Scenario: no arguments, an unknown command, a pod that does not exist, a node without gcwatch, a pod with two processes.
         Guarantee: each has a sentence that names the reason; wrong usage has the exit code 2."""
         two = json.dumps({"targets": [{"pid": pid, "resource": {"k8s.pod.name": "shop-1"}} for pid in (7, 8)]}, separators=(",", ":"))
         with tempfile.TemporaryDirectory(prefix="gcw-kubectl.") as folder, recorder({"/api/v1/targets": two}) as server:
             self.assertIn("Usage", self.run_plugin(folder, server, status=2)[0])
-            self.assertIn("no command is called incidents", self.run_plugin(folder, server, "incidents", status=2)[0])
+            self.assertIn("no command is called problems", self.run_plugin(folder, server, "problems", status=2)[0])
             self.assertIn("a pod or --node is missing", self.run_plugin(folder, server, "top", status=2)[0])
             self.assertIn("not found", self.run_plugin(folder, server, "top", "missing", status=1)[0])
             self.assertIn("no pod of gcwatch runs on node other", self.run_plugin(folder, server, "top", "--node", "other", status=1)[0])
