@@ -25,6 +25,7 @@ use clr_evidence::allocations::Method;
 use clr_evidence::burst::{Burst, Weight};
 use clr_evidence::flame;
 use clr_heap::survey::Survey;
+use delivery::clock::now_unix_ns;
 use delivery::otlp::Exporter;
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Guard};
@@ -40,6 +41,7 @@ use evidence::census::{self as decision, CensusOptions, Plan};
 use evidence::heap::{price, session};
 use evidence::lock::Turn;
 use evidence::profile::{self, Profiled, Subject};
+use evidence::store::Store;
 use processes::RunKey;
 use targets::host::clocks;
 use targets::thread_names::{FINALIZER, names};
@@ -350,7 +352,8 @@ impl Bursts {
                     }
                     remember(&mut state.of_service, want.share.clone(), now);
                     remember(&mut state.of_tenant, Arc::clone(&want.share.tenant), now);
-                    state.running = Some(begin(&want, task, state, exporter.takes_profiles()));
+                    let store = pipeline.store().cloned();
+                    state.running = Some(begin(&want, task, state, exporter.takes_profiles(), store));
                 }
                 // Until the second dump no time is waited.
                 Err(None) => {
@@ -432,7 +435,7 @@ fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Insta
 }
 
 /// Begins a burst on its own thread.
-fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool) -> Running {
+fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool, store: Option<Store>) -> Running {
     let (sender, ended) = sync_channel(1);
     let stop = Arc::new(Notify::new());
     let task = Task {
@@ -440,6 +443,7 @@ fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool) -> Run
         evidence: want.evidence,
         incident: want.incident_id.clone(),
         is_profiled,
+        store,
         kind,
         time: match kind {
             Kind::Burst(Question::Stacks) => STACKS_FOR,
@@ -478,6 +482,8 @@ struct Task {
     incident: String,
     /// Profiles are exported.
     is_profiled: bool,
+    /// Where evidence is kept outside of the host.
+    store: Option<Store>,
     kind: Kind,
     /// How long a burst lasts, and a dump may take to begin and to end.
     time: Duration,
@@ -556,9 +562,24 @@ impl Task {
         let survey = survey.map(|mut survey| {
             // Types of one process are told apart by number.
             survey.heap.pid = Some(self.run.pid);
+            self.keep_survey(&survey);
             Box::new(survey)
         });
         Ended::Surveyed(survey, plan)
+    }
+
+    /// Stores a heap dump as records, as `gcwatch heap` writes them.
+    fn keep_survey(&self, survey: &Survey) {
+        let Some(store) = &self.store else { return };
+        let at = now_unix_ns() / 1_000_000_000;
+        let mut lines = Vec::new();
+        for record in survey.clone().records() {
+            // A record of strings and numbers always has a form in JSON.
+            if serde_json::to_writer(&mut lines, &record).is_ok() {
+                lines.push(b'\n');
+            }
+        }
+        store.store_bytes(format!("{}/census-{at}.ndjson", self.incident), lines);
     }
 
     fn say_not_healed(&self, problem: Option<&str>) {
@@ -589,6 +610,9 @@ impl Task {
                 let flame = (!stacks.is_empty())
                     .then(|| flame::svg("Bytes allocated", &stacks, flame::Unit::Bytes, &framework));
                 drop(stacks);
+                if let (Some(store), Some(flame)) = (&self.store, &flame) {
+                    store.store_bytes(format!("{}/allocations.svg", self.incident), flame.clone().into_bytes());
+                }
                 let drawn = flame.map(|flame| {
                     let profile = self.is_profiled.then(|| self.profile(&done.burst, is_biased));
                     Box::new(Drawn { flame, profile })

@@ -23,6 +23,7 @@ use crate::pipeline::shared::{Counts, Noted, Shared, add_unknown};
 use crate::pipeline::wants::{self, Want};
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
+use evidence::store::Store;
 use processes::surroundings::Surroundings;
 use processes::{Identity, RunKey, RunState};
 use run::history::{Bucket, bucket_of};
@@ -61,6 +62,16 @@ impl Pipeline {
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// The place of evidence outside of the host. It is set once.
+    pub fn set_store(&self, store: Store) {
+        let _set_already = self.shared.store.set(store);
+    }
+
+    /// Where evidence is kept outside of the host; `None`: it stays on the host.
+    pub(crate) fn store(&self) -> Option<&Store> {
+        self.shared.store.get()
     }
 
     /// Severe incidents of processes that are attached to from now on are recorded there.

@@ -21,6 +21,7 @@ use crate::pipeline::outlet::Outlet;
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
+use evidence::store::Store;
 use processes::surroundings::Surroundings;
 use processes::{Identity, Provenance, RunKey, RunState};
 use run::settings::{Clock, PipelineSettings};
@@ -123,6 +124,8 @@ pub(crate) struct Shared {
     surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
     /// Set once in the life of a pipeline, as the history.
     pub(crate) black_box: OnceLock<BlackBox>,
+    /// Where evidence is kept outside of the host.
+    pub(crate) store: OnceLock<Store>,
     pub(crate) history: OnceLock<HistoryFolder>,
     pub(crate) flames: Flames,
 }
@@ -141,6 +144,7 @@ impl Shared {
             scanned: watch::Sender::new(false),
             surroundings: RwLock::default(),
             black_box: OnceLock::new(),
+            store: OnceLock::new(),
             history: OnceLock::new(),
             flames: Flames::default(),
         }

@@ -221,6 +221,7 @@ struct Evidence {
     text: Option<String>,
     #[serde(rename = "where")]
     place: Option<String>,
+    stored: Option<String>,
 }
 
 impl Incident {
@@ -441,8 +442,15 @@ pub fn write_one(out: &mut dyn Write, record: &Value, at_ms: u64, address: &str)
         // Only a recording has a path. The other kinds name a field of the record.
         let path = evidence.place.as_deref().filter(|place| place.starts_with('/'));
         let path = path.map_or_else(String::new, |path| format!(" ({address}{path})"));
+        let stored = evidence
+            .stored
+            .as_ref()
+            .map_or_else(String::new, |stored| format!("; copy: {stored}"));
         let (kind, said) = (text(evidence.name.as_ref()), text(evidence.text.as_ref()));
-        line(name, &format!("{}: {said}{path}", kind.replace('_', " ")))?;
+        line(
+            name,
+            &format!("{}: {said}{path}{stored}", kind.replace(['_', '-'], " ")),
+        )?;
     }
     let members = incident
         .members
@@ -472,7 +480,8 @@ mod tests {
               "resource": { "k8s.pod.name": "checkout-7d9f", "k8s.namespace.name": "trial" },
               "causes": [{ "title": "Large objects", "share": 0.62, "summary": "62 % of the pauses" }],
               "members": [{ "rule": "time.stopped", "severity": "error", "count": 1 }],
-              "evidence": [{ "name": "black_box", "text": "a recording", "where": "/api/v1/evidence/x.nettrace" },
+              "evidence": [{ "name": "black_box", "text": "a recording", "where": "/api/v1/evidence/x.nettrace",
+                             "stored": "s3://b/n/x.nettrace" },
                            { "name": "callers", "text": "Shop.Cart", "where": "callers" }], "new_field": 7 },
             { "id": "aaaa3333bbbb4444", "state": "ended", "ending": "resolved", "severity": "warning",
               "symptom": "memory.growth", "title": "Memory\u{1b} grows", "since": "2027-01-15T07:00:00Z",
@@ -632,7 +641,7 @@ mod tests {
             "  when      open 10 min, since 2027-01-15T08:00:00Z\n",
             "  pod       trial/checkout-7d9f\n",
             "  causes    Large objects (62 %): 62 % of the pauses\n",
-            "  evidence  black box: a recording (http://h:1/api/v1/evidence/x.nettrace)\n            callers: Shop.Cart\n",
+            "  evidence  black box: a recording (http://h:1/api/v1/evidence/x.nettrace); copy: s3://b/n/x.nettrace\n            callers: Shop.Cart\n",
             "  rules     time.stopped (error, 1 time)\n",
         ] {
             assert!(one.contains(part), "{part:?}: {one}");

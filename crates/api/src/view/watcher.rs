@@ -79,7 +79,7 @@ pub struct PartRecord {
 /// A receiver.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReceiverRecord {
-    /// `traces`, `metrics`, `logs`, `incidents`.
+    /// `traces`, `metrics`, `logs`, `incidents`, `evidence`.
     pub signal: &'static str,
     /// Which one, without what may be secret.
     pub name: String,

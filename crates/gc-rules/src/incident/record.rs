@@ -111,6 +111,9 @@ pub struct EvidenceRecord {
     pub text: String,
     /// The path under which gcwatch serves a report of it, a page; null: it is no recording.
     pub report: Option<String>,
+    /// Address outside of the host: of the recording, or of the record that has this evidence. The object is there as
+    /// soon as the store has accepted it. Null if evidence stays on the host (`evidence.store`).
+    pub stored: Option<String>,
 }
 
 /// What explains an incident.
@@ -211,6 +214,24 @@ impl IncidentRecord {
         }
     }
 
+    /// Adds the addresses of evidence outside of the host. `base` is the address of this host's objects, or `None` if
+    /// evidence stays on the host.
+    #[must_use]
+    pub fn in_store(mut self, base: Option<&str>) -> Self {
+        let Some(base) = base else { return self };
+        let own = key_of_record(&self.id);
+        for evidence in &mut self.evidence {
+            let recording = evidence.place.strip_prefix(BLACK_BOX);
+            evidence.stored = Some(format!("{base}/{}", recording.unwrap_or(&own)));
+        }
+        self
+    }
+
+    /// Returns the address of one kind of evidence outside of the host.
+    pub fn evidence_stored(&self, name: Evidence) -> Option<&str> {
+        self.evidence_of(name).and_then(|evidence| evidence.stored.as_deref())
+    }
+
     /// Where one kind of evidence is.
     pub fn evidence_place(&self, name: Evidence) -> Option<&str> {
         self.evidence_of(name).map(|evidence| &*evidence.place)
@@ -226,6 +247,11 @@ impl IncidentRecord {
     }
 }
 
+/// Returns the key of the record of an incident in a store, below the address of the host.
+pub fn key_of_record(id: &str) -> String {
+    format!("{id}/incident.json")
+}
+
 fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
     // In the field of its own name.
     let own = |name: Evidence, text: Option<String>| {
@@ -234,6 +260,7 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
             place: name.name().to_owned(),
             text,
             report: None,
+            stored: None,
         })
     };
     let black_box = incident.black_box.as_deref().map(|id| EvidenceRecord {
@@ -245,6 +272,7 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
             format!("recording {id}.nettrace, up to 30 s before and 10 s after")
         },
         report: Some(format!("{BLACK_BOX}{id}.html")),
+        stored: None,
     });
     let nothing = Found::default();
     let found = incident.found.as_deref().unwrap_or(&nothing);

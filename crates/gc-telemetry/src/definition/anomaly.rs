@@ -87,6 +87,12 @@ attributes! {
     INCIDENT_MEMBERS "gcwatch.incident.members" Texts Own
         "The rules of the incident, the gravest harm first, with how often each held."
         from "rules"
+    BLACK_BOX_STORED "gcwatch.incident.black_box.stored" Text Own
+        "Address of that recording outside of the host (`evidence.store`). The object is there as soon as the store has accepted it."
+        from "gcwatch"
+    INCIDENT_STORED "gcwatch.incident.stored" Text Own
+        "Address of the incident's record outside of the host, with all evidence that is text (`evidence.store`)."
+        from "gcwatch"
     BLACK_BOX "gcwatch.incident.black_box" Text Own
         "Where gcwatch serves the recording of the process's events around the beginning of the incident; of severity error and worse, or of rules with `evidence: [black-box]`."
         from "EventPipe"
