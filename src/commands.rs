@@ -15,6 +15,7 @@ mod diff;
 mod doctor;
 mod events;
 mod heap;
+mod incidents;
 mod listener;
 mod look;
 mod man;
@@ -67,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::Replay(args) => replay::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Top(args) => top::run(args),
+        Command::Incidents(args) => incidents::run(args),
         Command::Rules(args) => rules::run(args),
         Command::Alerts(args) => alerts::run(args),
         Command::Callers(args) => callers::run(args),

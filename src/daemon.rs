@@ -17,6 +17,7 @@ mod liveness;
 pub mod logging;
 mod outlet;
 pub mod own;
+mod pod_events;
 pub mod rules;
 mod services;
 mod stall;

@@ -19,7 +19,7 @@ pub(crate) use self::evidence::{
     AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, BurstArgs, CallersArgs, EvidenceFormat, SubjectArgs,
 };
 pub(crate) use self::heap::{HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat, StacksArgs};
-pub(crate) use self::live::{DoctorArgs, McpArgs, Profile, PsArgs, RecordArgs, TopArgs};
+pub(crate) use self::live::{DoctorArgs, IncidentState, IncidentsArgs, McpArgs, Profile, PsArgs, RecordArgs, TopArgs};
 pub(crate) use self::recorded::{AnalyzeArgs, AnalyzeFormat, DiffArgs, EventsArgs, Sort};
 pub(crate) use self::rules::{RulesArgs, RulesCheckArgs, RulesCommand, RulesListArgs, RulesShowArgs, RulesTestArgs};
 pub(crate) use self::value::{Format, FormatArgs};
@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Watch incidents and processes live in the terminal
     Top(TopArgs),
+    /// List the incidents that the daemon knows, or show one in full
+    Incidents(IncidentsArgs),
     /// List every .NET process on the host, and why gcwatch cannot attach to one
     Ps(PsArgs),
     /// Check why gcwatch cannot attach to a process, and what to do
@@ -120,7 +122,7 @@ pub(crate) enum Command {
 
 /// The commands as the help lists them.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Watch", &["run", "top", "ps", "demo"]),
+    ("Watch", &["run", "top", "incidents", "ps", "demo"]),
     ("Find the code", &["callers", "allocations"]),
     ("Look inside", &["heap", "stacks"]),
     ("Record and analyze", &["record", "analyze", "diff", "events", "replay"]),
@@ -130,7 +132,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
 
 /// What others call the commands: the words of dotnet-counters, dotnet-trace, dotnet-gcdump, PerfView, jstat, and plain
 /// guesses.
-const OTHER_NAMES: [(&str, &[&str]); 9] = [
+const OTHER_NAMES: [(&str, &[&str]); 10] = [
+    ("incidents", &["incident", "problems", "issues", "findings", "firing"]),
     ("ps", &["list", "ls", "processes", "targets"]),
     (
         "top",

@@ -1,10 +1,11 @@
-//! The listener of a daemon, asked by a command: `gcwatch top`, `gcwatch mcp`.
+//! The listener of a daemon, asked by a command: `gcwatch top`, `gcwatch incidents`, `gcwatch mcp`.
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use reqwest::Client;
+use serde::de::DeserializeOwned;
 
 /// How long an answer may take.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -85,5 +86,16 @@ impl Listener {
             }
         }
         Ok((status, body))
+    }
+
+    /// Returns the record at a path. The error is a few words.
+    pub(crate) async fn record<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
+        let (status, body) = self.get(path).await?;
+        match status {
+            200 => serde_json::from_slice(&body).map_err(|_| "what answers is no gcwatch".to_owned()),
+            401 => Err("it wants a login; use --token-file".to_owned()),
+            404 => Err("it does not know this process any more".to_owned()),
+            status => Err(format!("it answered {status}")),
+        }
     }
 }

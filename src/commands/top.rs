@@ -9,7 +9,6 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::{DefaultTerminal, Terminal};
 use rustix::process::{Signal, getpid, kill_process};
-use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -113,23 +112,12 @@ impl Daemon {
         sleep(SEEN_FOR).await;
     }
 
-    /// The record at a path. The error is a few words.
-    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
-        let (status, body) = self.listener.get(path).await?;
-        match status {
-            200 => serde_json::from_slice(&body).map_err(|_| "what answers is no gcwatch".to_owned()),
-            401 => Err("it wants a login; use --token-file".to_owned()),
-            404 => Err("it does not know this process any more".to_owned()),
-            status => Err(format!("it answered {status}")),
-        }
-    }
-
     /// Asks for what a view shows.
     async fn ask(&self, view: View) -> Result<Answer, String> {
-        let overview = self.get("/api/v1/overview").await?;
+        let overview = self.listener.record("/api/v1/overview").await?;
         let process = match view {
             View::Overview => None,
-            View::Process(pid) => Some(self.get(&format!("/api/v1/processes/{pid}")).await),
+            View::Process(pid) => Some(self.listener.record(&format!("/api/v1/processes/{pid}")).await),
         };
         Ok(Answer { overview, process })
     }

@@ -24,6 +24,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use base::clock::now_unix_ns;
 use clr_evidence::allocations::Method;
 use clr_evidence::burst::{Burst, Weight};
 use clr_evidence::flame;
@@ -45,6 +46,7 @@ use evidence::heap::files::LeftBehind;
 use evidence::heap::{price, session};
 use evidence::lock::Turn;
 use evidence::profile::{self, Profiled, Subject};
+use evidence::store::Store;
 use targets::FileReading;
 use targets::host::clocks;
 use targets::thread_names::{FINALIZER, names};
@@ -428,7 +430,8 @@ impl Bursts {
                     }
                     remember(&mut state.of_service, want.share.clone(), now);
                     remember(&mut state.of_tenant, Arc::clone(&want.share.tenant), now);
-                    state.running = Some(begin(&want, task, state, exporter.takes_profiles()));
+                    let store = pipeline.store().cloned();
+                    state.running = Some(begin(&want, task, state, exporter.takes_profiles(), store));
                 }
                 // Until the second dump no time is waited.
                 Err(None) => {
@@ -528,7 +531,7 @@ fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Insta
 }
 
 /// Begins a burst on its own thread.
-fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool) -> Running {
+fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool, store: Option<Store>) -> Running {
     let (sender, ended) = sync_channel(1);
     let stop = Arc::new(Notify::new());
     let hold = Arc::<Mutex<Hold>>::default();
@@ -537,6 +540,7 @@ fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool) -> Run
         evidence: want.evidence,
         incident: want.incident_id.clone(),
         is_profiled,
+        store,
         kind,
         time: match kind {
             Kind::Burst(Question::Stacks) => STACKS_FOR,
@@ -579,6 +583,8 @@ struct Task {
     incident: String,
     /// Profiles are exported.
     is_profiled: bool,
+    /// Where evidence is kept outside of the host.
+    store: Option<Store>,
     kind: Kind,
     /// How long a burst lasts, and a dump may take to begin and to end.
     time: Duration,
@@ -680,9 +686,24 @@ impl Task {
         let survey = survey.map(|mut survey| {
             // Types of one process are told apart by number.
             survey.heap.pid = Some(self.run.pid);
+            self.keep_survey(&survey);
             Box::new(survey)
         });
         Ended::Surveyed(survey, plan)
+    }
+
+    /// Stores a heap dump as records, as `gcwatch heap` writes them.
+    fn keep_survey(&self, survey: &Survey) {
+        let Some(store) = &self.store else { return };
+        let at = now_unix_ns() / 1_000_000_000;
+        let mut lines = Vec::new();
+        for record in survey.clone().records() {
+            // A record of strings and numbers always has a form in JSON.
+            if serde_json::to_writer(&mut lines, &record).is_ok() {
+                lines.push(b'\n');
+            }
+        }
+        store.store_bytes(format!("{}/census-{at}.ndjson", self.incident), lines);
     }
 
     fn say_not_healed(&self, problem: Option<&str>) {
@@ -713,6 +734,9 @@ impl Task {
                 let flame = (!stacks.is_empty())
                     .then(|| flame::svg("Bytes allocated", &stacks, flame::Unit::Bytes, &framework));
                 drop(stacks);
+                if let (Some(store), Some(flame)) = (&self.store, &flame) {
+                    store.store_bytes(format!("{}/allocations.svg", self.incident), flame.clone().into_bytes());
+                }
                 let drawn = flame.map(|flame| {
                     let profile = self.is_profiled.then(|| self.profile(&done.burst, is_biased));
                     Box::new(Drawn { flame, profile })

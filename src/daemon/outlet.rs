@@ -5,21 +5,52 @@ use std::sync::Arc;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
-use crate::daemon::incident_log;
+use crate::daemon::{incident_log, pod_events};
 use crate::pipeline::Outlet;
 use base::clock::now_unix_ns;
 use base::time::Wall;
 use delivery::alerts::{IncidentNotice, Notices, Notifier, subject};
 use delivery::otlp::Exporter;
+use evidence::store::Store;
+use gc_rules::incident::{IncidentChange, IncidentRecord, key_of_record};
 use gc_telemetry::anomaly::log_record;
 use gc_telemetry::incident::incident_record;
 use gc_telemetry::spans::Encoded;
+use kubernetes::Events;
 
 /// Gives spans and metrics to the exporter, alerts to the notifier.
 #[derive(Debug)]
 pub(crate) struct DeliveryOutlet {
     pub(crate) exporter: Exporter,
     pub(crate) notifier: Notifier,
+    /// Where evidence is kept outside of the host.
+    pub(crate) store: Option<Store>,
+    /// Creates Kubernetes Events on pods, where that is switched on.
+    pub(crate) events: Option<Events>,
+}
+
+impl DeliveryOutlet {
+    /// Stores the record of an incident that has evidence, when it begins, gains some or ends.
+    fn store(&self, notice: &IncidentNotice, resource: &Origin, wall: Wall) {
+        let Some(store) = &self.store else { return };
+        let changes_evidence = matches!(
+            notice.change,
+            IncidentChange::Began(_) | IncidentChange::Gathered(..) | IncidentChange::Ended(_)
+        );
+        if !changes_evidence {
+            return;
+        }
+        let subject = subject(notice.run, &notice.process, resource);
+        let record = IncidentRecord::new(notice.change.incident(), &subject, wall).in_store(Some(store.base()));
+        if record.evidence.is_empty() {
+            return;
+        }
+        // A record of strings and numbers always has a form in JSON.
+        if let Ok(mut bytes) = serde_json::to_vec_pretty(&record) {
+            bytes.push(b'\n');
+            store.store_bytes(key_of_record(&record.id), bytes);
+        }
+    }
 }
 
 impl Outlet for DeliveryOutlet {
@@ -43,14 +74,21 @@ impl Outlet for DeliveryOutlet {
             let records =
                 logged.map(|notice| log_record(&notice.transition, notice.group.as_deref(), notice.span, wall, now));
             let incidents = notices.incidents.iter().filter(|notice| notice.change.is_message());
+            let store = self.store.as_ref().map(|store| &**store.base());
             let incidents = incidents.map(|notice| {
                 let subject = subject(notice.run, &notice.process, resource);
-                incident_record(&notice.change, &subject, wall, notice.span, now)
+                incident_record(&notice.change, &subject, store, wall, notice.span, now)
             });
             self.exporter.logs(resource, records.chain(incidents).collect());
         }
         for notice in &notices.incidents {
             incident_log::write(notice, resource, wall);
+            self.store(notice, resource, wall);
+            if let Some(events) = &self.events
+                && let Some(event) = pod_events::event(notice, resource, wall)
+            {
+                events.create(event);
+            }
         }
         self.notifier.notify(resource, &notices.incidents, wall);
     }

@@ -27,7 +27,7 @@ use gc_telemetry::definition::anomaly::RULE_ID;
 use gc_telemetry::definition::own as row;
 use gc_telemetry::definition::resource::HOST_NAME;
 use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, text, whole};
-use kubernetes::{self, Pods, StatsNow};
+use kubernetes::{self, Events, Pods, StatsNow};
 use targets::Alive;
 use targets::guard::Guard;
 use web::{PartAge, Views as _, WatcherInfo};
@@ -74,6 +74,8 @@ pub struct Sources {
     /// Sends alerts.
     pub notifier: Notifier,
     pub rules: Arc<RuleFiles>,
+    /// Kubernetes Events on pods; `None`: switched off.
+    pub events: Option<Events>,
     /// The pods of this node.
     pub pods: Arc<Pods>,
     /// The requests to Kubernetes.
@@ -181,8 +183,22 @@ impl Own {
         sheet.put(&row::RECORDINGS, by(&row::OUTCOME, files.counts()));
     }
 
+    /// Nothing where evidence stays on the host.
+    fn store(&self, sheet: &mut MetricSnapshot) {
+        let Some(store) = self.sources.pipeline.store() else {
+            return;
+        };
+        let (files, bytes) = store.stats().waiting();
+        sheet.put(&row::STORE_OBJECTS, by(&row::OUTCOME, store.stats().counts()));
+        sheet.put_one(&row::STORE_FILES, Some(whole(files)));
+        sheet.put_one(&row::STORE_SIZE, Some(whole(bytes)));
+    }
+
     /// Nothing without Kubernetes.
     fn pods(&self, sheet: &mut MetricSnapshot) {
+        if let Some(events) = &self.sources.events {
+            sheet.put(&row::POD_EVENTS_CREATED, by(&row::OUTCOME, events.counts().now()));
+        }
         let stats = self.sources.pods_stats.now();
         if stats == StatsNow::default() {
             return;
@@ -229,6 +245,7 @@ impl WatcherInfo for Own {
         self.run(&mut sheet);
         self.black_box(&mut sheet);
         self.bursts(&mut sheet);
+        self.store(&mut sheet);
         self.rules(&mut sheet);
         self.pods(&mut sheet);
         notifications(&self.sources.notifier.stats(), &mut sheet);
@@ -261,7 +278,11 @@ impl WatcherInfo for Own {
             started: rfc3339(self.start_unix_ns.load(Ordering::Relaxed)),
             usage: usage::record(),
             parts: self.parts().into_iter().map(watcher::part).collect(),
-            receivers: watcher::receivers(&sources.exporter.stats(), sources.notifier.stats()),
+            receivers: watcher::receivers(
+                &sources.exporter.stats(),
+                sources.notifier.stats(),
+                sources.pipeline.store(),
+            ),
             streams: watcher::streams(counts, &targets),
             stalls,
             stalled_ns,

@@ -30,9 +30,13 @@ use base::clock::now_unix_ns;
 use base::run_key::RunKey;
 use config::options::Options;
 use delivery::alerts::Notifier;
+use delivery::alerts::settings::AlertSettings;
 use delivery::otlp::stats::{Lost, SignalStats};
 use delivery::otlp::{Exporter, Note, Running};
 use evidence::black_box::BlackBox;
+use evidence::store::Store;
+use gc_telemetry::definition::resource::HOST_NAME;
+use kubernetes::Events;
 use targets::BlackBoxes;
 use targets::host::{clocks, now};
 use web::{PartAge, Server, Site, WatcherInfo as _};
@@ -69,6 +73,8 @@ pub struct Services {
     history: Arc<HistoryKeeping>,
     /// Records severe incidents.
     black_box: Option<BlackBox>,
+    /// Keeps evidence outside of the host.
+    store: Option<Store>,
     /// The bursts that incidents ask for.
     pub(super) bursts: Arc<Bursts>,
     /// What the opening found, for the log, which begins later.
@@ -114,20 +120,34 @@ impl Services {
             left,
             black_box,
             history,
+            store,
         } = kept;
         if state.is_none() {
             otlp.disk = None;
         }
         let (exporter, running) = Exporter::start(&otlp).context("cannot export over OTLP")?;
         notes.extend(exporter.disk_notes());
-        let notifier = Notifier::start(&options.alerts)?;
+        let notifier = Notifier::start(&with_store(&options.alerts, store.as_ref()))?;
+        let host = gc_telemetry::value::text(&options.own_resource, HOST_NAME.name).unwrap_or_default();
+        let events = options
+            .kubernetes
+            .events
+            .then(|| Events::start(options.kubernetes.node.clone().unwrap_or(host)));
         let outlet = DeliveryOutlet {
             exporter: exporter.clone(),
             notifier: notifier.clone(),
+            store: store.clone(),
+            events: events.clone(),
         };
         let pipeline = Pipeline::new(options.pipeline.clone(), Arc::new(outlet));
         if let Some(history) = history {
             pipeline.set_history(history);
+        }
+        if let Some(store) = &store {
+            pipeline.set_store(store.clone());
+        }
+        if let (Some(black_box), Some(store)) = (&black_box, &store) {
+            black_box.files().set_store(store.clone());
         }
         if let Some(black_box) = &black_box {
             pipeline.set_black_box(black_box.clone());
@@ -148,6 +168,7 @@ impl Services {
                 rules: Arc::clone(&rules),
                 pods: Arc::default(),
                 pods_stats: Arc::default(),
+                events,
             },
         ));
         let own_run = RunKey {
@@ -184,6 +205,7 @@ impl Services {
             address,
             state,
             black_box,
+            store,
             bursts,
             history: Arc::default(),
             notes,
@@ -318,7 +340,7 @@ impl Services {
     fn reconfigure_receivers(&self, options: &Options) -> anyhow::Result<()> {
         let alerts = self.notifier.settings();
         self.notifier
-            .reconfigure(&options.alerts)
+            .reconfigure(&with_store(&options.alerts, self.store.as_ref()))
             .context("the receivers stay unchanged")?;
         if let Err(error) = self.exporter.reconfigure(&options.otlp) {
             // Its settings were valid a moment ago.
@@ -360,7 +382,14 @@ impl Services {
             let stopping = tokio::task::spawn_blocking(move || black_box.stop(COMPLETE));
             let _late = tokio::time::timeout(COMPLETE, stopping).await;
         }
-        let (lost, (unsent, kept)) = tokio::join!(self.running.shutdown(FLUSH), self.notifier.shutdown(FLUSH));
+        // After the recordings that were completed just now.
+        let storing = async {
+            if let Some(store) = &self.store {
+                let _late = tokio::time::timeout(FLUSH, store.close(FLUSH)).await;
+            }
+        };
+        let (lost, (unsent, kept), ()) =
+            tokio::join!(self.running.shutdown(FLUSH), self.notifier.shutdown(FLUSH), storing);
         let count = kept.len() as u64;
         let is_kept = match &self.state {
             // Also where all were sent meanwhile: the file has those that waited before.
@@ -398,4 +427,11 @@ impl Services {
             kept: of(|stats| stats.stored),
         }
     }
+}
+
+/// Returns the settings of alerts with the address of evidence outside of the host.
+fn with_store(alerts: &AlertSettings, store: Option<&Store>) -> AlertSettings {
+    let mut alerts = alerts.clone();
+    alerts.links.store = store.map(|store| store.base().to_string());
+    alerts
 }

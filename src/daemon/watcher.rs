@@ -7,20 +7,25 @@ use base::time::rfc3339;
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::{SignalStats, Stats};
+use evidence::store::Store;
 
 use crate::pipeline::Counts;
 use api::view::{ExportsRuntimeRecord, PartRecord, ReceiverRecord, StreamsRecord, TargetView};
 use web::PartAge;
 
 /// Who gets what gcwatch exports and sends.
-pub(super) fn receivers(stats: &Stats, alerts: Vec<(String, ReceiverStats)>) -> Vec<ReceiverRecord> {
+pub(super) fn receivers(
+    stats: &Stats,
+    alerts: Vec<(String, ReceiverStats)>,
+    store: Option<&Store>,
+) -> Vec<ReceiverRecord> {
     // Profiles are for whoever asked for them.
     let signals = Signal::ALL
         .iter()
         .filter(|signal| **signal != Signal::Profiles || stats.profiles.configured)
         .map(|signal| of_signal(*signal, stats.of(*signal)));
     let incidents = alerts.into_iter().map(|(name, stats)| of_alerts(name, &stats));
-    signals.chain(incidents).collect()
+    signals.chain(incidents).chain(store.map(of_store)).collect()
 }
 
 /// The processes that export metrics of their runtime themselves.
@@ -110,6 +115,29 @@ fn of_alerts(name: String, stats: &ReceiverStats) -> ReceiverRecord {
         dropped: known(stats.dropped()),
         failures: known(stats.failures()),
         last_error: stats.last_error.clone(),
+        last_error_at: None,
+    }
+}
+
+/// The store of evidence outside of the host.
+fn of_store(store: &Store) -> ReceiverRecord {
+    let stats = store.stats();
+    let [(_, stored), (_, failed), (_, dropped)] = stats.counts();
+    let last_error = stats.last_error();
+    let state = match (&last_error, stored) {
+        (Some(_), _) => "failing",
+        (None, 0) => "idle",
+        (None, _) => "ok",
+    };
+    ReceiverRecord {
+        signal: "evidence",
+        name: store.base().to_string(),
+        state,
+        waiting: stats.waiting().0,
+        sent: stored,
+        dropped: known([("queue_full", dropped)]),
+        failures: known([("unavailable", failed)]),
+        last_error,
         last_error_at: None,
     }
 }

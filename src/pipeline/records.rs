@@ -172,7 +172,8 @@ impl Views for Records {
         open.retain(|record| met.insert(record.id.clone()));
         open.sort_by_key(|record| (Reverse(record.severity), Reverse(record.since.clone())));
         open.extend(owner.ended().cloned());
-        open
+        let store = self.0.shared().store.get().map(|store| &**store.base());
+        open.into_iter().map(|record| record.in_store(store)).collect()
     }
 
     fn rows(&self, incidents: &[IncidentRecord], sparks: bool) -> Vec<ProcessRow> {

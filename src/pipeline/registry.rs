@@ -24,6 +24,7 @@ use crate::pipeline::wants::{self, Want};
 use base::run_key::RunKey;
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
+use evidence::store::Store;
 use processes::surroundings::Surroundings;
 use processes::{Identity, RunState};
 use run::history::{Bucket, bucket_of};
@@ -62,6 +63,16 @@ impl Pipeline {
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// The place of evidence outside of the host. It is set once.
+    pub fn set_store(&self, store: Store) {
+        let _set_already = self.shared.store.set(store);
+    }
+
+    /// Where evidence is kept outside of the host; `None`: it stays on the host.
+    pub(crate) fn store(&self) -> Option<&Store> {
+        self.shared.store.get()
     }
 
     /// Severe incidents of processes that are attached to from now on are recorded there.

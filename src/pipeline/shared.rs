@@ -26,6 +26,7 @@ use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use base::run_key::RunKey;
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
+use evidence::store::Store;
 use processes::surroundings::Surroundings;
 use processes::{Identity, Provenance, RunState};
 use run::settings::{Clock, PipelineSettings};
@@ -128,6 +129,8 @@ pub(crate) struct Shared {
     surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
     /// Set once in the life of a pipeline, as the history.
     pub(crate) black_box: OnceLock<BlackBox>,
+    /// Where evidence is kept outside of the host.
+    pub(crate) store: OnceLock<Store>,
     pub(crate) history: OnceLock<HistoryFolder>,
     pub(crate) flames: Flames,
     /// The series of services, with `metrics.aggregate: service`. The lock is taken before the lock of a run, so that the
@@ -149,6 +152,7 @@ impl Shared {
             scanned: watch::Sender::new(false),
             surroundings: RwLock::default(),
             black_box: OnceLock::new(),
+            store: OnceLock::new(),
             history: OnceLock::new(),
             flames: Flames::default(),
             services: Mutex::default(),

@@ -6,9 +6,12 @@ import json
 import os
 import pathlib
 import re
+import socket
+import struct
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 import urllib.request
 
@@ -278,13 +281,31 @@ class Kubectl(unittest.TestCase):
                 self.assertTrue(all(call.startswith("--context blue ") for call in calls), calls)
                 self.assertIn("/gcwatch top --once", calls[-1])
 
+    def test_incidents(self):
+        """Scenario: the incidents of a pod, of a namespace's pod, and one by its id, through a stand-in for kubectl, from an API with an incident of that
+        pod and one of another pod.
+        Guarantee: only the incident of the pod is listed; an id selects without the pod; the records are those of the API."""
+        mine = {"kind": "incident", "id": "aaaa1111bbbb2222", "state": "firing", "title": "Mine", "resource": {"k8s.pod.name": "shop-1", "k8s.namespace.name": "trial"}}
+        other = {**mine, "id": "cccc1111bbbb2222", "title": "Other", "resource": {"k8s.pod.name": "shop-2", "k8s.namespace.name": "trial"}}
+        overview = json.dumps({"at_ms": 0, "incidents": [mine, other]})
+        with tempfile.TemporaryDirectory(prefix="gcw-kubectl.") as folder, recorder({"/api/v1/overview": overview}) as server:
+            at = ["--connect", f"http://127.0.0.1:{server.server_address[1]}"]
+            said, calls = self.run_plugin(folder, server, "incidents", "shop-1", "-n", "trial", *at)
+            self.assertIn("/gcwatch incidents --pod shop-1 --namespace trial --connect", calls[-1])
+            self.assertEqual([json.loads(line) for line in said.splitlines()], [mine])
+            said, _ = self.run_plugin(folder, server, "incidents", "shop-1", "cccc", *at)
+            self.assertEqual([json.loads(line) for line in said.splitlines()], [other])
+            said, _ = self.run_plugin(folder, server, "incidents", "--node", "node-7", "--state", "open", "--format", "table", *at)
+            self.assertIn("Mine", said)
+            self.assertIn("Other", said)
+
     def test_refusals(self):
         """Scenario: no arguments, an unknown command, a pod that does not exist, a node without gcwatch, a pod with two processes.
         Guarantee: each has a sentence that names the reason; wrong usage has the exit code 2."""
         two = json.dumps({"targets": [{"pid": pid, "resource": {"k8s.pod.name": "shop-1"}} for pid in (7, 8)]}, separators=(",", ":"))
         with tempfile.TemporaryDirectory(prefix="gcw-kubectl.") as folder, recorder({"/api/v1/targets": two}) as server:
             self.assertIn("Usage", self.run_plugin(folder, server, status=2)[0])
-            self.assertIn("no command is called incidents", self.run_plugin(folder, server, "incidents", status=2)[0])
+            self.assertIn("no command is called problems", self.run_plugin(folder, server, "problems", status=2)[0])
             self.assertIn("a pod or --node is missing", self.run_plugin(folder, server, "top", status=2)[0])
             self.assertIn("not found", self.run_plugin(folder, server, "top", "missing", status=1)[0])
             self.assertIn("no pod of gcwatch runs on node other", self.run_plugin(folder, server, "top", "--node", "other", status=1)[0])
@@ -303,6 +324,121 @@ class Kubectl(unittest.TestCase):
             self.assertEqual(platform["bin"], PLUGIN.name)
             self.assertIn(PLUGIN.name, [each["from"] for each in platform["files"]])
         self.assertTrue(os.access(PLUGIN, os.X_OK))
+
+
+class CounterSession(threading.Thread):
+    """A session of the event counters of a process, as OBI and dotnet-counters open one, over its diagnostics socket."""
+
+    def __init__(self, folder, pid):
+        super().__init__(daemon=True)
+        (path,) = pathlib.Path(folder).glob(f"dotnet-diagnostic-{pid}-*-socket")
+        text = lambda words: struct.pack("<I", len(words) + 1) + (words + "\0").encode("utf-16-le")
+        # CollectTracing2: a buffer of 1 MB, nettrace, no rundown, one provider at level Informational.
+        payload = struct.pack("<IIBI", 1, 1, 0, 1) + struct.pack("<QI", 0xFFFFFFFF, 4) + text("System.Runtime") + text("EventCounterIntervalSec=1")
+        self.connection = socket.socket(socket.AF_UNIX)
+        self.connection.connect(str(path))
+        self.connection.sendall(struct.pack("<14sHBBH", b"DOTNET_IPC_V1\0", 20 + len(payload), 2, 3, 0) + payload)
+        answer = self.connection.recv(28, socket.MSG_WAITALL)
+        assert answer[16:18] == b"\xff\x00", answer
+        self.read = b""
+
+    def run(self):
+        while piece := self.connection.recv(65536):
+            self.read += piece
+
+    def has(self, counter):
+        return counter.encode("utf-16-le") in self.read
+
+
+class BesideObi(unittest.TestCase):
+    def test_both_in_one_collector(self):
+        """Scenario: the configuration of docs/integrations.md in a real Collector: gcwatch without `dotnet.*`, and a session of event counters in the
+        same process, whose collections are sent to the other receiver in OBI's place.
+        Guarantee: `dotnet.gc.collections` arrives from one agent, with the numbers of the runtime, and gcwatch's own metric has the same numbers; both
+        sessions were read at the same time, without loss; resources arrive as they were sent."""
+        import process
+        import receivers
+
+        program = receivers.binary("collector", "otelcol") or tools.left_out("there is no Collector: tests/e2e/build collector")
+        section = RECIPES.read_text().split("## Next to OBI's receiver")[1]
+        ours, theirs = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL))
+        grpc, http, web = receivers.free_ports(3)
+        with tempfile.TemporaryDirectory(prefix="gcw-obi.") as folder, process.Workload(folder, rounds=100, DOTNET_GCgen0size="400000") as running:
+            theirs["receivers"]["otlp/gcwatch"]["protocols"]["grpc"]["endpoint"] = f"127.0.0.1:{grpc}"
+            theirs["receivers"]["otlp/obi"]["protocols"]["http"]["endpoint"] = f"127.0.0.1:{http}"
+            # A file for each pipeline in place of the backend.
+            theirs["exporters"] = {f"file/{name.replace('/', '-')}": {"path": f"{folder}/{name.replace('/', '-')}.json"} for name in theirs["service"]["pipelines"]}
+            for name, pipeline in theirs["service"]["pipelines"].items():
+                pipeline["exporters"] = [f"file/{name.replace('/', '-')}"]
+            theirs["service"]["telemetry"] = {"metrics": {"level": "none"}}
+            (pathlib.Path(folder) / "collector.yaml").write_text(yaml.safe_dump(theirs))
+            collector = receivers.Process("collector", [program, "--config", f"{folder}/collector.yaml"], folder)
+            try:
+                collector.await_true("it listens", lambda: receivers._listens(grpc) and receivers._listens(http))
+                more = f"listen: 127.0.0.1:{web}\notlp: {{endpoint: 'http://127.0.0.1:{grpc}'}}\n"
+                more += yaml.safe_dump({"metrics": {**ours["metrics"], "interval": "1s"}})
+                gcwatch = process.daemon(folder, more=more)
+                try:
+                    target = lambda: [each for each in json.loads(receivers.get(f"http://127.0.0.1:{web}/api/v1/targets")[1] or b"{}").get("targets", []) if each["pid"] == running.pid and each["state"] == "attached"]
+                    gcwatch.await_true("it was attached", lambda: receivers.get(f"http://127.0.0.1:{web}/readyz")[0] == 200 and target())
+                    counters = CounterSession(folder, running.pid)
+                    counters.start()
+                    running.work()
+                    gcwatch.await_true("the counters came", lambda: counters.has("gen-0-gc-count"))
+                    done = sum(running.counts.values())
+                    gcwatch.await_true("every collection was read", lambda: target()[0]["collections"] >= done)
+                    self.assertEqual(target()[0]["lost_events"], 0)
+                    counters.connection.close()
+                    self.send(http, running)
+                finally:
+                    self.assertEqual(gcwatch.stop(), 0)
+            finally:
+                collector.stop()
+            own, other = (self.metrics(pathlib.Path(folder) / f"metrics-{name}.json") for name in ("gcwatch", "obi"))
+        self.assertEqual([name for name in own if name.startswith("dotnet.")], [])
+        self.assertEqual(set(other), {"dotnet.gc.collections"})
+        resources, points = own["gcwatch.gc.pause.duration"]
+        self.assertIn("checked", [each.get("service.name") for each in resources])
+        self.assertEqual(other["dotnet.gc.collections"][0], [{"service.name": "checked", "telemetry.sdk.name": "obi"}])
+        counted = {}
+        for point in points:
+            generation = point.get("gcwatch.gc.generation") or point.get("dotnet.gc.heap.generation") or point.get("gc.heap.generation")
+            counted[generation] = counted.get(generation, 0) + point["count"]
+        self.assertGreaterEqual(sum(counted.values()), done)
+
+    @staticmethod
+    def send(port, running):
+        """What OBI would send of the counters: the collections by generation."""
+        key = lambda name, value: {"key": name, "value": {"stringValue": value}}
+        points = [
+            {"attributes": [key("dotnet.gc.heap.generation", name)], "startTimeUnixNano": "1", "timeUnixNano": str(time.time_ns()), "asInt": str(count)}
+            for name, count in running.counts.items()
+        ]
+        metric = {"name": "dotnet.gc.collections", "sum": {"dataPoints": points, "aggregationTemporality": 2, "isMonotonic": True}}
+        resource = {"attributes": [key("service.name", "checked"), key("telemetry.sdk.name", "obi")]}
+        body = json.dumps({"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"metrics": [metric]}]}]}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/metrics", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            assert answer.status == 200
+
+    @staticmethod
+    def metrics(file):
+        """Names with their resources and the newest points that the Collector wrote, attributes and count."""
+        import otlp
+
+        found = {}
+        for line in file.read_text().splitlines():
+            for group in json.loads(line)["resourceMetrics"]:
+                resource = otlp.attributes(group["resource"].get("attributes"))
+                for scope in group["scopeMetrics"]:
+                    for metric in scope["metrics"]:
+                        kind = next(value for name, value in metric.items() if isinstance(value, dict))
+                        points = [{**otlp.attributes(point.get("attributes")), "count": int(point.get("count", 0))} for point in kind["dataPoints"]]
+                        resources, newest = found.setdefault(metric["name"], ([], []))
+                        if resource not in resources:
+                            resources.append(resource)
+                        newest[:] = points
+        return found
 
 
 class Dashboards(unittest.TestCase):

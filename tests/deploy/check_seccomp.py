@@ -63,7 +63,7 @@ def daemon(folder, running, before):
     (place / "etc").mkdir()
     config = place / "etc" / "gcwatch.yaml"
     keys = f"targets:\n  include: [{{environment: {{GCWATCH_E2E: '{folder}'}}}}]\n  lease_folder: {folder}/leases\n"
-    keys += f"state: {{directory: '{folder}/state'}}\nevidence: {{bursts: 'on', census: 'on'}}\n"
+    keys += f"state: {{directory: '{folder}/state'}}\nevidence: {{bursts: 'on', census: 'on', store: {{url: 'file://{folder}/store'}}}}\n"
     config.write_text(keys + "otlp: {endpoint: 'http://127.0.0.1:1'}\n")
     words = [*before, tools.gcwatch(), "run", "--config", config, "--listen", f"127.0.0.1:{web}"]
     child = receivers.Process("gcwatch", words, folder, environment())

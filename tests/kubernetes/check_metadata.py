@@ -18,6 +18,7 @@ import gcwatch
 import otlp
 import process
 import receivers
+import tools
 import yaml
 
 NODE, OTHER = "node-a.example", "node-b.example"
@@ -115,7 +116,7 @@ class Metadata(unittest.TestCase):
         self.workload = self.stack.enter_context(process.Workload(self.folder, OTEL_SERVICE_NAME=""))
         groups.take(self.workload.pid)
 
-    def start_gcwatch(self, endpoint=None, token=None):
+    def start_gcwatch(self, endpoint=None, token=None, events=False, **more):
         """As the manifests have it: a service account's token, the node's name, the API server's address."""
         self.account = self.folder / "account"
         self.account.mkdir()
@@ -123,10 +124,11 @@ class Metadata(unittest.TestCase):
         (self.account / "namespace").write_text("gcwatch")
         shutil.copy(self.cluster.folder / "ca.crt", self.account)
         config = {
-            "kubernetes": {"labels": ["team"], "annotations": ["example.com/change"]},
+            "kubernetes": {"labels": ["team"], "annotations": ["example.com/change"], "events": "on" if events else "off"},
             "spans": {"max_per_second": 100000},
             "targets": {"include": [{"environment": {"GCWATCH_E2E": str(self.folder)}}], "lease_folder": str(self.folder / "leases")},
             "otlp": {"enabled": True, "endpoint": endpoint} if endpoint else {"enabled": False},
+            **more,
         }
         (self.folder / "gcwatch.yaml").write_text(yaml.safe_dump(config))
         (port,) = receivers.free_ports(1)
@@ -297,6 +299,53 @@ class Metadata(unittest.TestCase):
         # Each list has three pages.
         self.assertEqual(len(pages), 2 * lists, [request["requestURI"] for request in requests])
         said(f"{len(requests)} requests, all of them lists and watches of the node's pods")
+
+    def test_events_on_the_pod(self):
+        """Scenario: events are on, first without the right to create them, then with the right that the manifests' component has; the process of a
+        pod has an incident, and ends. Another process has an incident before the right is there.
+        Guarantee: without the right nothing is created, the log says which right is missing, and the event is counted as dropped; with it, `kubectl
+        describe pod` has what it needs: the pod's UID, a reason, the figures, a source; gcwatch asked for nothing else."""
+        api = self.cluster
+        self.make_pods()
+        self.start_process()
+        rule = "id: test.any, title: Any, on: gc, when: gc.number > 0, summary: A collection, description: A collection., remedy: None."
+        (self.folder / "rules.yaml").write_text(f"apiVersion: gcwatch/v1\nrules:\n  - {{{rule}, source: none, keep_firing_for: 10m, severity: error}}\n")
+        self.start_gcwatch(events=True, rules={"shipped": False, "files": [str(self.folder / "rules.yaml")]})
+        self.await_told(k8s_pod_name="web-6b7f9c8d5-x2x4z")
+        self.workload.work()
+        outcome = lambda name: re.search(rf'^gcwatch_kubernetes_events_total{{[^}}]*"{name}"}} (\S+)$', self.metrics(), re.MULTILINE)
+        counted = lambda name, value: lambda: (found := outcome(name)) and float(found[1]) == value
+        self.gcwatch.await_true("an event was dropped", counted("dropped", 1), PATIENCE)
+        self.assertIn("the service account needs `create` of `events`", self.gcwatch.log.read_text())
+        listed = lambda: api.ask("GET", "/api/v1/namespaces/shop/events")["items"]
+        self.assertEqual(listed(), [])
+
+        with_events = tools.documents(tools.kustomized("overlays/plain+events"))
+        (role,) = [each for each in with_events if each["kind"] == "ClusterRole"]
+        self.assertIn({"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}, role["rules"])
+        api.patch("/apis/rbac.authorization.k8s.io/v1/clusterroles/gcwatch", {"rules": role["rules"]})
+        self.workload.end()
+        self.gcwatch.await_true("an event was created", counted("created", 1), PATIENCE)
+        (event,) = listed()
+        uid = self.pod["metadata"]["uid"]
+        self.assertEqual((event["involvedObject"]["kind"], event["involvedObject"]["uid"]), ("Pod", uid))
+        self.assertEqual((event["reason"], event["type"], event["source"]), ("GcIncidentEnded", "Normal", {"component": "gcwatch", "host": NODE}))
+        self.assertIn("Any (test.any): A collection", event["message"])
+        # As `kubectl describe pod` asks.
+        described = api.ask("GET", f"/api/v1/namespaces/shop/events?fieldSelector=involvedObject.uid%3D{uid}")["items"]
+        self.assertEqual([each["metadata"]["name"] for each in described], [event["metadata"]["name"]])
+
+        second = self.stack.enter_context(process.Workload(self.folder, OTEL_SERVICE_NAME=""))
+        groups = Groups(uid, self.container)
+        groups.take(second.pid)
+        self.workload = second
+        self.await_told(k8s_pod_name="web-6b7f9c8d5-x2x4z")
+        second.work()
+        self.gcwatch.await_true("another event was created", counted("created", 2), PATIENCE)
+        (began,) = [each for each in listed() if each["reason"] == "GcIncident"]
+        self.assertEqual((began["type"], began["involvedObject"]["name"]), ("Warning", "web-6b7f9c8d5-x2x4z"))
+        asked = {(request["verb"], request["objectRef"]["resource"]) for request in api.requests_of(ACCOUNT)}
+        self.assertEqual(asked, {("list", "pods"), ("watch", "pods"), ("create", "events")})
 
     def test_a_token_that_is_replaced(self):
         """Scenario: the API server no longer takes the token that gcwatch began with, and the kubelet puts a new one into its place.

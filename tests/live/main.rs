@@ -37,6 +37,7 @@ mod requests;
 mod service;
 mod stacks;
 mod starved;
+mod stored;
 mod workload;
 
 use std::process::ExitCode;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         heap::tests,
         heap_limits::tests,
         black_box::tests,
+        stored::tests,
         processes::tests,
         diagnostics::tests,
         alertmanager::tests,

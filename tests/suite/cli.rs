@@ -295,6 +295,7 @@ fn words_of_other_tools_are_understood() {
         ("collect", "record"),
         ("gcdump", "heap"),
         ("gcstats", "analyze"),
+        ("problems", "incidents"),
         ("recrod", "record"),
     ] {
         let output = gcwatch([word]);

@@ -864,3 +864,30 @@ fn files_are_read_or_the_reason_is_reported() {
         format!("--config: {} cannot be read: it is not a file", path("."))
     );
 }
+
+/// Scenario: a store of evidence on a node with a name, one without `state.directory`, an endpoint without a store.
+/// Guarantee: the options have the address, the limits and the name of the node; what has no effect is a warning.
+#[test]
+fn store_of_evidence_is_read() {
+    let file =
+        "state: {directory: /var/lib/gcwatch}\nevidence: {store: {url: 's3://incidents/gcwatch', max_files: 7}}\n";
+    let options = config(file, &[("NODE_NAME", "node-7")], &[]).options;
+    let (store, host) = options.store.unwrap();
+    assert_eq!(
+        (store.url.as_str(), host.as_str()),
+        ("s3://incidents/gcwatch", "node-7")
+    );
+    assert_eq!((store.max_files, store.max_bytes, store.endpoint), (7, 512 << 20, None));
+    let without_state = read("evidence: {store: {url: 'file:///mnt/evidence'}}\n", &[], &[]).unwrap();
+    assert!(warnings(&without_state).contains("has no effect without `state.directory`"));
+    let without_url = read("evidence: {store: {endpoint: 'http://minio:9000'}}\n", &[], &[]).unwrap();
+    assert!(warnings(&without_url).contains("has no effect without `evidence.store.url`"));
+    assert!(without_url.config.options.store.is_none());
+    assert!(!config("", &[], &[]).options.kubernetes.events);
+    assert!(
+        config("kubernetes: {events: 'on'}\n", &[], &[])
+            .options
+            .kubernetes
+            .events
+    );
+}

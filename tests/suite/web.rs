@@ -22,6 +22,7 @@ use processes::{Identity, RunState};
 use report::top;
 use serde_json::Value;
 use targets::sink::Sink as _;
+use test_support::program::{gcwatch, records_of, stderr};
 use test_support::receiver::Receiver;
 use test_support::recordings;
 use test_support::replay::stage;
@@ -686,4 +687,49 @@ async fn alive_is_not_ready() {
     services.set_ready(true);
     assert_eq!(get(address, "/readyz", "*/*").await.0, 200);
     services.close().await;
+}
+
+/// Scenario: a daemon has incidents of a recorded process; `gcwatch incidents` asks it for all of them, for one by the
+/// start of its id, for those of another process and for an id that it does not know; then nothing listens there.
+/// Guarantee: the records are those of `/api/v1/incidents`; an unknown id and a missing daemon are errors that say so.
+#[tokio::test(flavor = "multi_thread")]
+async fn incidents_of_daemon_are_listed() {
+    let options = Options {
+        rules: RuleSources {
+            shipped: true,
+            paths: Vec::new(),
+        },
+        ..options()
+    };
+    let (services, address, _stage) = services_of(&options, "net10-lohoos").await;
+    let url = format!("http://{address}");
+    let (status, _, body) = get(address, "/api/v1/incidents", "*/*").await;
+    assert_eq!(status, 200);
+    let served: Value = serde_json::from_str(&body).unwrap();
+    let served = served["incidents"].as_array().unwrap().clone();
+    assert!(!served.is_empty(), "the recording has incidents");
+    let asked = |arguments: &[&str]| {
+        let arguments = [&["incidents", "--connect", &url], arguments].concat();
+        let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
+        tokio::task::block_in_place(|| gcwatch(arguments))
+    };
+    let all = asked(&[]);
+    assert!(all.status.success(), "{}", stderr(&all));
+    assert_eq!(records_of(&all), served);
+    let id = served[0]["id"].as_str().unwrap();
+    assert_eq!(records_of(&asked(&[&id[..6]])), served[..1]);
+    assert!(records_of(&asked(&["--pid", "1"])).is_empty());
+    let table = asked(&["--format", "table", "--state", "all"]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(
+        table.lines().count() > served.len() && table.contains(&id[..8]),
+        "{table}"
+    );
+    let unknown = asked(&["0000000000000000"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(stderr(&unknown).contains("the daemon has no incident with this id"));
+    services.close().await;
+    let gone = asked(&[]);
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(stderr(&gone).contains("nothing listens there"), "{}", stderr(&gone));
 }

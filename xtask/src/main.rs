@@ -12,6 +12,7 @@ mod cargo;
 mod chart;
 mod deb;
 mod image;
+mod kubectl;
 mod notes;
 mod nuget;
 mod publish;
@@ -212,6 +213,9 @@ fn dist(source: &Source, args: &DistArgs) -> Result<()> {
     put(&format!("gcwatch.{version}.nupkg"), &nuget::pointer(source, &programs)?)?;
     put(&format!("gcwatch-chart-{version}.tgz"), &chart::package(source)?)?;
     put(&format!("gcwatch-{version}.cdx.json"), &sbom::write(source)?)?;
+    let plugin = kubectl::package(source)?;
+    put(&kubectl::archive_name(source), &plugin)?;
+    put("kubectl-gcwatch.yaml", &kubectl::manifest(source, &plugin)?)?;
     sums(&out)
 }
 

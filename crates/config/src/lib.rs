@@ -143,6 +143,7 @@ impl Config {
             let alerts = resolve::alerts(&mut resolver, &document);
             let resource = resolve::resource(&mut resolver, &document);
             let web = resolve::web(&mut resolver, &document);
+            let store = resolve::store(&mut resolver, &document);
             resolve::sections(&mut resolver, &document);
             let (mut dropped, mut new_warnings, mut errors) = (Vec::new(), Vec::new(), Vec::new());
             for finding in resolver.findings {
@@ -203,6 +204,7 @@ impl Config {
                 rules: document.rules.clone(),
                 alerts,
                 black_box: (&document.evidence.black_box).into(),
+                store,
                 bursts: (&document.evidence).into(),
                 census: (&document.evidence).into(),
                 kubernetes: (&document.kubernetes).into(),

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use evidence::automatic::BurstOptions;
 use evidence::black_box::BlackBoxOptions;
 use evidence::census::CensusOptions;
+use evidence::store::StoreOptions;
 use kubernetes::settings::Settings;
 use run::settings::PipelineSettings;
 use targets::options::TargetOptions;
@@ -36,6 +37,8 @@ pub struct Options {
     pub alerts: AlertSettings,
     /// Whether severe incidents are recorded, and how much of that is kept.
     pub black_box: BlackBoxOptions,
+    /// The store of evidence outside of the host, with the name of this host in it; `None`: evidence stays on the host.
+    pub store: Option<(StoreOptions, String)>,
     /// Whether incidents have bursts.
     pub bursts: BurstOptions,
     /// Whether incidents have heap dumps.

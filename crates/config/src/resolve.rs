@@ -18,10 +18,12 @@ use strict_yaml::path::KeyPath;
 mod alerts;
 mod headers;
 mod receivers;
+mod store;
 mod web;
 
 pub(crate) use self::alerts::alerts;
 pub(crate) use self::receivers::otlp;
+pub(crate) use self::store::store;
 pub(crate) use self::web::web;
 
 /// Reads a small file: the value of a header.

@@ -220,6 +220,7 @@ impl Notifier {
             );
             if let Some(stdout) = state.stdout.as_ref().filter(|_| !refreshes) {
                 let record = IncidentRecord::new(incident, &subject(notice.run, &notice.process, resource), wall);
+                let record = record.in_store(state.settings.links.store.as_deref());
                 // A record of strings and numbers always has a form in JSON.
                 if let Ok(mut line) = serde_json::to_string(&record) {
                     line.push('\n');

@@ -28,9 +28,13 @@
 //!
 //! The last seconds of a process's event stream, and the first ones of its incident, as a file: `black_box`.
 //!
+//! # The store
+//!
+//! Copies of evidence in an object store or on a mounted volume: `store`.
+//!
 //! # Layers
 //!
-//! 1. [`lock`], [`bounds`], [`profile`], [`flames`]: turns, limits, results
+//! 1. [`lock`], [`bounds`], [`profile`], [`flames`], [`store`]: turns, limits, results, copies
 //! 2. [`burst`], [`heap`], [`black_box`]: sessions and files
 //! 3. [`automatic`], [`census`]: what an incident has of it; pure
 //!
@@ -55,3 +59,5 @@ pub mod heap;
 #[expect(clippy::disallowed_methods, reason = "a turn is waited for within a deadline")]
 pub mod lock;
 pub mod profile;
+#[expect(clippy::disallowed_methods, reason = "failed requests are retried after a pause")]
+pub mod store;

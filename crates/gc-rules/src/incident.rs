@@ -63,7 +63,7 @@ pub use found::{
     FoundLiving, FoundSite, FoundStack, FoundStacks, FoundType, MOST_FOUND, MOST_LIVING,
 };
 pub use machine::Incidents;
-pub use record::{CauseRecord, EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of};
+pub use record::{CauseRecord, EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of, key_of_record};
 pub use remedy::{remedy_for_a_file, remedy_for_a_process};
 pub use sample::sample;
 pub use stored::StoredIncident;

@@ -2,7 +2,7 @@
 
 use base::time::Wall;
 use gc_rules::field::CommandName;
-use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord};
+use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord, key_of_record};
 use gc_rules::rule::Evidence;
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 
@@ -12,16 +12,20 @@ use super::definition::span::NUMBER;
 use super::ids::SpanIds;
 use super::value::{Attributes, key_value, list};
 
-/// Returns the log record of a change; `span` is the root span of the collection on which the incident started.
+/// Returns the log record of a change. `store` is the address of this host's evidence outside the host; `span` is the
+/// root span of the collection on which the incident started.
 pub fn incident_record(
     change: &IncidentChange,
     subject: &IncidentSubject,
+    store: Option<&str>,
     wall: Wall,
     span: Option<SpanIds>,
     observed_unix_ns: u64,
 ) -> LogRecord {
     let incident = change.incident();
-    let record = IncidentRecord::new(incident, subject, wall);
+    let record = IncidentRecord::new(incident, subject, wall).in_store(store);
+    let of_record = store.filter(|_| !record.evidence.is_empty());
+    let of_record = of_record.map(|base| format!("{base}/{}", key_of_record(&record.id)));
     let time = match change {
         IncidentChange::Began(_) => wall.unix_ns(incident.began),
         IncidentChange::Ended(_) => incident.ended.map_or(observed_unix_ns, |at| wall.unix_ns(at)),
@@ -39,7 +43,7 @@ pub fn incident_record(
         IncidentChange::Ended(_) => SeverityNumber::Info,
         _ => severity_number(record.severity),
     };
-    let mut attributes = Attributes::with_capacity(22);
+    let mut attributes = Attributes::with_capacity(24);
     attributes
         .text(&row::INCIDENT_ID, Some(record.id.as_str()))
         .text(&row::INCIDENT_STATE, Some(change.name()))
@@ -52,6 +56,8 @@ pub fn incident_record(
         .text(&row::RULE_ID, Some(record.rule.as_str()))
         .text(&row::INCIDENT_STARTED, record.since.as_deref())
         .text(&row::BLACK_BOX, record.evidence_place(Evidence::BlackBox))
+        .text(&row::BLACK_BOX_STORED, record.evidence_stored(Evidence::BlackBox))
+        .text(&row::INCIDENT_STORED, of_record)
         .text(&row::INCIDENT_CALLERS, record.evidence_text(Evidence::Callers))
         .text(&row::INCIDENT_ALLOCATIONS, record.evidence_text(Evidence::Allocations))
         .text(&row::INCIDENT_STACKS, record.evidence_text(Evidence::Stacks))
@@ -140,7 +146,7 @@ mod tests {
             let mut incident = (*incident).clone();
             incident.ledger = ledger.map(Arc::new);
             let change = IncidentChange::Began(Arc::new(incident));
-            incident_record(&change, &IncidentSubject::default(), Wall::UNIX, None, 1)
+            incident_record(&change, &IncidentSubject::default(), None, Wall::UNIX, None, 1)
         };
         let body = |record: &LogRecord| match record.body.clone().and_then(|body| body.value) {
             Some(Value::StringValue(text)) => text,

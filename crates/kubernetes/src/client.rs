@@ -32,6 +32,14 @@ pub(crate) trait Transport: Send + Sync {
         path: &str,
         authorization: Option<HeaderValue>,
     ) -> impl Future<Output = Result<Answer<Self::Body>, Failed>> + Send;
+
+    /// Sends `POST path` with JSON, like [`get`](Self::get).
+    fn post(
+        &self,
+        path: &str,
+        authorization: Option<HeaderValue>,
+        body: Vec<u8>,
+    ) -> impl Future<Output = Result<Answer<Self::Body>, Failed>> + Send;
 }
 
 /// A body that is read piece by piece.
@@ -91,6 +99,31 @@ impl<T: Transport> Client<T> {
         within(ANSWER_WITHIN, whole(body, limit)).await
     }
 
+    /// Creates an object. An object that the server has already counts as created.
+    pub(crate) async fn post(&self, path: &str, body: Vec<u8>) -> Result<(), Failed> {
+        let token = self.token().await;
+        let first = self.create(path, token.as_ref(), body.clone()).await;
+        if !matches!(first, Err(Failed::Unauthorized(_))) {
+            return first;
+        }
+        match self.token().await {
+            Some(newer) if Some(&newer) != token.as_ref() => self.create(path, Some(&newer), body).await,
+            _ => first,
+        }
+    }
+
+    async fn create(&self, path: &str, token: Option<&Token>, body: Vec<u8>) -> Result<(), Failed> {
+        let request = self.transport.post(path, token.map(Token::header), body);
+        let answer = within(ANSWER_WITHIN, request).await?;
+        if answer.status == StatusCode::CONFLICT {
+            return Ok(());
+        }
+        // The rest of the answer is read, so that the connection can be used again.
+        within(ANSWER_WITHIN, whole(accepted(answer, token).await?, MAX_ERROR_BYTES))
+            .await
+            .map(drop)
+    }
+
     /// The token as it is now, where there is one.
     async fn token(&self) -> Option<Token> {
         Some(self.token.as_ref()?.current().await)
@@ -98,23 +131,27 @@ impl<T: Transport> Client<T> {
 
     async fn attempt(&self, path: &str, token: Option<&Token>) -> Result<T::Body, Failed> {
         let request = self.transport.get(path, token.map(Token::header));
-        let answer = within(ANSWER_WITHIN, request).await?;
-        if answer.status.is_success() {
-            return Ok(answer.body);
-        }
-        let body = within(ANSWER_WITHIN, whole(answer.body, MAX_ERROR_BYTES)).await;
-        let mut refused: Status = body
-            .ok()
-            .and_then(|body| serde_json::from_slice(&body).ok())
-            .unwrap_or_default();
-        if let (Some(message), Some(token)) = (&mut refused.message, token) {
-            *message = token.redact(message);
-        }
-        let retry_after = answer
-            .retry_after
-            .and_then(|header| header.to_str().ok()?.trim().parse().ok());
-        Err(refusal(answer.status, &refused, retry_after))
+        accepted(within(ANSWER_WITHIN, request).await?, token).await
     }
+}
+
+/// The body of an answer that is no error.
+async fn accepted<B: Body>(answer: Answer<B>, token: Option<&Token>) -> Result<B, Failed> {
+    if answer.status.is_success() {
+        return Ok(answer.body);
+    }
+    let body = within(ANSWER_WITHIN, whole(answer.body, MAX_ERROR_BYTES)).await;
+    let mut refused: Status = body
+        .ok()
+        .and_then(|body| serde_json::from_slice(&body).ok())
+        .unwrap_or_default();
+    if let (Some(message), Some(token)) = (&mut refused.message, token) {
+        *message = token.redact(message);
+    }
+    let retry_after = answer
+        .retry_after
+        .and_then(|header| header.to_str().ok()?.trim().parse().ok());
+    Err(refusal(answer.status, &refused, retry_after))
 }
 
 /// What an answer that is an error means. `retry_after` is the header in seconds; no Kubernetes server sends a date

@@ -6,6 +6,7 @@
 //! kubelet: /pods, polled ---+
 //!
 //! source -> watch -> client -> transport     lines, token, cluster, error: parts without network
+//! incidents -> events -> client              Kubernetes Events on pods, where they are switched on
 //! ```
 //!
 //! All of it is optional: nothing waits for it, and while the source does not answer, what was known last is used.
@@ -28,6 +29,8 @@ mod attributes;
 mod client;
 mod cluster;
 mod error;
+#[expect(clippy::disallowed_methods, reason = "requests are repeated after a pause")]
+mod events;
 mod lines;
 mod object;
 mod pod;
@@ -43,6 +46,7 @@ mod token;
 mod transport;
 mod watch;
 
+pub use events::{EventCounts, EventPod, Events, PodEvent};
 pub use pods::Pods;
 pub use source::follow;
 pub use stats::{Stats, StatsNow};

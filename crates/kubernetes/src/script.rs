@@ -43,6 +43,7 @@ pub(crate) struct Asked {
     pub(crate) at: Instant,
     pub(crate) path: String,
     pub(crate) authorization: Option<HeaderValue>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// Answers requests as its steps say; after the last one it does not answer.
@@ -71,12 +72,22 @@ impl Transport for Script {
     type Body = Pieces;
 
     async fn get(&self, path: &str, authorization: Option<HeaderValue>) -> Result<Answer<Pieces>, Failed> {
+        self.post(path, authorization, Vec::new()).await
+    }
+
+    async fn post(
+        &self,
+        path: &str,
+        authorization: Option<HeaderValue>,
+        body: Vec<u8>,
+    ) -> Result<Answer<Pieces>, Failed> {
         let number = {
             let mut asked = self.asked.lock().unwrap();
             asked.push(Asked {
                 at: Instant::now(),
                 path: path.to_owned(),
                 authorization,
+                body,
             });
             asked.len()
         };

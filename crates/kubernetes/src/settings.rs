@@ -42,6 +42,8 @@ pub struct Settings {
     pub annotations: Vec<String>,
     /// Whether the labels `app.kubernetes.io/instance`, `name` and `version` name a service.
     pub well_known_labels: bool,
+    /// Whether incidents create events on their pods.
+    pub events: bool,
 }
 
 impl Default for Settings {
@@ -56,6 +58,7 @@ impl Default for Settings {
             labels: Vec::new(),
             annotations: Vec::new(),
             well_known_labels: false,
+            events: false,
         }
     }
 }

@@ -73,7 +73,8 @@ pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, chan
     }
 }
 
-fn api_server() -> Result<Client<Http>, SetupError> {
+/// Returns a client for the API server of this pod's cluster.
+pub(crate) fn api_server() -> Result<Client<Http>, SetupError> {
     let Cluster { url, account } = Cluster::from_environment()?;
     let token = TokenFile::open(account.token)?;
     let http = Http::new(&url, Trust::File(account.certificates))?;

@@ -11,9 +11,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
-use http::header::{ACCEPT, AUTHORIZATION, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use hyper::body::Bytes;
-use reqwest::{Certificate, Response, Url};
+use reqwest::{Certificate, RequestBuilder, Response, Url};
 use tracing::warn;
 
 use super::client::{Answer, Body, Transport};
@@ -111,7 +111,28 @@ impl Transport for Http {
     type Body = Response;
 
     async fn get(&self, path: &str, authorization: Option<HeaderValue>) -> Result<Answer<Response>, Failed> {
-        let mut request = self.client().get(format!("{}{path}", self.base));
+        self.send(self.client().get(format!("{}{path}", self.base)), authorization)
+            .await
+    }
+
+    async fn post(
+        &self,
+        path: &str,
+        authorization: Option<HeaderValue>,
+        body: Vec<u8>,
+    ) -> Result<Answer<Response>, Failed> {
+        let request = self.client().post(format!("{}{path}", self.base));
+        let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.send(request.body(body), authorization).await
+    }
+}
+
+impl Http {
+    async fn send(
+        &self,
+        mut request: RequestBuilder,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Answer<Response>, Failed> {
         request = request.header(ACCEPT, HeaderValue::from_static("application/json"));
         if let Some(authorization) = authorization.filter(|_| self.keeps_secrets) {
             request = request.header(AUTHORIZATION, authorization);

@@ -28,6 +28,7 @@ pub mod detail;
 pub mod difference;
 pub mod doctor;
 pub mod heap;
+pub mod incidents;
 pub mod intervals;
 pub mod memory;
 pub mod processes;

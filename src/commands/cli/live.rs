@@ -1,12 +1,13 @@
-//! The commands on live processes: `top`, `mcp`, `ps`, `doctor`, `record`.
+//! The commands on live processes: `top`, `incidents`, `mcp`, `ps`, `doctor`, `record`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::value::{FormatArgs, PidArgs, duration};
+use super::value::{FormatArgs, PidArgs, duration, severity};
 use config::flags::ConfigFlags;
+use gc_rules::rule::Severity;
 
 #[derive(Debug, Args)]
 #[command(
@@ -30,6 +31,67 @@ pub(crate) struct TopArgs {
     /// Show where memory is, with the limit never reached and the collector's working room
     #[arg(long)]
     pub(crate) memory: bool,
+}
+
+/// States of incidents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IncidentState {
+    /// Harm that continues
+    #[value(alias = "firing")]
+    Open,
+    /// Harm that has ended
+    #[value(alias = "resolved")]
+    Ended,
+    /// Both, open incidents first
+    All,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  gcwatch incidents\n  gcwatch incidents 5f3a9c01\n  \
+    gcwatch incidents --state open --severity error\n  \
+    gcwatch incidents --format ndjson | jq -r '.id + \" \" + .summary'\n\n\
+    Asks the daemon of this host (gcwatch run) at http://127.0.0.1:9464, or the one at --connect. Records are those of\n\
+    /api/v1/incidents. A daemon keeps a limited number of ended incidents. Incidents do not change the exit code: 0\n\
+    success, 1 the daemon does not answer or has no incident with this id, 2 wrong usage.")]
+pub(crate) struct IncidentsArgs {
+    /// One incident in full: its id, or the start of it
+    #[arg(
+        value_name = "ID",
+        conflicts_with_all = ["state", "severity", "rule", "pid", "name", "pod", "namespace", "since"]
+    )]
+    pub(crate) id: Option<String>,
+    /// State of the incidents
+    #[arg(long, value_enum, default_value_t = IncidentState::All)]
+    pub(crate) state: IncidentState,
+    /// Least severity: info, warning, error, critical
+    #[arg(long, value_name = "SEVERITY", value_parser = severity(), hide_possible_values = true)]
+    pub(crate) severity: Option<Severity>,
+    /// Rule that names the incident, or its family, such as memory
+    #[arg(long, value_name = "RULE")]
+    pub(crate) rule: Option<String>,
+    /// Only incidents of this process
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pid: Option<u32>,
+    /// Part of the name of the service or the process, in any case
+    #[arg(long, value_name = "TEXT", alias = "service")]
+    pub(crate) name: Option<String>,
+    /// Only incidents of this pod
+    #[arg(long, value_name = "POD")]
+    pub(crate) pod: Option<String>,
+    /// Only incidents of pods in this namespace
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Only incidents that were open within this time, such as 1h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) since: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+    /// The listener of a daemon, also of another host
+    #[arg(long, value_name = "URL")]
+    pub(crate) connect: Option<String>,
+    /// File with the token of web.token_from
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -11,7 +11,9 @@ use crate::pipeline::HistoryFolder;
 use config::options::Options;
 use delivery::otlp::Note;
 use evidence::black_box::BlackBox;
+use evidence::store::Store;
 use targets::FileReading;
+use tokio::runtime::Handle;
 
 /// How long the start waits for the state directory.
 const STATE_WITHIN: Duration = Duration::from_secs(5);
@@ -24,13 +26,15 @@ pub(super) struct Kept {
     pub(super) left: Option<io::Result<Option<Content>>>,
     pub(super) black_box: Option<BlackBox>,
     pub(super) history: Option<HistoryFolder>,
+    pub(super) store: Option<Store>,
 }
 
 impl Kept {
     /// Reads it on a thread of its own: its file system may not respond.
     pub(super) async fn open(path: &Path, options: &Options, notes: &mut Vec<Note>) -> Self {
         let warning = |text| Note { is_warning: true, text };
-        let (directory, recorded) = (path.to_owned(), options.black_box.clone());
+        let (directory, recorded, stored) = (path.to_owned(), options.black_box.clone(), options.store.clone());
+        let runtime = Handle::current();
         let reading = FileReading::default();
         let opened = reading.within(STATE_WITHIN, move || {
             let state = StateDirectory::open(&directory)?;
@@ -39,11 +43,20 @@ impl Kept {
             let marks = BurstMarks::read(&directory);
             let black_box = recorded.enabled.then(|| BlackBox::open(&directory, &recorded));
             let history = HistoryFolder::open(&directory, boot_id().as_deref());
-            Ok::<_, io::Error>((state, incidents, marks, left, black_box.transpose(), history))
+            let store = stored.map(|(options, host)| Store::start(&directory, &host, &options, &runtime));
+            Ok::<_, io::Error>((
+                state,
+                incidents,
+                marks,
+                left,
+                black_box.transpose(),
+                history,
+                store.transpose(),
+            ))
         });
         let path = path.display();
         let problem = match opened.await {
-            Ok(Ok((state, incidents, marks, left, black_box, history))) => {
+            Ok(Ok((state, incidents, marks, left, black_box, history, store))) => {
                 let not_recorded = |error| {
                     warning(format!(
                         "incidents are not recorded: cannot use {path}/black-box: {error}"
@@ -57,12 +70,15 @@ impl Kept {
                     )));
                 }
                 let black_box = black_box.map_err(|error| notes.push(not_recorded(error)));
+                let not_stored = |error| warning(format!("evidence is not stored outside of this host: {error}"));
+                let store = store.map_err(|error| notes.push(not_stored(error)));
                 return Self {
                     state: Some((state, incidents)),
                     marks: Some(marks),
                     left: Some(left),
                     black_box: black_box.ok().flatten(),
                     history: Some(history),
+                    store: store.ok().flatten(),
                 };
             }
             Ok(Err(error)) => error.to_string(),

@@ -79,7 +79,7 @@ pub struct PartRecord {
 /// A receiver of telemetry.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReceiverRecord {
-    /// Signal: `traces`, `metrics`, `logs` or `incidents`.
+    /// Signal: `traces`, `metrics`, `logs`, `incidents` or `evidence`.
     pub signal: &'static str,
     /// Name of the receiver, without secrets.
     pub name: String,

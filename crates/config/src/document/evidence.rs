@@ -6,6 +6,7 @@ use base::words;
 use evidence::automatic::BurstOptions;
 use evidence::black_box::BlackBoxOptions;
 use evidence::census::CensusOptions;
+use evidence::store::StoreOptions;
 
 words! {
     /// Whether something is done that costs something.
@@ -58,6 +59,41 @@ pub(crate) struct Evidence {
     pub(crate) census_headroom_percent: u32,
     /// Recordings of the events around the beginning of severe incidents.
     pub(crate) black_box: BlackBox,
+    /// Copies of evidence outside of the host.
+    pub(crate) store: Store,
+}
+
+/// Copies of recordings, of the records of incidents with their findings, of flame graphs and of heap dumps of the
+/// census, in an object store or on a mounted volume. Incidents and their messages have the address. Needs
+/// `state.directory`, below which files wait until the store has accepted them. Credentials come from the environment
+/// or the identity of the pod or the machine (docs/evidence.md), never from this file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Store {
+    /// The place: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///FOLDER`; the name of the
+    /// node or host is added. Without it, evidence stays on the host.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) url: Option<String>,
+    /// URL of a server that is compatible with S3 or Azure Blob Storage, instead of the cloud's.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) endpoint: Option<String>,
+    /// Maximum number of files that wait on disk; the oldest makes room.
+    #[schemars(range(min = 1, max = 100_000), extend("x-restart" = true))]
+    pub(crate) max_files: u32,
+    /// Maximum size of the files that wait on disk; the oldest makes room.
+    #[schemars(extend("x-minimum" = "1MiB", "x-maximum" = "1TiB", "x-restart" = true))]
+    pub(crate) max_bytes: ByteSize,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            url: None,
+            endpoint: None,
+            max_files: u32::try_from(StoreOptions::MAX_FILES).unwrap_or(u32::MAX),
+            max_bytes: ByteSize(StoreOptions::MAX_BYTES),
+        }
+    }
 }
 
 /// Recordings of the events around the beginning of incidents of severity error and worse, and of rules with `evidence:
@@ -92,6 +128,7 @@ impl Default for Evidence {
             census_room: census.room,
             census_headroom_percent: census.headroom_percent,
             black_box: BlackBox::default(),
+            store: Store::default(),
         }
     }
 }

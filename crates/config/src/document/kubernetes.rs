@@ -1,5 +1,6 @@
 //! The keys of `kubernetes`.
 
+use super::evidence::Switch;
 use super::{Deserialize, JsonSchema, PathBuf, Serialize};
 use crate::values::WebUrl;
 use base::units::HumanDuration;
@@ -41,6 +42,10 @@ pub(crate) struct Kubernetes {
     /// service, in preference to the deployment.
     #[schemars(extend("x-restart" = true))]
     pub(crate) well_known_labels: bool,
+    /// Kubernetes Events on the pod of an incident when it begins, gets worse and ends: `kubectl describe pod` shows them.
+    /// The service account must be allowed to create events. Only incidents that receivers are notified of have them.
+    #[schemars(extend("x-restart" = true))]
+    pub(crate) events: Switch,
 }
 
 impl Default for Kubernetes {
@@ -56,6 +61,7 @@ impl Default for Kubernetes {
             labels: settings.labels,
             annotations: settings.annotations,
             well_known_labels: settings.well_known_labels,
+            events: Switch::default(),
         }
     }
 }
@@ -76,6 +82,7 @@ impl From<&Kubernetes> for Settings {
             labels: keys.labels.clone(),
             annotations: keys.annotations.clone(),
             well_known_labels: keys.well_known_labels,
+            events: keys.events == Switch::On,
         }
     }
 }

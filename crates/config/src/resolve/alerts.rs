@@ -41,8 +41,17 @@ pub(crate) fn alerts(resolver: &mut Resolver<'_>, document: &Document) -> AlertS
         links: Links {
             external_url: external_url.and_then(|url| here(resolver, url)),
             grafana_url: document.web.grafana_url.clone().filter(is_usable),
+            // The daemon knows it when the store has been opened.
+            store: None,
         },
     }
+}
+
+/// Returns the name of the node, or of the host.
+pub(super) fn node(resolver: &Resolver<'_>) -> String {
+    let variable = resolver.environment.get("NODE_NAME").filter(|name| !name.is_empty());
+    let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    variable.cloned().unwrap_or_else(host).trim().to_owned()
 }
 
 /// The URL of this gcwatch, with the place where it runs.

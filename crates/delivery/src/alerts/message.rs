@@ -13,7 +13,7 @@ use crate::alerts::labels::{INCIDENT, Labels, RULE, SEVERITY, fingerprint, label
 use crate::alerts::settings::Links;
 use base::run_key::RunKey;
 use base::time::{Wall, rfc3339};
-use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord, Share};
+use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord, Share, key_of_record};
 use gc_rules::rule::{Evidence, Severity};
 use gc_telemetry::notice::IncidentNotice;
 
@@ -387,6 +387,9 @@ impl Message {
     /// The texts, with links that work from elsewhere.
     fn annotations(&self, links: &Links) -> BTreeMap<String, String> {
         let mut annotations = (*self.annotations).clone();
+        if let Some(base) = &links.store {
+            annotations.extend(self.stored_at(base));
+        }
         if let Some(url) = &links.external_url {
             let url = url.trim_end_matches('/');
             for name in SERVED_HERE {
@@ -399,6 +402,26 @@ impl Message {
             annotations.insert("grafana_url".to_owned(), self.dashboard(pattern));
         }
         annotations
+    }
+
+    /// Returns the addresses of its recording and of its record outside of the host.
+    fn stored_at(&self, base: &str) -> Vec<(String, String)> {
+        let recording = self
+            .annotations
+            .get("black_box")
+            .and_then(|path| path.rsplit('/').next());
+        let is_any = EVIDENCE.iter().any(|name| self.annotations.contains_key(*name));
+        let record = self
+            .labels
+            .get("incident")
+            .filter(|_| is_any)
+            .map(|id| key_of_record(id));
+        let address = |name: &str, key: &str| (name.to_owned(), format!("{base}/{key}"));
+        let recording = recording.map(|name| address("black_box_stored", name));
+        recording
+            .into_iter()
+            .chain(record.map(|key| address("evidence_stored", &key)))
+            .collect()
     }
 
     /// A dashboard of its service, from a while before it until now or a while after its end.
@@ -419,6 +442,9 @@ impl Message {
         })
     }
 }
+
+/// Annotations that are evidence.
+const EVIDENCE: [&str; 6] = ["ledger", "black_box", "callers", "allocations", "stacks", "census"];
 
 /// Annotations that are paths of this gcwatch's listener.
 const SERVED_HERE: [&str; 2] = ["black_box", "report"];
@@ -546,8 +572,8 @@ mod tests {
     }
 
     /// Scenario: a recorded incident of a service whose name needs encoding, while it is open and after it ended; the
-    /// address of this gcwatch and a dashboard are known.
-    /// Guarantee: recording and report are whole addresses; the dashboard is of that service, from 15 minutes before the
+    /// address of this gcwatch, a dashboard and a store of evidence are known.
+    /// Guarantee: recording and report are whole addresses, here and in the store; the dashboard is of that service, from 15 minutes before the
     /// incident until now, or until 15 minutes after its end.
     #[test]
     fn links_work_from_elsewhere() {
@@ -564,6 +590,7 @@ mod tests {
         let links = Links {
             external_url: Some("https://gcwatch.example/n1/".to_owned()),
             grafana_url: Some("https://g/d/x?var-service={service}&p={pod}&from={from}&to={to}".to_owned()),
+            store: Some("s3://incidents/n1".to_owned()),
         };
         let texts = |notice: &IncidentNotice| {
             let body = Message::of(notice, &Resource::default(), Wall::UNIX).webhook(&links);
@@ -573,6 +600,13 @@ mod tests {
         let place = "https://gcwatch.example/n1/api/v1/evidence/20261123T114742Z-shop-1-0f";
         assert_eq!(open["black_box"], format!("{place}.nettrace"));
         assert_eq!(open["report"], format!("{place}.html"));
+        let stored = "s3://incidents/n1";
+        assert_eq!(
+            open["black_box_stored"],
+            format!("{stored}/20261123T114742Z-shop-1-0f.nettrace")
+        );
+        let id = gc_rules::incident::id_of(&incident, Some(notice.run));
+        assert_eq!(open["evidence_stored"], format!("{stored}/{id}/incident.json"));
         let from = incident.began.ns() / 1_000_000 - 900_000;
         let dashboard = |to: &str| format!("https://g/d/x?var-service=shop%20a%26b%7Bto%7D&p=&from={from}&to={to}");
         assert_eq!(open["grafana_url"], dashboard("now"));

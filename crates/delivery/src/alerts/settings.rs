@@ -32,6 +32,8 @@ pub struct Links {
     pub external_url: Option<String>,
     /// A dashboard, with `{service}`, `{namespace}`, `{pod}`, `{from}` and `{to}`; `None`: no links there.
     pub grafana_url: Option<String>,
+    /// Address of this host's evidence outside of the host; `None`: evidence stays on the host.
+    pub store: Option<String>,
 }
 
 impl Default for AlertSettings {

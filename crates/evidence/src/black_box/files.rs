@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use base::directory::create_private;
@@ -21,6 +21,7 @@ use serde::Serialize;
 use base::run_key::RunKey;
 
 use super::BlackBoxOptions;
+use crate::store::Store;
 
 /// The directory, below that of the state.
 const FOLDER: &str = "black-box";
@@ -56,6 +57,9 @@ pub struct Files {
     shares: Mutex<HashMap<String, Share>>,
     /// Of the runs that ended last: what has their end.
     of_dead: Mutex<VecDeque<(RunKey, Arc<str>)>>,
+    /// Ids of recordings that an earlier gcwatch left unfinished.
+    cut: Vec<String>,
+    store: OnceLock<Store>,
 }
 
 /// The record of a recording: `kind: "black_box"`.
@@ -93,7 +97,7 @@ struct Listed {
 impl Files {
     /// Makes the directory, and completes what was left unfinished.
     pub(super) fn open(state: &Path, options: &BlackBoxOptions) -> io::Result<Self> {
-        let files = Self {
+        let mut files = Self {
             folder: state.join(FOLDER),
             max_files: options.max_files.max(1),
             max_bytes: options.max_bytes,
@@ -102,16 +106,28 @@ impl Files {
             dropped: AtomicU64::new(0),
             shares: Mutex::default(),
             of_dead: Mutex::default(),
+            cut: Vec::new(),
+            store: OnceLock::new(),
         };
         create_private(&files.folder)?;
         for left in files.listed(PARTIAL)? {
             if let Some(id) = left.name.strip_suffix(PARTIAL) {
                 let name = format!("{id}-cut{ENDING}");
                 fs::rename(files.folder.join(&left.name), files.folder.join(name))?;
+                files.cut.push(id.to_owned());
             }
         }
         files.make_room(None)?;
         Ok(files)
+    }
+
+    /// Recordings are also stored outside of the host, with those that an earlier gcwatch left unfinished.
+    pub fn set_store(&self, store: Store) {
+        for id in &self.cut {
+            store.store_file(self.folder.join(format!("{id}-cut{ENDING}")), format!("{id}{ENDING}"));
+        }
+        // It is set once.
+        let _set_already = self.store.set(store);
     }
 
     /// A recording has the end of a run.
@@ -211,6 +227,9 @@ impl Files {
         }))?;
         fs::rename(partial, self.folder.join(&name))?;
         File::open(&self.folder)?.sync_all()?;
+        if let Some(store) = self.store.get() {
+            store.store_file(self.folder.join(&name), format!("{id}{ENDING}"));
+        }
         self.written.fetch_add(1, Ordering::Relaxed);
         Ok(name)
     }

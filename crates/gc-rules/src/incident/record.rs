@@ -113,6 +113,9 @@ pub struct EvidenceRecord {
     pub text: String,
     /// Path under which gcwatch serves a report page; null if the evidence is not a recording.
     pub report: Option<String>,
+    /// Address outside of the host: of the recording, or of the record that has this evidence. The object is there as
+    /// soon as the store has accepted it. Null if evidence stays on the host (`evidence.store`).
+    pub stored: Option<String>,
 }
 
 /// A cause of an incident.
@@ -213,6 +216,24 @@ impl IncidentRecord {
         }
     }
 
+    /// Adds the addresses of evidence outside of the host. `base` is the address of this host's objects, or `None` if
+    /// evidence stays on the host.
+    #[must_use]
+    pub fn in_store(mut self, base: Option<&str>) -> Self {
+        let Some(base) = base else { return self };
+        let own = key_of_record(&self.id);
+        for evidence in &mut self.evidence {
+            let recording = evidence.place.strip_prefix(BLACK_BOX);
+            evidence.stored = Some(format!("{base}/{}", recording.unwrap_or(&own)));
+        }
+        self
+    }
+
+    /// Returns the address of one kind of evidence outside of the host.
+    pub fn evidence_stored(&self, name: Evidence) -> Option<&str> {
+        self.evidence_of(name).and_then(|evidence| evidence.stored.as_deref())
+    }
+
     /// Returns the location of one kind of evidence.
     pub fn evidence_place(&self, name: Evidence) -> Option<&str> {
         self.evidence_of(name).map(|evidence| &*evidence.place)
@@ -228,6 +249,11 @@ impl IncidentRecord {
     }
 }
 
+/// Returns the key of the record of an incident in a store, below the address of the host.
+pub fn key_of_record(id: &str) -> String {
+    format!("{id}/incident.json")
+}
+
 fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
     // The evidence is in the field of the same name.
     let own = |name: Evidence, text: Option<String>| {
@@ -236,6 +262,7 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
             place: name.name().to_owned(),
             text,
             report: None,
+            stored: None,
         })
     };
     let black_box = incident.black_box.as_deref().map(|id| EvidenceRecord {
@@ -247,6 +274,7 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
             format!("recording {id}.nettrace, up to 30 s before and 10 s after")
         },
         report: Some(format!("{BLACK_BOX}{id}.html")),
+        stored: None,
     });
     let nothing = Found::default();
     let found = incident.found.as_deref().unwrap_or(&nothing);

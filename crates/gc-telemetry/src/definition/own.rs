@@ -161,6 +161,18 @@ metrics! { METRICS
     BURSTS "gcwatch.evidence.bursts" "{burst}" Counter [BURST_KIND, OUTCOME] Own
         "Bursts and heap dumps for incidents (`evidence.bursts: on`, `evidence.census: on`): `gathered`, `cut` (the process exited or its stream broke), `failed` (the runtime refused) or `refused` (the incident contains the reason)."
         from "gcwatch"
+    STORE_OBJECTS "gcwatch.evidence.store.objects" "{object}" Counter [OUTCOME] Own
+        "Objects of evidence for the store outside of the host (`evidence.store`): stored; failed, attempts that are repeated; dropped, too many waited or the disk was too slow. Absent without a store."
+        from "gcwatch"
+    STORE_FILES "gcwatch.evidence.store.files" "{file}" Gauge [] Own
+        "Files of evidence that wait on disk for the store."
+        from "gcwatch"
+    STORE_SIZE "gcwatch.evidence.store.size" "By" Gauge [] Own
+        "Size of the files of evidence that wait on disk for the store."
+        from "gcwatch"
+    POD_EVENTS_CREATED "gcwatch.kubernetes.events" "{event}" Counter [OUTCOME] Own
+        "Kubernetes Events on pods (`kubernetes.events: on`): created; dropped, the API server refused or too many waited."
+        from "gcwatch"
     RELOADS "gcwatch.config.reloads" "{reload}" Counter [OUTCOME] Own
         "Reloads of the configuration."
         from "gcwatch"

@@ -25,7 +25,8 @@ function evidenceLine(incident, evidence) {
   const text = isFile ? [
     evidence.report ? h('a', { class: 'button', href: evidence.report, target: '_blank', rel: 'noopener' }, 'Open report') : null,
     ' ', h('a', { href: evidence.where, title: evidence.where.split('/').at(-1) }, 'download'),
-    h('span', { class: 'faint' }, ' · up to 30 s before the incident and 10 s after')] : evidence.text;
+    h('span', { class: 'faint' }, ' · up to 30 s before the incident and 10 s after'),
+    evidence.stored ? h('span', { class: 'faint' }, ` · copy: ${evidence.stored}`) : null] : evidence.text;
   const isMissing = incident[evidence.name]?.none_because;
   return h('p', { class: isMissing ? 'evidence faint' : 'evidence' }, h('b', null, `${evidenceNames[evidence.name] ?? evidence.name}: `), text);
 }

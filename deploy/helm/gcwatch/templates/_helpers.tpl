@@ -61,6 +61,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := set $rules "files" (append (default list (get $rules "files")) "/etc/gcwatch/rules") }}
 {{- $_ := set $data "rules" $rules }}
 {{- end }}
+{{- if .Values.kubernetes.events }}
+{{- $_ := set $data "kubernetes" (set (default dict (get $data "kubernetes")) "events" "on") }}
+{{- end }}
 {{- tpl (toYaml $data) . }}
 {{- end }}
 

@@ -1,0 +1,98 @@
+//! Incidents as Kubernetes Events on their pods.
+
+use base::time::Wall;
+use delivery::alerts::{IncidentNotice, subject};
+use gc_rules::incident::{IncidentChange, IncidentRecord};
+use gc_rules::rule::Severity;
+use gc_telemetry::value::text;
+use kubernetes::{EventPod, PodEvent};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+
+/// Returns the event of a change, or `None` if the process is not in a known pod or the change is not worth an event.
+pub(crate) fn event(notice: &IncidentNotice, resource: &Resource, wall: Wall) -> Option<PodEvent> {
+    let incident = notice.change.incident();
+    let attribute = |name: &str| text(&resource.attributes, name);
+    let pod = EventPod {
+        namespace: attribute("k8s.namespace.name")?,
+        name: attribute("k8s.pod.name")?,
+        uid: attribute("k8s.pod.uid")?,
+    };
+    if !incident.notifies() {
+        return None;
+    }
+    let severity = incident.severity;
+    let (reason, part) = match &notice.change {
+        IncidentChange::Began(_) => ("GcIncident", "firing"),
+        IncidentChange::Worse(..) => ("GcIncidentEscalated", severity.name()),
+        IncidentChange::Ended(_) => ("GcIncidentEnded", "ended"),
+        IncidentChange::Explained(_) | IncidentChange::Gathered(..) | IncidentChange::Refreshed(_) => return None,
+    };
+    let is_ended = !incident.is_open();
+    let record = IncidentRecord::new(incident, &subject(notice.run, &notice.process, resource), wall);
+    let mut message = format!("{} ({}): {}", record.title, record.symptom, record.summary);
+    if let Some(cause) = record.causes.first() {
+        message += &format!("; cause: {}", cause.line());
+    }
+    let at = if is_ended { record.until } else { record.noticed };
+    Some(PodEvent {
+        pod,
+        id: format!("{}-{part}", record.id),
+        reason,
+        message,
+        is_warning: !is_ended && severity > Severity::Info,
+        at: seconds(&at?)?,
+    })
+}
+
+/// Returns an RFC 3339 time without the fraction of the second, which the times of events do not have.
+fn seconds(time: &str) -> Option<String> {
+    let time: jiff::Timestamp = time.parse().ok()?;
+    Some(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use base::run_key::RunKey;
+    use gc_telemetry::value::key_value;
+    use opentelemetry_proto::tonic::common::v1::any_value::Value;
+
+    use super::*;
+
+    /// Scenario: an incident begins and ends, in a known pod and in no pod.
+    /// Guarantee: there is a warning with the figures when it begins, a normal event when it ends, each with its own name
+    /// and a time in whole seconds; without a pod there is none.
+    #[test]
+    fn incident_is_an_event_of_its_pod() {
+        let changes = gc_rules::incident::sample(Wall::UNIX.moment(1_800_000_000_123_000_000));
+        let names = ["k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"];
+        let attributes = names.map(|name| key_value(name, Value::StringValue(name.to_owned())));
+        let resource = Resource {
+            attributes: attributes.to_vec(),
+            ..Resource::default()
+        };
+        let notice = |change| IncidentNotice {
+            run: RunKey { pid: 7, start_time: 1 },
+            process: "shop".into(),
+            share: gc_rules::incident::Share {
+                tenant: "shop".into(),
+                service: "shop".into(),
+            },
+            change,
+            span: None,
+        };
+        let events: Vec<PodEvent> = changes
+            .iter()
+            .filter_map(|change| event(&notice(change.clone()), &resource, Wall::UNIX))
+            .collect();
+        let (first, last) = (events.first().unwrap(), events.last().unwrap());
+        assert_eq!((first.reason, last.reason), ("GcIncident", "GcIncidentEnded"));
+        assert!(first.is_warning && !last.is_warning && first.id != last.id);
+        assert_eq!(first.pod.uid, "k8s.pod.uid");
+        assert!(first.at.ends_with('Z') && !first.at.contains('.'), "{}", first.at);
+        assert!(first.message.contains(": "), "{}", first.message);
+        assert_eq!(
+            event(&notice(changes[0].clone()), &Resource::default(), Wall::UNIX),
+            None
+        );
+    }
+}
