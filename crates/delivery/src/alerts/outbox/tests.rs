@@ -60,7 +60,7 @@ fn an_empty_queue_does_not_save_turns() {
     }
     let mut order = Vec::new();
     for incident in 0..6 {
-        if !order.last().is_some_and(|last| last == "user 1 loop") {
+        if order.last().is_none_or(|last| last != "user 1 loop") {
             let _fits = begin(&mut outbox, "user 2", "shop", 100 + incident);
         }
         order.extend(sent(&mut outbox, 1));
