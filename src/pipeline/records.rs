@@ -93,7 +93,7 @@ impl Records {
         self.count(RunState::not_attached)
     }
 
-    /// Processes from which nothing is read, by reason, namespace and workload: at most [`MAX_WORKLOADS`] groups with a
+    /// Processes from which nothing is read, by reason, namespace and workload: at most `MAX_WORKLOADS` groups with a
     /// workload, the largest ones. Processes that nobody wants to be read here have no workload.
     pub fn not_attached(&self) -> BTreeMap<NotAttached, u64> {
         let mut counts = BTreeMap::new();

@@ -9,7 +9,7 @@
 //! ended process has added its last difference, and a process that counts from scratch adds what is new. Values that
 //! rise and fall are sums over the processes that live; gauges follow the rule of [`GaugeRule`].
 //!
-//! Processes are of one service if the attributes of [`KEPT`] are equal; these are the resource of the series.
+//! Processes are of one service if the attributes of `KEPT` are equal; these are the resource of the series.
 //!
 //! Figures of a container are the same in all its processes, so the first process of each container adds them.
 
