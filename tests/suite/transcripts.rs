@@ -148,7 +148,7 @@ impl Transcript {
         }
         for notice in &notices.incidents {
             let subject = IncidentSubject::default();
-            let record = incident_record(&notice.change, &subject, notices.wall, notice.span, 1);
+            let record = incident_record(&notice.change, &subject, None, notices.wall, notice.span, 1);
             self.hash.add(&record.encode_to_vec());
         }
     }
