@@ -168,11 +168,13 @@ impl<T: Transport> Writer<T> {
                 Err(failed) => failed,
             };
             if !self.is_failing.swap(true, Ordering::Relaxed) {
-                warn!(
-                    target: "gcwatch::kubernetes",
-                    "cannot create events on pods at {}: {failed}; the service account needs `create` of `events`",
-                    self.client.server()
-                );
+                let why = match &failed {
+                    Failed::Forbidden(answer) => {
+                        format!("access denied ({answer}); the service account needs `create` of `events`")
+                    }
+                    other => other.to_string(),
+                };
+                warn!(target: "gcwatch::kubernetes", "cannot create events on pods at {}: {why}", self.client.server());
             }
             if attempt == ATTEMPTS || !is_repeated(&failed) {
                 self.counts.drop_one();
