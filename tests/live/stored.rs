@@ -40,8 +40,8 @@ fn files(folder: &Path, start: &str, end: &str) -> Vec<PathBuf> {
     all.filter(is).collect()
 }
 
-/// Scenario: a program leaks; a rule has its incident recorded, with bursts and a census. The volume cannot be used until
-/// all of that has been gathered.
+/// Scenario: a program leaks; a rule has its incident recorded, with bursts and a census. The volume cannot be used
+/// until all of that has been gathered.
 /// Guarantee: the incident names addresses on the volume from its beginning. During the outage files wait on the disk.
 /// Afterwards the volume has the recording, byte for byte as it is served, the record with every finding, the graph of
 /// allocations, and both heap dumps, which `gcwatch heap diff` compares; nothing waits any more.

@@ -546,14 +546,14 @@ mod tests {
             },
         ];
         for filter in only_open {
-            assert_eq!(ids(&filter), [open.clone()], "{filter:?}");
+            assert_eq!(ids(&filter), *std::slice::from_ref(&open), "{filter:?}");
         }
         assert_eq!(
             ids(&Filter {
                 name: Some("order".to_owned()),
                 ..none()
             }),
-            [ended.clone()]
+            *std::slice::from_ref(&ended)
         );
         assert_eq!(
             ids(&Filter {

@@ -32,8 +32,8 @@ struct Known {
 }
 
 impl FinalizerCpus {
-    /// Returns the share of the time since the last call for which the finalizer thread of a run had a CPU, from 0 to
-    /// 1. Returns `None` on the first call for a round, which is identified by its start, and if the thread is not
+    /// Returns the share (0 to 1) of the time since the last call for which the finalizer thread of a run had a CPU.
+    /// Returns `None` on the first call for a round, which is identified by its start, and if the thread is not
     /// visible.
     ///
     /// Blocks the calling thread.

@@ -573,8 +573,8 @@ mod tests {
 
     /// Scenario: a recorded incident of a service whose name needs encoding, while it is open and after it ended; the
     /// address of this gcwatch, a dashboard and a store of evidence are known.
-    /// Guarantee: recording and report are whole addresses, here and in the store; the dashboard is of that service, from 15 minutes before the
-    /// incident until now, or until 15 minutes after its end.
+    /// Guarantee: recording and report are whole addresses, here and in the store; the dashboard is of that service,
+    /// from 15 minutes before the incident until now, or until 15 minutes after its end.
     #[test]
     fn links_work_from_elsewhere() {
         let all = sample(Wall::UNIX.moment(1_800_000_000_000_000_000));
