@@ -59,8 +59,8 @@ mod tests {
     use super::*;
 
     /// Scenario: an incident begins and ends, in a known pod and in no pod.
-    /// Guarantee: there is a warning with the figures when it begins, a normal event when it ends, each with its own name
-    /// and a time in whole seconds; without a pod there is none.
+    /// Guarantee: there is an event with the figures when it begins and when it ends, each with its own name and a time in
+    /// whole seconds; a grave incident is a warning; without a pod there is no event.
     #[test]
     fn incident_is_an_event_of_its_pod() {
         let changes = gc_rules::incident::sample(Wall::UNIX.moment(1_800_000_000_123_000_000));
@@ -86,7 +86,12 @@ mod tests {
             .collect();
         let (first, last) = (events.first().unwrap(), events.last().unwrap());
         assert_eq!((first.reason, last.reason), ("GcIncident", "GcIncidentEnded"));
-        assert!(first.is_warning && !last.is_warning && first.id != last.id);
+        // The sample is for information.
+        assert!(!first.is_warning && !last.is_warning && first.id != last.id);
+        let mut grave = (**changes[0].incident()).clone();
+        grave.severity = Severity::Error;
+        let grave = event(&notice(IncidentChange::Began(grave.into())), &resource, Wall::UNIX);
+        assert!(grave.is_some_and(|event| event.is_warning));
         assert_eq!(first.pod.uid, "k8s.pod.uid");
         assert!(first.at.ends_with('Z') && !first.at.contains('.'), "{}", first.at);
         assert!(first.message.contains(": "), "{}", first.message);

@@ -69,7 +69,7 @@ class Gate:
                 back = threading.Thread(target=self._copy, args=(onwards, connection, None), daemon=True)
                 if mode == "open":
                     back.start()
-                self._copy(connection, onwards, 20000 if mode == "cut" else None)
+                self._copy(connection, onwards, 1000 if mode == "cut" else None)
 
     @staticmethod
     def _copy(source, to, limit):
@@ -131,6 +131,7 @@ class Evidence(unittest.TestCase):
             f"  store: {{url: 's3://{BUCKET}/{PREFIX}', endpoint: 'http://127.0.0.1:{self.gate.port}'}}\n"
         )
         started = process.daemon(self.top, more=more, NODE_NAME=NODE, **KEYS)
+        self.addCleanup(started.stop)
         started.await_true("it listens", lambda: receivers.get(f"http://127.0.0.1:{self.port}/readyz")[0] == 200)
         return started
 
@@ -138,8 +139,8 @@ class Evidence(unittest.TestCase):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=20) as answer:
             return answer.read()
 
-    def metric(self, name):
-        (line,) = [line for line in self.get("/metrics").decode().splitlines() if line.startswith(name)]
+    def metric(self, name, outcome=""):
+        (line,) = [line for line in self.get("/metrics").decode().splitlines() if line.startswith(name) and f'"{outcome}' in line]
         return float(line.split()[-1])
 
     def incident(self, pid):
@@ -166,7 +167,7 @@ class Evidence(unittest.TestCase):
 
             served = until("the recording is written", recording)
             until("three objects wait", lambda: self.metric("gcwatch_evidence_store_files") >= 3)
-            until("requests fail", lambda: self.metric('gcwatch_evidence_store_objects_total{gcwatch_outcome="failed"}') >= 1)
+            until("requests fail", lambda: self.metric("gcwatch_evidence_store_objects_total", "failed") >= 1)
             self.assertEqual(self.objects(), {})
             first.child.send_signal(signal.SIGKILL)
             first.child.wait()
@@ -174,7 +175,7 @@ class Evidence(unittest.TestCase):
             self.gate.mode = "cut"
             second = self.daemon()
             until("a request is cut", lambda: "cut" in self.gate.seen)
-            until("requests fail", lambda: self.metric('gcwatch_evidence_store_objects_total{gcwatch_outcome="failed"}') >= 1)
+            until("requests fail", lambda: self.metric("gcwatch_evidence_store_objects_total", "failed") >= 1)
             base = f"{PREFIX}/{NODE}"
             key = f"{base}/{place.rsplit('/', 1)[1]}"
             self.assertNotIn(key, self.objects())

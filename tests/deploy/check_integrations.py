@@ -343,8 +343,10 @@ class CounterSession(threading.Thread):
         self.read = b""
 
     def run(self):
-        while piece := self.connection.recv(65536):
-            self.read += piece
+        # The test closes the connection.
+        with contextlib.suppress(OSError):
+            while piece := self.connection.recv(65536):
+                self.read += piece
 
     def has(self, counter):
         return counter.encode("utf-16-le") in self.read
@@ -388,6 +390,8 @@ class BesideObi(unittest.TestCase):
                     done = sum(running.counts.values())
                     gcwatch.await_true("every collection was read", lambda: target()[0]["collections"] >= done)
                     self.assertEqual(target()[0]["lost_events"], 0)
+                    counters.connection.shutdown(socket.SHUT_RDWR)
+                    counters.join(60)
                     counters.connection.close()
                     self.send(http, running)
                 finally:

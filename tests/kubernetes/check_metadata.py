@@ -12,6 +12,7 @@ import signal
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 import cluster
 import gcwatch
@@ -110,11 +111,11 @@ class Metadata(unittest.TestCase):
     def start_process(self):
         """A real .NET process in the control group of the container `web`."""
         self.container = secrets.token_hex(32)
-        groups = Groups(self.pod["metadata"]["uid"], self.container)
-        self.stack.callback(groups.remove)
+        self.groups = Groups(self.pod["metadata"]["uid"], self.container)
+        self.stack.callback(self.groups.remove)
         # Who it is comes from Kubernetes: an empty variable is none.
         self.workload = self.stack.enter_context(process.Workload(self.folder, OTEL_SERVICE_NAME=""))
-        groups.take(self.workload.pid)
+        self.groups.take(self.workload.pid)
 
     def start_gcwatch(self, endpoint=None, token=None, events=False, **more):
         """As the manifests have it: a service account's token, the node's name, the API server's address."""
@@ -320,7 +321,8 @@ class Metadata(unittest.TestCase):
         listed = lambda: api.ask("GET", "/api/v1/namespaces/shop/events")["items"]
         self.assertEqual(listed(), [])
 
-        with_events = tools.documents(tools.kustomized("overlays/plain+events"))
+        with unittest.mock.patch.dict(os.environ, {"GCWATCH_DEPLOY_FOLDER": str(self.folder)}):
+            with_events = tools.documents(tools.kustomized("overlays/plain+events"))
         (role,) = [each for each in with_events if each["kind"] == "ClusterRole"]
         self.assertIn({"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}, role["rules"])
         api.patch("/apis/rbac.authorization.k8s.io/v1/clusterroles/gcwatch", {"rules": role["rules"]})
@@ -336,8 +338,7 @@ class Metadata(unittest.TestCase):
         self.assertEqual([each["metadata"]["name"] for each in described], [event["metadata"]["name"]])
 
         second = self.stack.enter_context(process.Workload(self.folder, OTEL_SERVICE_NAME=""))
-        groups = Groups(uid, self.container)
-        groups.take(second.pid)
+        self.groups.take(second.pid)
         self.workload = second
         self.await_told(k8s_pod_name="web-6b7f9c8d5-x2x4z")
         second.work()
