@@ -604,7 +604,7 @@ mod tests {
             ..BlackBoxOptions::default()
         };
         let error = Files::open(state.path(), &options).unwrap_err();
-        assert_eq!(error.to_string(), "it is no directory, or a link to one");
+        assert_eq!(error.to_string(), "it is not a directory, or is a link to a directory");
         assert_eq!(fs::read_dir(foreign.path()).unwrap().count(), 9);
     }
 
