@@ -1,12 +1,13 @@
-//! Transcripts of `Run::step`: what goes in, and what comes out, for every recording and every hostile stream.
+//! Transcripts of `Run::step`: the inputs and outputs for every recording and every hostile stream.
 //!
-//! A transcript is the safety net of a restructuring. It plays a stream on virtual time, as the daemon would read it,
-//! and hashes what each step gives. Hashes are made of what leaves the process (OTLP messages and JSON), never of names
-//! of types or of `Debug` texts, so that a rename keeps them and a change of behaviour does not.
+//! A transcript is the safety net of a restructuring. The test plays a stream on virtual time, as the daemon would read
+//! it, and hashes the outputs of each step. The hashes cover the data that leaves the process (OTLP messages and JSON),
+//! and no type names or `Debug` texts, so they survive a rename and reveal a change of behaviour.
 //!
-//! `tests/transcripts.txt` has a block per stream. Each of its lines covers up to [`BLOCK`] collections and suspensions:
-//! how many inputs of each kind there were, how many outputs, and a hash of all that came out so far. So the first line
-//! that differs tells where behaviour changed. After a change that is meant, run with `GCWATCH_UPDATE_GOLDEN=1`.
+//! `tests/transcripts.txt` has one block per stream. Each of its lines covers up to [`BLOCK`] collections and
+//! suspensions, with the number of inputs of each kind, the number of outputs, and a hash of all outputs so far. The
+//! first line that differs therefore shows where the behaviour changed. After an intended change, run with
+//! `GCWATCH_UPDATE_GOLDEN=1`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,15 +35,15 @@ use rule_language::load::{load, shipped};
 use run::{At, Attachment, Input, Output, Run};
 use test_support::{golden, recordings};
 
-/// Collections and suspensions that one line covers.
+/// Number of collections and suspensions that one line covers.
 const BLOCK: usize = 50;
 
-/// Ticks between two collections: longer gaps end with this many.
+/// Maximum number of ticks between two collections; longer gaps are shortened to it.
 const MAX_TICKS: u64 = 120;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// FNV-1a, 64 bits: small, and the same on every machine.
+/// FNV-1a with 64 bits, which is short and gives the same result on every machine.
 #[derive(Debug, Clone, Copy)]
 struct Hash(u64);
 
@@ -62,7 +63,7 @@ impl Hash {
     }
 }
 
-/// One process of a stream, and its transcript.
+/// A process of a stream, and its transcript.
 struct Transcript {
     run: Run,
     base: TimeBase,
@@ -76,7 +77,7 @@ struct Transcript {
 
 impl Transcript {
     fn new(key: ProcessKey, base: TimeBase, rules: &Arc<RuleSet>) -> Self {
-        // Trace ids are random; they are part of what comes out.
+        // Trace ids are random and part of the outputs.
         fastrand::seed(7);
         let pid = key.pid.and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
         let key = RunKey { pid, start_time: 1 };
@@ -151,7 +152,7 @@ impl Transcript {
         }
     }
 
-    /// Lets the seconds up to this moment pass.
+    /// Advances the time up to this moment, with one tick per second.
     fn tick_until(&mut self, moment: Moment) {
         let until = moment.ns();
         for _ in 0..MAX_TICKS {
@@ -209,7 +210,7 @@ impl Transcript {
         self.in_block = 0;
     }
 
-    /// The process exits; what it counted is part of the last line.
+    /// Ends the process, and adds its counters to the last line.
     fn end(mut self, progress: StreamProgress) -> String {
         self.step("progress", Input::Progress(progress));
         self.step("closed", Input::Closed { in_order: true });
@@ -223,7 +224,7 @@ impl Transcript {
     }
 }
 
-/// The transcript of one stream: a line that names it, then those of its processes.
+/// Returns the transcript of a stream: a line with its name, then the lines of its processes.
 fn transcript_of(path: &Path, rules: &Arc<RuleSet>) -> String {
     let name = path.strip_prefix(recordings::folder()).unwrap().to_str().unwrap();
     let mut text = format!("{}\n", name.strip_suffix(".nettrace.gz").unwrap());
@@ -238,7 +239,7 @@ fn transcript_of(path: &Path, rules: &Arc<RuleSet>) -> String {
         .flatten()
         .and_then(|header| header.unix_ns_of_offset(0));
     let base = TimeBase::at(base.unwrap_or(0));
-    // A hostile stream may end in an error: what came before it was reported.
+    // A hostile stream may end in an error; outcomes before the error were reported.
     while let Ok(Some((key, outcome))) = player.next_outcome() {
         let place = processes.iter().position(|(known, _)| *known == key);
         let place = place.unwrap_or_else(|| {
@@ -265,9 +266,9 @@ fn paths() -> Vec<PathBuf> {
     paths
 }
 
-/// Scenario: every recording (the roles of the demonstration among them) and the captured stream of every mode of the
-/// hostile runtime, read as the daemon reads a socket, on virtual time, with the rules that ship.
-/// Guarantee: each step gives what it gave before, byte by byte.
+/// Scenario: every recording (including the recordings of the demonstration) and the captured stream of every mode of
+/// the hostile runtime is read as the daemon reads a socket, on virtual time and with the shipped rules.
+/// Guarantee: each step gives the same bytes as before.
 #[test]
 fn every_stream_has_its_transcript() {
     let rules = Arc::new(load(&shipped()).unwrap().rules);
