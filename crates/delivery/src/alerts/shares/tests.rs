@@ -122,7 +122,7 @@ fn deaths_as_spam_are_few_messages() {
     assert_eq!(shares.sums.len(), 1);
     let text = sums[0].webhook(&crate::alerts::settings::Links::default());
     let summary = text["alerts"][0]["annotations"]["summary"].as_str().unwrap();
-    assert!(summary.ends_with("incidents of user 1: loop (243)"), "{summary}");
+    assert!(summary.ends_with("incidents of user 1: loop (244)"), "{summary}");
 }
 
 /// Scenario: three incidents beyond the share within a minute, one more after five, then none.
