@@ -398,14 +398,14 @@ function trendTable(trends) {
   if (!rows.length) return null;
   const unvisited = trends.unvisited ? `No full collection has visited ${bytes(trends.unvisited)} of the heap for ${duration((trends.full_collection_s ?? 0) * 1e9)}${trends.full_kept_away ? ': the latency mode suppresses full collections' : ''}.` : null;
   return [
-    h('table', { class: 'ledger' },
+    h('div', { class: 'scroll' }, h('table', { class: 'ledger' },
       h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Level and trend'), ['Memory', 'Share of limit', 'Growth', 'Growth time'].map((title) => h('th', { class: 'n', scope: 'col' }, title)))),
       h('tbody', null, rows.map(([name, one, note]) => h('tr', null,
         h('th', { scope: 'row' }, name, h('span', { class: 'sub' }, note)),
         h('td', { class: 'n', title: exact(one.bytes) }, bytes(one.bytes)),
         h('td', { class: 'n' }, one.level === null ? DASH : percent(one.level)),
         h('td', { class: 'n' }, one.growth_per_minute === null ? DASH : one.growth_per_minute < 65536 ? 'none' : `+${bytes(one.growth_per_minute)}/min`),
-        h('td', { class: 'n' }, one.growing_s === null ? DASH : duration(one.growing_s * 1e9)))))),
+        h('td', { class: 'n' }, one.growing_s === null ? DASH : duration(one.growing_s * 1e9))))))),
     unvisited ? h('p', { class: 'faint' }, unvisited) : null,
   ];
 }
