@@ -15,7 +15,7 @@ import urllib.request
 import tools
 
 
-# An address that is not loopback, in a network namespace of the test's own: nobody else reaches it.
+# An address that is not loopback, in a separate network namespace: no other program reaches the listener there.
 ADDRESS = "192.0.2.1"
 INSIDE = "GCWATCH_LISTENER_INSIDE"
 
