@@ -15,7 +15,7 @@ import urllib.request
 import tools
 
 
-# An address outside loopback in a separate network namespace, so that no other program reaches it.
+# An address that is not loopback, in a separate network namespace: no other program reaches the listener there.
 ADDRESS = "192.0.2.1"
 INSIDE = "GCWATCH_LISTENER_INSIDE"
 

@@ -7,10 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::{fs, thread};
+use std::path::Path;
+use std::sync::Arc;
 
 use base::time::{Moment, TimeBase};
 use clr_gc::stream::Scope;
@@ -33,17 +31,6 @@ const MOST_ALERTS: usize = 2;
 /// Maximum number of collections of a repeated recording; the number of rounds is reduced to stay below it. At hundreds
 /// of collections per second, the content of the longest windows stops changing long before twelve minutes have passed.
 const MOST_COLLECTIONS: usize = 60_000;
-
-fn paths() -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = [recordings::folder(), recordings::folder().join("rules")]
-        .iter()
-        .flat_map(|folder| fs::read_dir(folder).unwrap())
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.to_str().unwrap().ends_with(".nettrace.gz"))
-        .collect();
-    paths.sort();
-    paths
-}
 
 /// Evaluates one recording. Returns its lines, and the rules that flap.
 fn judged(path: &Path, rules: &Arc<RuleSet>) -> (String, Vec<String>) {
@@ -114,25 +101,11 @@ fn seconds(ns: i64) -> f64 {
 #[test]
 fn recording_fires_exactly_its_committed_alerts() {
     let rules = Arc::new(load(&shipped()).unwrap().rules);
-    let paths = paths();
+    let paths = recordings::paths_in(&["", "rules"]);
     assert!(paths.len() >= 85, "recordings are missing");
-    let next = AtomicUsize::new(0);
-    let found: Mutex<BTreeMap<usize, (String, Vec<String>)>> = Mutex::default();
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(path) = paths.get(place) else { break };
-                    let judged = judged(path, &rules);
-                    found.lock().unwrap().insert(place, judged);
-                }
-            });
-        }
-    });
-    let found = found.into_inner().unwrap();
-    let text: String = found.values().map(|(text, _)| text.as_str()).collect();
-    let flapping: Vec<&String> = found.values().flat_map(|(_, flapping)| flapping).collect();
+    let found = recordings::on_all_cores(&paths, |path| judged(path, &rules));
+    let text: String = found.iter().map(|(text, _)| text.as_str()).collect();
+    let flapping: Vec<&String> = found.iter().flat_map(|(_, flapping)| flapping).collect();
     golden::compare("tests/rules/recordings.alerts.txt", &text);
     assert!(flapping.is_empty(), "rules flap: {flapping:#?}");
 }

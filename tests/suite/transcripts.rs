@@ -11,12 +11,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use api::gc::{GcRecord, Subject};
 use base::run_key::RunKey;
@@ -211,7 +207,7 @@ impl Transcript {
         self.in_block = 0;
     }
 
-    /// Ends the process, and adds its counters to the last line.
+    /// Steps through the exit of the process and returns the transcript. The metrics are part of the last hash.
     fn end(mut self, progress: StreamProgress) -> String {
         self.step("progress", Input::Progress(progress));
         self.step("closed", Input::Closed { in_order: true });
@@ -255,40 +251,14 @@ fn transcript_of(path: &Path, rules: &Arc<RuleSet>) -> String {
     text
 }
 
-fn paths() -> Vec<PathBuf> {
-    let folder = recordings::folder();
-    let mut paths: Vec<PathBuf> = [folder.clone(), folder.join("rules"), folder.join("hostile")]
-        .iter()
-        .flat_map(|folder| fs::read_dir(folder).unwrap())
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.to_str().unwrap().ends_with(".nettrace.gz"))
-        .collect();
-    paths.sort();
-    paths
-}
-
 /// Scenario: every recording (including the recordings of the demonstration) and the captured stream of every mode of
 /// the hostile runtime is read as the daemon reads a socket, on virtual time and with the shipped rules.
 /// Guarantee: each step gives the same bytes as before.
 #[test]
 fn every_stream_has_its_transcript() {
     let rules = Arc::new(load(&shipped()).unwrap().rules);
-    let paths = paths();
+    let paths = recordings::paths_in(&["", "rules", "hostile"]);
     assert!(paths.len() >= 100, "recordings are missing");
-    let next = AtomicUsize::new(0);
-    let found: Mutex<BTreeMap<usize, String>> = Mutex::default();
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(path) = paths.get(place) else { break };
-                    let text = transcript_of(path, &rules);
-                    found.lock().unwrap().insert(place, text);
-                }
-            });
-        }
-    });
-    let text: String = found.into_inner().unwrap().into_values().collect();
+    let text = recordings::on_all_cores(&paths, |path| transcript_of(path, &rules)).concat();
     golden::compare("tests/transcripts.txt", &text);
 }

@@ -206,7 +206,7 @@ mod tests {
             .with_writer(queue.clone())
             .with_ansi(false)
             .finish();
-        // No thread writes yet, so one line fits and all others are dropped.
+        // The writer has not started: the queue keeps one line and drops the other seven.
         let long = "y".repeat(MOST_BYTES / 2);
         for _ in 0..8 {
             queue.make_writer().write_all(format!("{long}\n").as_bytes()).unwrap();

@@ -43,14 +43,12 @@ pub fn program(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--capture" => {
-                let captured = arguments.next().map(|folder| serve::capture_all(folder.as_ref()));
-                return match captured {
-                    Some(Ok(())) => ExitCode::SUCCESS,
-                    failed => {
-                        let _closed = writeln!(std::io::stderr(), "cannot capture: {failed:?}");
-                        ExitCode::FAILURE
-                    }
+                let Some(folder) = arguments.next() else { break };
+                let Err(error) = serve::capture_all(folder.as_ref()) else {
+                    return ExitCode::SUCCESS;
                 };
+                let _closed = writeln!(std::io::stderr(), "cannot capture: {error}; pass a folder that exists");
+                return ExitCode::FAILURE;
             }
             "--list" => {
                 for Mode { name, about, .. } in MODES {

@@ -1,8 +1,12 @@
 //! The recordings of real runtimes in `tests/recordings`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use flate2::read::GzDecoder;
 
@@ -24,6 +28,39 @@ pub fn names() -> Vec<String> {
 /// Returns the path of a recording.
 pub fn path(name: &str) -> PathBuf {
     folder().join(format!("{name}.nettrace.gz"))
+}
+
+/// Returns the paths of all recordings in these folders of `tests/recordings`, sorted. An empty name is the folder itself.
+pub fn paths_in(folders: &[&str]) -> Vec<PathBuf> {
+    let folders = folders.iter().map(|name| folder().join(name));
+    let mut paths: Vec<PathBuf> = folders
+        .flat_map(|folder| fs::read_dir(folder).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_str().unwrap().ends_with(".nettrace.gz"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+/// Returns the results of a function for each path, in the order of the paths. Each core calls it for one path at a
+/// time.
+pub fn on_all_cores<T: Send>(paths: &[PathBuf], each: impl Fn(&Path) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let found: Mutex<BTreeMap<usize, T>> = Mutex::default();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(path) = paths.get(place) else { break };
+                    let result = each(path);
+                    found.lock().unwrap().insert(place, result);
+                }
+            });
+        }
+    });
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.into_values().collect()
 }
 
 /// Returns the path of a recording as an argument of a command.

@@ -182,8 +182,10 @@ impl Serving {
     }
 }
 
-/// Maximum number of pieces in a captured stream, and the size in bytes after which no further piece is added.
+/// Maximum number of pieces of a captured stream.
 const CAPTURED_PIECES: u32 = 40;
+
+/// Size of a captured stream, in bytes, after which no further piece is added.
 const CAPTURED_BYTES: usize = 256 << 10;
 
 /// Writes the start of the stream of each mode to `FOLDER/MODE.nettrace.gz`, unless the mode has no stream of its own.
@@ -194,7 +196,8 @@ const CAPTURED_BYTES: usize = 256 << 10;
 pub fn capture_all(folder: &Path) -> Result<()> {
     for mode in MODES {
         let Some(stream) = capture(mode)? else { continue };
-        let file = File::create(folder.join(format!("{}.nettrace.gz", mode.name)))?;
+        let path = folder.join(format!("{}.nettrace.gz", mode.name));
+        let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut file = GzEncoder::new(file, Compression::best());
         file.write_all(&stream)?;
         file.finish()?;
@@ -202,7 +205,7 @@ pub fn capture_all(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the start of a mode's stream, or `None` if the mode has no stream of its own.
+/// Returns the first pieces of a mode's stream, or `None` if the mode sends no stream or the stream of another mode.
 fn capture(mode: &Mode) -> Result<Option<Vec<u8>>> {
     let (format, pieces) = match mode.does {
         Does::Stream(pieces) => (Format::V4, pieces),
@@ -224,6 +227,7 @@ fn capture(mode: &Mode) -> Result<Option<Vec<u8>>> {
         if stream.len() >= CAPTURED_BYTES {
             break;
         }
+        // A piece has the time at which it is made, so the pause is part of the stream.
         std::thread::sleep(pause);
     }
     stream.extend(forge.encoder.finish()?);
