@@ -75,8 +75,12 @@ pub(super) fn runtime_config(pid: u32, facts: &Facts) -> Option<Value> {
     serde_json::from_str(&text(file, MAX_CONFIG_BYTES)?).ok()
 }
 
-/// Where it is, by the command line and the program.
+/// Returns the path of the file: `dotnet` takes it from its arguments, and any other host has it next to itself.
 fn config_path(command_line: &str, executable: Option<&Path>) -> Option<PathBuf> {
+    let program = executable?;
+    if program.file_name()? != "dotnet" {
+        return Some(PathBuf::from(format!("{}.runtimeconfig.json", program.to_str()?)));
+    }
     let mut arguments = command_line.split(' ').take(16);
     while let Some(argument) = arguments.next() {
         if argument == "--runtimeconfig" {
@@ -86,15 +90,15 @@ fn config_path(command_line: &str, executable: Option<&Path>) -> Option<PathBuf>
             return Some(Path::new(argument).with_extension("runtimeconfig.json"));
         }
     }
-    let program = executable?.to_str()?;
-    Some(PathBuf::from(format!("{program}.runtimeconfig.json")))
+    None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Scenario: command lines as `dotnet app.dll`, `dotnet exec`, of a program of its own and of nothing.
+    /// Scenario: the command lines of `dotnet app.dll` and `dotnet exec`, of a host named after its program, also with the
+    /// path of an assembly as argument, and of a process without a known program.
     /// Guarantee: the file is the one that the host reads.
     #[test]
     fn the_runtimes_file_is_found() {
@@ -108,6 +112,10 @@ mod tests {
         assert_eq!(
             path("./shop --port 1", "/srv/shop"),
             Path::new("/srv/shop.runtimeconfig.json")
+        );
+        assert_eq!(
+            path("/srv/run plugin.dll", "/srv/run"),
+            Path::new("/srv/run.runtimeconfig.json")
         );
         assert_eq!(config_path("", None), None);
     }

@@ -220,7 +220,7 @@ rules:
     let rest: Vec<&str> = text.lines().collect();
     let found = problems(&rest[..8].join("\n")).join("\n");
     for expected in [
-        "c: explains: it is in bytes, but the harm of `s` in ns",
+        "c: explains: it is in bytes, but the harm of `s` is in ns",
         "d: of: there is no symptom `c`; did you mean `s`?",
         "d: of: there is no symptom `t`; did you mean `s`?",
     ] {
