@@ -21,7 +21,7 @@ use gc_rules::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load, shipped};
 
 /// Interval between two collections, in nanoseconds.
-const EVERY: i64 = 100_000_000;
+const COLLECTION_INTERVAL_NS: i64 = 100_000_000;
 
 /// Number of collections in a cycle of 100 s.
 const CYCLE: i64 = 1000;
@@ -120,7 +120,7 @@ fn collection(number: i64) -> Collection {
         5 | 10 | 15 => 1,
         _ => 0,
     };
-    let end = number * EVERY;
+    let end = number * COLLECTION_INTERVAL_NS;
     let pause = 500_000 + number * 7919 % 3_000_000;
     let megabytes = |number: i64| u64::try_from(number << 20).ok();
     Collection {
@@ -174,7 +174,7 @@ impl Watched {
 
     /// Observes the next collection and returns the number of transitions.
     fn next(&mut self) -> usize {
-        let base = TimeBase::at(BEGIN + i128::from(self.observed / CYCLE * CYCLE * EVERY));
+        let base = TimeBase::at(BEGIN + i128::from(self.observed / CYCLE * CYCLE * COLLECTION_INTERVAL_NS));
         let collection = &self.collections[usize::try_from(self.observed % CYCLE).unwrap_or_default()];
         self.observed += 1;
         let transitions = self.engine.advance(base.moment(collection.last_event));

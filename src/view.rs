@@ -18,17 +18,17 @@ use report::units::plural;
 use run::history::Causes;
 
 /// Maximum number of recordings per page.
-pub const MOST_RECORDINGS: usize = 32;
+pub const MAX_RECORDINGS: usize = 32;
 /// Maximum number of processes; the processes with the longest stopped time are kept. A recording of one machine has
 /// thousands of processes.
-const MOST_PROCESSES: usize = 32;
+const MAX_PROCESSES: usize = 32;
 /// Maximum number of collection marks, over all processes.
-const MOST_MARKS: usize = 150_000;
+const MAX_MARKS: usize = 150_000;
 /// Maximum number of heap points, over all processes and per process: more than a wide screen has pixels.
 const ALL_HEAP_POINTS: usize = 32_000;
-const MOST_HEAP_POINTS: usize = 3_000;
+const MAX_HEAP_POINTS: usize = 3_000;
 /// Maximum number of the longest collections that are kept in full, over all processes and per process.
-const LONGEST: (usize, usize) = (200, 100);
+const MAX_LONGEST_COLLECTIONS: (usize, usize) = (200, 100);
 /// Number of requests with the most lost time.
 const WORST: usize = 20;
 
@@ -61,7 +61,7 @@ pub fn recorded(
             (*subject, history, found)
         })
         .collect();
-    let most = (MOST_PROCESSES / among).max(1);
+    let most = (MAX_PROCESSES / among).max(1);
     let left_out = all.len().saturating_sub(most);
     if left_out > 0 {
         all.sort_by_key(|(_, history, _)| Reverse(history.totals.stopped_ns));
@@ -95,10 +95,10 @@ struct Bounds {
 impl Bounds {
     fn of(processes: usize) -> Self {
         let processes = processes.max(1);
-        let (all, one) = LONGEST;
+        let (all, one) = MAX_LONGEST_COLLECTIONS;
         Self {
-            marks: MOST_MARKS / processes,
-            heap_points: (ALL_HEAP_POINTS / processes).min(MOST_HEAP_POINTS),
+            marks: MAX_MARKS / processes,
+            heap_points: (ALL_HEAP_POINTS / processes).min(MAX_HEAP_POINTS),
             longest: (all / processes).min(one),
         }
     }

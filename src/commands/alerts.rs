@@ -23,7 +23,7 @@ use crate::commands::output::{Output, say};
 use crate::commands::run::{load, log_lines};
 
 /// How long a receiver may take.
-const WITHIN: Duration = Duration::from_secs(15);
+const RECEIVER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What a receiver answered.
 #[derive(Debug, Serialize)]
@@ -70,7 +70,10 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
         let (mut answers, of_webhooks) = tokio::join!(ask(&alertmanagers, &began), ask(&webhooks, &began));
         answers.extend(of_webhooks);
         webhooks.notify(&Resource::default(), ended.as_slice(), Wall::UNIX);
-        tokio::join!(alertmanagers.shutdown(WITHIN), webhooks.shutdown(WITHIN));
+        tokio::join!(
+            alertmanagers.shutdown(RECEIVER_TIMEOUT),
+            webhooks.shutdown(RECEIVER_TIMEOUT)
+        );
         anyhow::Ok(answers)
     })?;
     let mut output = Output::stdout(args.format);
@@ -116,9 +119,9 @@ async fn ask(notifier: &Notifier, notices: &[IncidentNotice]) -> Vec<AnswerRecor
     notifier.notify(&Resource::default(), notices, Wall::UNIX);
     let failed = |stats: &ReceiverStats| stats.failures().iter().any(|(_, count)| *count > 0);
     let answered = |stats: &[(String, ReceiverStats)]| stats.iter().all(|(_, stats)| stats.sent > 0 || failed(stats));
-    let _too_slow = tokio::time::timeout(WITHIN, notifier.until(answered)).await;
+    let _too_slow = tokio::time::timeout(RECEIVER_TIMEOUT, notifier.until(answered)).await;
     let answer = |(receiver, stats): (String, ReceiverStats)| {
-        let silent = || format!("no answer within {} s", WITHIN.as_secs());
+        let silent = || format!("no answer within {} s", RECEIVER_TIMEOUT.as_secs());
         let accepted = stats.sent > 0;
         AnswerRecord {
             receiver,

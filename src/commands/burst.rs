@@ -24,7 +24,7 @@ use evidence::lock::Turn;
 use processes::files::Beside;
 use recording::source::Source;
 use targets::FileReading;
-use targets::guard::{BEAT_EVERY, Guard};
+use targets::guard::{Guard, HEARTBEAT_INTERVAL};
 
 /// A burst of the process, or what the recording has of one, and where its results go. That is opened before: what
 /// cannot be written is not asked for. `None`: it was stopped before it began.
@@ -143,14 +143,14 @@ fn from_file(file: &Path) -> anyhow::Result<Gathered> {
 }
 
 /// Time for reading the files of a process.
-const FILES_WITHIN: Duration = Duration::from_secs(5);
+const FILES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads files of a process, on a thread that is left behind if a file system does not respond.
 pub(crate) async fn of_files<T: Send + 'static>(
     pid: u32,
     read: impl FnOnce() -> T + Send + 'static,
 ) -> anyhow::Result<T> {
-    let read = FileReading::default().within(FILES_WITHIN, read).await;
+    let read = FileReading::default().within(FILES_TIMEOUT, read).await;
     read.map_err(|late| anyhow::anyhow!("the files of process {pid} cannot be read: {late}"))
 }
 
@@ -292,7 +292,7 @@ pub(crate) fn guarded(client: Client) -> Client {
     };
     let beating = guard.clone();
     tokio::spawn(async move {
-        let mut beats = interval(BEAT_EVERY);
+        let mut beats = interval(HEARTBEAT_INTERVAL);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beats.tick().await;

@@ -32,7 +32,7 @@ use web::options::WebOptions;
 
 /// Maximum interval between metrics. It is shorter than the daemon's default, because a demonstration is watched for
 /// less than a minute.
-const METRICS_EVERY: Duration = Duration::from_secs(5);
+const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum number of rows per second, so that users can read them.
 const ROWS_PER_SECOND: u32 = 8;
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<bool> {
         (otlp.traces, otlp.metrics, otlp.logs, otlp.profiles) = (None, None, None, None);
     }
     options.pipeline.clock = Clock::Live;
-    options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_EVERY);
+    options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_INTERVAL);
     super::run::executor()?.block_on(demo(options, args.rounds, is_top))
 }
 

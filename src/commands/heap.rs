@@ -15,10 +15,10 @@ use crate::commands::burst::{Asked, Kept, Subject, guarded, of_files, stops};
 use crate::commands::cli::{EvidenceFormat, Format, HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat};
 use crate::commands::executor;
 use crate::commands::output::{Output, private_file, say};
-use evidence::heap::child::{ANSWER_WITHIN, Answer, Computing, Form, What, saved};
+use evidence::heap::child::{ANSWER_TIMEOUT, Answer, Computing, Form, What, saved};
 use evidence::heap::price::{self, Price};
 use evidence::heap::session::{self, deadlines};
-use evidence::heap::{MOST_BYTES, free_half};
+use evidence::heap::{MAX_BYTES, free_half};
 use evidence::lock::Turn;
 use processes::files::Beside;
 use recording::source::Source;
@@ -118,7 +118,7 @@ impl Destination {
     fn what(&self, args: &HeapArgs, pid: Option<u32>) -> What {
         let most = match args.memory {
             Some(megabytes) => megabytes.saturating_mul(1 << 20),
-            None => MOST_BYTES.min(free_half()),
+            None => MAX_BYTES.min(free_half()),
         };
         What {
             form: self.form,
@@ -217,7 +217,7 @@ fn from_file(file: &Path, what: &What, sink: Option<Box<dyn Write + Send>>) -> a
         }
     }
     let mut answer = computing
-        .finish(ANSWER_WITHIN)
+        .finish(ANSWER_TIMEOUT)
         .map_err(|error| anyhow::anyhow!("{}: {error}", source.name()))?;
     answer.survey.heap.process = Some(source.name().to_owned());
     Ok(answer)
@@ -383,7 +383,7 @@ async fn dump(
         anyhow::bail!("process {pid}: interrupted; its dump was read to the end");
     }
     let canceller = computing.canceller();
-    let mut finishing = tokio::task::spawn_blocking(move || computing.finish(ANSWER_WITHIN));
+    let mut finishing = tokio::task::spawn_blocking(move || computing.finish(ANSWER_TIMEOUT));
     let finished = tokio::select! {
         biased;
         () = interrupts.reach(1) => {
@@ -455,7 +455,7 @@ fn compare(args: &HeapDiffArgs) -> anyhow::Result<bool> {
         let what = What {
             form: Form::Records,
             histogram: false,
-            most: MOST_BYTES.min(free_half()),
+            most: MAX_BYTES.min(free_half()),
             pid: None,
             only: None,
         };

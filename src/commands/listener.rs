@@ -8,9 +8,9 @@ use reqwest::Client;
 use serde::de::DeserializeOwned;
 
 /// How long an answer may take.
-const WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest answer that is read: a thousand processes take a megabyte, a recording of an incident a few.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// Where the daemon of this host listens, unless it is configured otherwise.
 const THIS_HOST: &str = "http://127.0.0.1:9464";
 
@@ -44,7 +44,10 @@ impl Listener {
         // Set already where another part of the program uses TLS.
         let _set = rustls::crypto::ring::default_provider().install_default();
         Ok(Self {
-            client: Client::builder().timeout(WITHIN).build().context("cannot connect")?,
+            client: Client::builder()
+                .timeout(ANSWER_TIMEOUT)
+                .build()
+                .context("cannot connect")?,
             address,
             token,
         })
@@ -72,7 +75,7 @@ impl Listener {
             if error.is_connect() {
                 "nothing listens there; start `gcwatch run`".to_owned()
             } else if error.is_timeout() {
-                format!("no answer within {} s", WITHIN.as_secs())
+                format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())
             } else {
                 "the request failed".to_owned()
             }
@@ -81,7 +84,7 @@ impl Listener {
         let mut body = Vec::new();
         while let Some(piece) = answer.chunk().await.map_err(|_| "the answer was cut off".to_owned())? {
             body.extend_from_slice(&piece);
-            if body.len() > MOST_BYTES {
+            if body.len() > MAX_BYTES {
                 return Err("the answer is too long".to_owned());
             }
         }

@@ -20,7 +20,7 @@ use mcp::source::{Answer, Printed, Recording, Refusal, Source as Records, record
 use recording::source::Source;
 
 /// Maximum length of a line from a client. A longer line is dropped.
-const MOST_LINE_BYTES: usize = 1 << 20;
+const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Runs the command until its standard input ends.
 pub(crate) fn run(args: &McpArgs) -> anyhow::Result<bool> {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &McpArgs) -> anyhow::Result<bool> {
         .context("cannot start")?;
     let served = runtime.block_on(async {
         let transport = AsyncRwTransport::new(tokio::io::stdin(), tokio::io::stdout());
-        let transport = transport.with_max_line_length(MOST_LINE_BYTES);
+        let transport = transport.with_max_line_length(MAX_LINE_BYTES);
         let serving = Server::new(records, offer).serve(transport).await;
         let serving = serving.context("standard input is not from a client of the Model Context Protocol")?;
         serving.waiting().await.context("serving ended")

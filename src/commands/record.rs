@@ -25,7 +25,7 @@ use crate::commands::record::progress::Progress;
 use crate::commands::record::recorder::{Broken, Recorder};
 
 /// Timeout for the end of a session that is no longer needed.
-const END_WITHIN: Duration = Duration::from_secs(3);
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Runs the command. Returns `false` if the recording failed, which was reported.
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<bool> {
@@ -112,8 +112,8 @@ async fn begin(client: &Client, config: &SessionConfig, signals: &mut Signals) -
         begun = &mut beginning => return Ok(begun?),
         () = signals.stop() => {}
     }
-    if let Ok(Ok(mut session)) = tokio::time::timeout(END_WITHIN, beginning).await {
-        let _late = tokio::time::timeout(END_WITHIN, session.drain(|_| ())).await;
+    if let Ok(Ok(mut session)) = tokio::time::timeout(END_TIMEOUT, beginning).await {
+        let _late = tokio::time::timeout(END_TIMEOUT, session.drain(|_| ())).await;
     }
     anyhow::bail!("stopped before the session started; nothing was recorded")
 }

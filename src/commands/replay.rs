@@ -23,7 +23,7 @@ use recording::source::Source;
 use report::units::plural;
 
 /// Number of outcomes between two checks of the queues.
-const LOOK_EVERY: u64 = 64;
+const QUEUE_CHECK_PERIOD: u64 = 64;
 
 /// Maximum wait for the queues during a replay. If a receiver is down for longer, queued items are dropped.
 const WAIT_FOR_QUEUES: Duration = Duration::from_secs(60);
@@ -141,7 +141,7 @@ async fn one(services: &Services, options: &Options, args: &ReplayArgs, file: &P
         }
         stage.observe(key, outcome)?;
         observed += 1;
-        if observed.is_multiple_of(LOOK_EVERY) {
+        if observed.is_multiple_of(QUEUE_CHECK_PERIOD) {
             wait_for_queues(&services.exporter, options).await;
         }
     };

@@ -94,7 +94,7 @@ fn standard_input() -> Result<SourceFile, Problem> {
         severity: Level::Error,
     };
     let mut bytes = Vec::new();
-    let limit = rule_files::MOST_BYTES.saturating_add(1);
+    let limit = rule_files::MAX_BYTES.saturating_add(1);
     io::stdin()
         .lock()
         .take(limit)

@@ -21,7 +21,7 @@ use crate::daemon::own::RunParts;
 use crate::daemon::{self, Refused, Reload, Services, Signals};
 use base::clock::now_unix_ns;
 use base::run_key::RunKey;
-use config::file::{READ_WITHIN, Watch};
+use config::file::{READ_TIMEOUT, Watch};
 use config::flags::ConfigFlags;
 use config::options::LogOptions;
 use config::options::{Options, RuleSources};
@@ -39,7 +39,7 @@ use targets::{FileReading, Readers, Rounds, own_identity};
 const READING_THREAD: &str = "reading";
 
 /// Maximum time for the last log lines to be read.
-const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
+const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the daemon until SIGTERM or SIGINT. Returns `false` if a part of the daemon failed, which was logged.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
     reading.shutdown_background();
     executor.shutdown_background();
     // The last lines report losses. A reader that does not read them does not delay the exit.
-    let _not_read = log.flush(LAST_LINES_WITHIN);
+    let _not_read = log.flush(LAST_LINES_TIMEOUT);
     match served {
         Ok(done) => done,
         // The log already contains the panic and its location.
@@ -352,7 +352,7 @@ impl Reload for FileReload {
 
     async fn load(&mut self) -> Result<Options, Refused> {
         let (flags, watched) = (self.flags.clone(), self.files.clone());
-        let read = self.reading.within(READ_WITHIN, move || {
+        let read = self.reading.within(READ_TIMEOUT, move || {
             let loaded = config::load(&flags)?;
             let watch = (loaded.files != watched).then(|| watch(&loaded.files));
             Ok((loaded, watch))

@@ -24,12 +24,12 @@ use report::top::{Action, Connection, Overview, Process, Screen, View, draw};
 mod own;
 
 /// How long a daemon of its own may take to find the processes, for one frame.
-const SETTLES_WITHIN: Duration = Duration::from_secs(10);
+const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTLES_STEP: Duration = Duration::from_millis(50);
 /// How long it looks then.
 const SEEN_FOR: Duration = Duration::from_secs(3);
 /// How often a demonstration is drawn.
-const SHOWN_EVERY: Duration = Duration::from_secs(1);
+const FRAME_INTERVAL: Duration = Duration::from_secs(1);
 /// Lines of the frame that `--once` prints, beside those of the processes.
 const EXTRA_LINES: usize = 12;
 
@@ -63,7 +63,7 @@ pub(crate) async fn show(address: String) -> anyhow::Result<()> {
     let daemon = Daemon { listener, own: None };
     let mut terminal = ratatui::try_init().context("cannot use this terminal")?;
     let state = daemon.begin(false);
-    let done = live(&Arc::new(daemon), &mut terminal, state, SHOWN_EVERY).await;
+    let done = live(&Arc::new(daemon), &mut terminal, state, FRAME_INTERVAL).await;
     ratatui::restore();
     done
 }
@@ -103,7 +103,7 @@ impl Daemon {
 
     /// Waits until the processes of this host are attached to, and something was seen of them.
     async fn settled(&self) {
-        let until = Instant::now() + SETTLES_WITHIN;
+        let until = Instant::now() + SCAN_TIMEOUT;
         let mut is_ready = false;
         while !is_ready && Instant::now() < until {
             sleep(SETTLES_STEP).await;

@@ -27,7 +27,7 @@ use targets::host;
 const ROUND: Duration = Duration::from_secs(15);
 
 /// A reading that takes longer hangs at one process, which is skipped until the reading returns.
-const READ_WITHIN: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Readings that hang, at most; while there are as many, no figures are read.
 const MAX_HUNG: usize = 8;
@@ -39,7 +39,7 @@ const FIRST: Duration = Duration::from_secs(2);
 const RUSH: Duration = Duration::from_secs(120);
 
 /// For how long after that; and so is one with a limit after its first reading.
-const HURRY: Duration = Duration::from_secs(10);
+const FAST_READING_DURATION: Duration = Duration::from_secs(10);
 
 /// How often it is looked whether a finalizer thread runs or waits, and how long its round has to take before.
 const FINALIZERS: Duration = Duration::from_secs(5);
@@ -201,7 +201,7 @@ async fn figures(pipeline: Pipeline) {
             looks.keep(&living);
             (read, killed, memory, looks)
         });
-        let Ok(read) = timeout(READ_WITHIN, &mut read).await else {
+        let Ok(read) = timeout(READ_TIMEOUT, &mut read).await else {
             let run = *current(&at);
             let pid = run.map(|run| run.pid);
             error!(
@@ -288,11 +288,15 @@ impl Rush {
             grown > 0.0 && limit.saturating_sub(used) as f64 * passed < grown * RUSH.as_secs_f64()
         });
         let before = before.map_or(now, |before| before.until);
-        let until = if fills { before.max(now + HURRY) } else { before };
+        let until = if fills {
+            before.max(now + FAST_READING_DURATION)
+        } else {
+            before
+        };
         Self {
             first,
             newest: Some((now, used)),
-            until: until.max(first + HURRY),
+            until: until.max(first + FAST_READING_DURATION),
         }
     }
 

@@ -9,7 +9,7 @@
 //! continues, and the holder of the lock processes the input before it releases the run. Inputs are therefore processed
 //! in the order in which they were handed over, and outputs leave in that order.
 //!
-//! The inbox holds [`MOST_INPUTS`] inputs. If it is full, an input that a later input of the same kind replaces
+//! The inbox holds [`MAX_INPUTS`] inputs. If it is full, an input that a later input of the same kind replaces
 //! ([`Input::is_renewed`]) is dropped and counted. For any other input, the sender waits until the run is free.
 //!
 //! Delivery takes the lock of the incident owner (`incident_owner` defines the order of locks). A thread that holds
@@ -29,7 +29,7 @@ use run::settings::{Clock, PipelineSettings};
 use run::{At, Input, Output, Run};
 
 /// Capacity of an inbox: the inputs of several rounds of a busy reader.
-const MOST_INPUTS: usize = 256;
+const MAX_INPUTS: usize = 256;
 
 /// Receiver of the outputs of a run.
 pub(crate) trait Deliver: fmt::Debug + Send + Sync {
@@ -99,7 +99,7 @@ impl ObservedRun {
             return;
         };
         let mut inbox = self.inbox();
-        if inbox.len() < MOST_INPUTS {
+        if inbox.len() < MAX_INPUTS {
             inbox.push_back((at, input));
             drop(inbox);
             return self.pass(&*delivery);
@@ -252,7 +252,7 @@ pub(crate) mod tests {
         let delivery = Arc::default();
         let run = observed(1, &delivery);
         let look = run.look();
-        for _ in 0..MOST_INPUTS {
+        for _ in 0..MAX_INPUTS {
             run.hand(AT, Input::Healed);
         }
         for _ in 0..2 {
@@ -264,7 +264,7 @@ pub(crate) mod tests {
             drop(look);
             late.join().expect("the sender only waits");
         });
-        assert_eq!(healings(&run), MOST_INPUTS as u64 + 1);
+        assert_eq!(healings(&run), MAX_INPUTS as u64 + 1);
         assert_eq!(delivery.0.load(Ordering::Relaxed), 2);
     }
 

@@ -13,7 +13,7 @@ use test_support::daemon::{Daemon, await_end, await_that, most_memory, until};
 use test_support::harness::{Missing, Need, Tests};
 use test_support::program;
 use test_support::scene::Scene;
-use test_support::target::PATIENCE;
+use test_support::target::TIMEOUT;
 
 use crate::flooded::{self, Runtime, assert_whole, neighbour};
 use crate::frozen::attached;
@@ -93,7 +93,7 @@ fn hostile_burst_stays_within_budget_of_command() {
         let (since, mut most) = (Instant::now(), 0);
         while child.try_wait().unwrap().is_none() {
             most = most.max(most_memory(child.id()).unwrap_or(0));
-            assert!(since.elapsed() < PATIENCE, "{format}");
+            assert!(since.elapsed() < TIMEOUT, "{format}");
             std::thread::sleep(Duration::from_millis(2));
         }
         let ended = child.wait_with_output().unwrap();
@@ -190,7 +190,7 @@ fn stopped_command_does_not_block_process() {
     await_that("the stream is closed", || connections() == 0);
     assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
     kill_process(pid, Signal::CONT).unwrap();
-    assert!(await_end(&mut child, PATIENCE).is_some());
+    assert!(await_end(&mut child, TIMEOUT).is_some());
 }
 
 pub(crate) fn need_root() -> Need {

@@ -34,10 +34,10 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// How long a command may take that looks at every process.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long the daemon may take to end after SIGTERM.
-const ENDS_WITHIN: Duration = Duration::from_secs(20);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn need() -> Need {
     NET_10.need()?;
@@ -168,7 +168,7 @@ fn a_hung_directory_costs_itself_alone() {
     daemon.signal(Signal::TERM);
     let since = Instant::now();
     assert!(daemon.await_end().success());
-    assert!(since.elapsed() < ENDS_WITHIN, "{:?}", since.elapsed());
+    assert!(since.elapsed() < EXIT_TIMEOUT, "{:?}", since.elapsed());
     drop((sleep, hung));
 }
 
@@ -193,7 +193,7 @@ fn commands_do_not_wait_for_a_hung_directory() {
             output.read_to_string(&mut text).unwrap();
             sender.send(text).unwrap();
         });
-        let Ok(text) = said.recv_timeout(ANSWERS_WITHIN) else {
+        let Ok(text) = said.recv_timeout(ANSWER_TIMEOUT) else {
             panic!("{command:?} waits");
         };
         let of_target = format!("\"pid\":{},", target.pid());

@@ -13,7 +13,7 @@ use test_support::harness::{Need, Tests};
 use test_support::program;
 use test_support::runtimes::{ALL, Runtime as Dotnet};
 use test_support::scene::Scene;
-use test_support::target::{PATIENCE, Running, Start, Target};
+use test_support::target::{Running, Start, TIMEOUT, Target};
 
 use crate::directories::{Hung, alone, need_hung};
 use crate::flooded::Runtime;
@@ -78,7 +78,7 @@ fn a_second_interrupt_closes_the_session() {
     assert!(command.0.try_wait().unwrap().is_none());
     interrupt(&command);
     await_words(&mut said, "closed the session before its end");
-    let status = await_end(&mut command.0, PATIENCE).expect("the command exits");
+    let status = await_end(&mut command.0, TIMEOUT).expect("the command exits");
     assert_eq!(status.code(), Some(1));
 }
 
@@ -129,7 +129,7 @@ fn a_command_does_not_wait_for_a_hung_assembly() {
         text
     });
     let said = command.0.stderr.take().unwrap();
-    let status = await_end(&mut command.0, PATIENCE).expect("the command exits");
+    let status = await_end(&mut command.0, TIMEOUT).expect("the command exits");
     let mut said_all = String::new();
     BufReader::new(said).read_to_string(&mut said_all).unwrap();
     assert!(status.success(), "{said_all}");

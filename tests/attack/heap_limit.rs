@@ -12,7 +12,7 @@ use test_support::program::{gcwatch, records_of};
 use test_support::runtimes::NET_10;
 use test_support::scene::Scene;
 use test_support::supervised::{Run, Supervised};
-use test_support::target::{PATIENCE, Target};
+use test_support::target::{TIMEOUT, Target};
 
 use crate::start_up::options;
 
@@ -25,7 +25,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 const LIMIT: &str = "0x20000000";
 /// Live memory of the process in MB (10^6 bytes): 95.6 % of the limit, which no collection can release. A heap counts
 /// as full at 95 %.
-const KEPT: &str = "513";
+const LIVE_MEGABYTES: &str = "513";
 const FULL_KIB: u64 = (0x2000_0000 / 1000 * 956) >> 10;
 
 fn groups() -> Need {
@@ -63,7 +63,7 @@ fn said(command: &[&str], pid: u32) -> String {
 fn await_memory(target: &mut Target, kib: u64) {
     let since = Instant::now();
     while anonymous_kib(target) < kib {
-        assert!(since.elapsed() < PATIENCE, "{} KiB", anonymous_kib(target));
+        assert!(since.elapsed() < TIMEOUT, "{} KiB", anonymous_kib(target));
         target.await_ticks(1);
     }
 }
@@ -79,7 +79,7 @@ async fn full_heap_is_not_attached() {
     // memory.
     let knobs = [("GCHeapHardLimit", LIMIT), ("GCgen0size", "0x400000")];
     let start = scene.start(NET_10, "nearlimit").knobs(&knobs);
-    let mut target = start.env("WKEEP", KEPT).start();
+    let mut target = start.env("WKEEP", LIVE_MEGABYTES).start();
     await_memory(&mut target, FULL_KIB);
     let options = options(&scene);
     let supervised = Supervised::start(options.clone());

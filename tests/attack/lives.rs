@@ -15,7 +15,7 @@ fn lives() -> usize {
 }
 
 /// Processes that live at the same time.
-const AT_ONCE: usize = 20;
+const CONCURRENT_PROCESSES: usize = 20;
 
 /// What they may cost the daemon, bytes.
 const COST: u64 = 64_000_000;
@@ -41,7 +41,7 @@ fn short_lives_leave_nothing_behind() {
     let mut living = std::collections::VecDeque::new();
     for _ in 0..lives() {
         living.push_back(Runtime::start(&scene, "well-behaved"));
-        if living.len() > AT_ONCE {
+        if living.len() > CONCURRENT_PROCESSES {
             living.pop_front();
         }
     }

@@ -20,7 +20,7 @@ use crate::flooded::Runtime;
 
 /// Timeout for the exit after one Ctrl-C, which is much longer than necessary: 2 s for an output that accepts no bytes,
 /// 3 s for the session.
-const STOPS_WITHIN: Duration = Duration::from_secs(20);
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, || Ok(());
@@ -78,7 +78,7 @@ impl Recording {
 
     /// Waits for the exit within a timeout. Returns the status and the output.
     fn end(mut self) -> (ExitStatus, String) {
-        let status = await_end(&mut self.child.0, STOPS_WITHIN).expect("the recording exits");
+        let status = await_end(&mut self.child.0, STOP_TIMEOUT).expect("the recording exits");
         let mut said = String::new();
         self.stderr.read_to_string(&mut said).unwrap();
         (status, said)

@@ -21,7 +21,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// Lifetime of the processes, in seconds.
 const SECONDS: u32 = 3;
 /// Maximum time until the data of an exited process is reported.
-const REPORTED_WITHIN: Duration = Duration::from_secs(5);
+const REPORTED_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn need() -> Need {
     NET_10.need()?;
@@ -76,7 +76,7 @@ async fn processes_with_private_tmp_are_found() {
     let mut missed = Vec::new();
     for target in &targets {
         let seen = |run: &test_support::supervised::Run| !run.collections.is_empty();
-        if !supervised.within(REPORTED_WITHIN, target.pid(), seen).await {
+        if !supervised.within(REPORTED_TIMEOUT, target.pid(), seen).await {
             missed.push((target.pid(), supervised.run(target.pid()).map(|run| run.states)));
         }
     }

@@ -12,7 +12,7 @@ use test_support::harness::{Missing, Need};
 use test_support::runtimes::{ALL, Host, MUSL, MUSL_LIBRARIES, NET_10, Runtime};
 
 /// Bound on everything that is awaited.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The user that processes run as, unless a test says otherwise.
 pub(crate) const USER: u32 = 12345;
@@ -243,7 +243,7 @@ impl Container {
     }
 
     fn await_line(&self, start: &str) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let line = self

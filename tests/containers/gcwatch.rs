@@ -70,7 +70,7 @@ pub(crate) fn texts(verdict: &Value) -> String {
 }
 
 /// Root with only the two required capabilities.
-pub(crate) const LEAST: &[&str] = &[
+pub(crate) const MIN_PRIVILEGES: &[&str] = &[
     "setpriv",
     "--bounding-set",
     "-all,+sys_ptrace,+dac_override",

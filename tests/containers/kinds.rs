@@ -8,10 +8,10 @@ use test_support::add_tests;
 use test_support::harness::{Need, Tests};
 
 use crate::container::{
-    PATIENCE, Recipe, containers, containers_with_assemblies, containers_with_loopback, containers_with_musl,
+    Recipe, TIMEOUT, containers, containers_with_assemblies, containers_with_loopback, containers_with_musl,
     user_namespaces,
 };
-use crate::gcwatch::{LEAST, binary, doctor, texts, through, verdict};
+use crate::gcwatch::{LEAST_PRIVILEGES, binary, doctor, texts, through, verdict};
 
 pub(crate) fn tests(tests: &mut Tests) {
     for (kind, recipe) in kinds() {
@@ -101,7 +101,7 @@ fn kinds() -> [(&'static str, Recipe); 6] {
 /// Guarantee: with the two capabilities alone it can be attached to.
 fn is_reached(recipe: &Recipe) {
     let container = recipe.start();
-    let found = verdict(LEAST, container.pid);
+    let found = verdict(LEAST_PRIVILEGES, container.pid);
     assert_eq!(found["verdict"], "attachable", "{}", texts(&found));
     assert_eq!(found["uid"], recipe.uid, "{found}");
     assert_eq!(
@@ -115,7 +115,7 @@ fn is_reached(recipe: &Recipe) {
 /// Guarantee: its collections are in it, under the pid that the host sees.
 fn collections_come_out_of_a_container(recipe: &Recipe) {
     let container = recipe.start();
-    let mut record = through(LEAST);
+    let mut record = through(LEAST_PRIVILEGES);
     record.args([
         "record",
         "--pid",
@@ -178,10 +178,10 @@ fn containers_without_a_socket_are_explained() {
         let container = recipe.start();
         // What is younger may only be starting; that verdict is awaited, not assumed.
         let since = std::time::Instant::now();
-        let mut found = verdict(LEAST, container.pid);
-        while found["verdict"] == "starting" && since.elapsed() < PATIENCE {
+        let mut found = verdict(LEAST_PRIVILEGES, container.pid);
+        while found["verdict"] == "starting" && since.elapsed() < TIMEOUT {
             std::thread::sleep(std::time::Duration::from_millis(500));
-            found = verdict(LEAST, container.pid);
+            found = verdict(LEAST_PRIVILEGES, container.pid);
         }
         assert_eq!(found["verdict"], reason, "{}", texts(&found));
         assert!(found["detail"].as_str().unwrap().contains(words), "{}", texts(&found));

@@ -4,7 +4,7 @@ use test_support::add_tests;
 use test_support::harness::Tests;
 
 use crate::container::{Recipe, USER, containers};
-use crate::gcwatch::{LEAST, texts, verdict};
+use crate::gcwatch::{LEAST_PRIVILEGES, texts, verdict};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, containers; sufficient_rights_are_exactly_known, socket_in_unreadable_tmpdir_is_found);
@@ -109,5 +109,5 @@ fn socket_in_unreadable_tmpdir_is_found() {
         found["socket"].as_str().unwrap().contains("/tmp/else where/"),
         "{found}"
     );
-    assert_eq!(verdict(LEAST, container.pid)["verdict"], "attachable");
+    assert_eq!(verdict(LEAST_PRIVILEGES, container.pid)["verdict"], "attachable");
 }

@@ -15,7 +15,7 @@ use test_support::program::{gcwatch, written};
 use test_support::runtimes::{ALL, CORE_3_1, FETCHED, Host, NET_10, Runtime, need};
 use test_support::scene::Scene;
 use test_support::supervised::{Run, Supervised};
-use test_support::target::{PATIENCE, Start, Target};
+use test_support::target::{Start, TIMEOUT, Target};
 use test_support::{add_tests, add_tests_on};
 
 pub(crate) fn tests(tests: &mut Tests) {
@@ -113,7 +113,7 @@ async fn processes_are_followed_from_start_to_exit() {
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap();
         let at = Duration::from_nanos(run.bases[0].unix(targets::clocks().wall()).unix_ns(gc.start.unwrap()));
-        assert!(at <= now && now - at < PATIENCE, "{at:?} {now:?}");
+        assert!(at <= now && now - at < TIMEOUT, "{at:?} {now:?}");
     }
     // Start a process while the supervisor runs.
     let late = scene.start(NET_10, "steady").start();

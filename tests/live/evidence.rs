@@ -12,7 +12,7 @@ use test_support::harness::Tests;
 use test_support::program::{command, gcwatch, records, stderr};
 use test_support::runtimes::{ALL, Host, MUSL, Runtime};
 use test_support::scene::Scene;
-use test_support::target::{PATIENCE, Running, Start, Target};
+use test_support::target::{Running, Start, TIMEOUT, Target};
 
 pub(crate) fn tests(tests: &mut Tests) {
     let known = || {
@@ -71,7 +71,7 @@ impl Known {
     /// Site and count of each line of the log that lies in the window as a whole, and at least in part.
     fn log(&mut self, first: &Value) -> BTreeMap<String, (u64, u64)> {
         let window = (first["start_ns"].as_i64().unwrap(), first["end_ns"].as_i64().unwrap());
-        assert!(self.target.await_exit(PATIENCE).is_some(), "it does not end");
+        assert!(self.target.await_exit(TIMEOUT).is_some(), "it does not end");
         let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for line in std::fs::read_to_string(self.path("log")).unwrap().lines() {
             let fields: Vec<&str> = line.split(' ').collect();

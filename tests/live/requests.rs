@@ -21,7 +21,7 @@ use test_support::program::{self, of_kind, records, stderr};
 use test_support::receiver::Receiver;
 use test_support::runtimes::{ASP, KNOWN, Runtime};
 use test_support::service::{Clients, Service, from};
-use test_support::target::{PATIENCE, Running};
+use test_support::target::{Running, TIMEOUT};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(
@@ -270,7 +270,7 @@ fn pause_is_in_trace_of_its_request(runtime: Runtime) {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, looking).await
+        tokio::time::timeout(TIMEOUT, looking).await
     });
     let listed = daemon.json(&format!("/api/v1/evidence/requests/{}", shop.pid));
     let record = daemon.process(shop.pid);
@@ -412,7 +412,7 @@ fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
     let mut asked = 0;
     while counted() < answered + looks + asked {
         asked += 1;
-        assert!(since.elapsed() < PATIENCE, "{answered} were answered");
+        assert!(since.elapsed() < TIMEOUT, "{answered} were answered");
     }
     assert_eq!(counted(), answered + looks + asked + 1);
 }
@@ -461,7 +461,7 @@ impl Owner {
                 bytes
             })
         });
-        has_begun.recv_timeout(PATIENCE).unwrap();
+        has_begun.recv_timeout(TIMEOUT).unwrap();
         Self { stop, reading }
     }
 
@@ -544,7 +544,7 @@ fn too_many_requests_end_their_observation(runtime: Runtime) {
     while !daemon.said().contains("requests.max_per_second") {
         shop.get("/json?n=1");
         std::thread::sleep(LONG_PAUSE);
-        assert!(since.elapsed() < PATIENCE, "the daemon reports the limit");
+        assert!(since.elapsed() < TIMEOUT, "the daemon reports the limit");
     }
     assert!(
         unread(&shop, &daemon)

@@ -26,11 +26,11 @@ const LENGTH: i64 = 12 * 60 * SECOND;
 
 /// Maximum number of times that a rule starts to fire within twelve minutes. The second time is for a rule that yielded
 /// to a more severe rule of its group and later is the most severe again.
-const MOST_ALERTS: usize = 2;
+const MAX_ALERTS: usize = 2;
 
 /// Maximum number of collections of a repeated recording; the number of rounds is reduced to stay below it. At hundreds
 /// of collections per second, the content of the longest windows stops changing long before twelve minutes have passed.
-const MOST_COLLECTIONS: usize = 60_000;
+const MAX_COLLECTIONS: usize = 60_000;
 
 /// Evaluates one recording. Returns its lines, and the rules that flap.
 fn judged(path: &Path, rules: &Arc<RuleSet>) -> (String, Vec<String>) {
@@ -44,7 +44,7 @@ fn judged(path: &Path, rules: &Arc<RuleSet>) -> (String, Vec<String>) {
     let (mut text, mut flapping) = (String::new(), Vec::new());
     for (subject, process) in &recording.processes {
         let wanted = (LENGTH / observed).max(1);
-        let fitting = i64::try_from(MOST_COLLECTIONS / process.collections.len().max(1)).unwrap();
+        let fitting = i64::try_from(MAX_COLLECTIONS / process.collections.len().max(1)).unwrap();
         let rounds = u32::try_from(wanted.min(fitting.max(1))).unwrap();
         let whole = repeated(process.history(), observed, rounds);
         let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
@@ -58,7 +58,7 @@ fn judged(path: &Path, rules: &Arc<RuleSet>) -> (String, Vec<String>) {
         }
         for (rule, alerts) in alerts {
             let line = line(rule, &alerts, base);
-            if alerts.len() > MOST_ALERTS {
+            if alerts.len() > MAX_ALERTS {
                 flapping.push(format!("{name}: {line}"));
             }
             writeln!(text, "  {line}").unwrap();

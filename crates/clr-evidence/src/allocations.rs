@@ -287,7 +287,7 @@ pub struct SiteAllocations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::{BURST_BYTES, MOST_SHOWN};
+    use crate::budget::{BURST_BYTES, MAX_SHOWN};
     use crate::stacks::Stacks;
 
     fn frames_of<'a>(stack: Option<StackId>, stacks: &Stacks, [main, ctor, parse]: &'a [Frame; 3]) -> Vec<&'a Frame> {
@@ -405,7 +405,7 @@ mod tests {
         let longest = samples.ids.keys().map(|name| chars(name)).max();
         assert_eq!(
             (chars(raw), chars(shown), longest),
-            (MOST_SHOWN, MOST_SHOWN, Some(MAX_TYPE_CHARS))
+            (MAX_SHOWN, MAX_SHOWN, Some(MAX_TYPE_CHARS))
         );
     }
 

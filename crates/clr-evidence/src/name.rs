@@ -30,7 +30,7 @@ use serde::{Serialize, Serializer};
 
 use self::compiler_generated::{fsharp_closure, state_machine};
 use self::syntax::{Own, parse};
-use crate::budget::MOST_SHOWN;
+use crate::budget::MAX_SHOWN;
 use crate::module::Owner;
 
 /// Type of the objects in which runtime-async (.NET 11) stores a suspended method. Samples do not contain its name.
@@ -221,13 +221,13 @@ fn without_tier(name: &str) -> &str {
     }
 }
 
-/// Shortens a name to at most [`MOST_SHOWN`] characters. The middle of a longer name is omitted, because its end is the
+/// Shortens a name to at most [`MAX_SHOWN`] characters. The middle of a longer name is omitted, because its end is the
 /// method.
 pub fn shortened(name: &str) -> Cow<'_, str> {
-    let Some(extra) = name.chars().count().checked_sub(MOST_SHOWN).filter(|extra| *extra > 0) else {
+    let Some(extra) = name.chars().count().checked_sub(MAX_SHOWN).filter(|extra| *extra > 0) else {
         return Cow::Borrowed(name);
     };
-    let half = MOST_SHOWN / 2;
+    let half = MAX_SHOWN / 2;
     let ends = name.chars().take(half - 1).chain(['…']);
     Cow::Owned(ends.chain(name.chars().skip(half + extra)).collect())
 }

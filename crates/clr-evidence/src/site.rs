@@ -13,7 +13,7 @@ use crate::module::Owner;
 use crate::name::{Frame, Name};
 
 /// Maximum number of call paths in a record.
-const MOST_WAYS: usize = 8;
+const MAX_WAYS: usize = 8;
 
 /// The identity of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,7 +110,7 @@ impl<'a> Ways<'a> {
             raw_frames: reached.frames.iter().map(|frame| frame.raw.clone()).collect(),
             frames: reached.frames.iter().map(|frame| frame.name.clone()).collect(),
         };
-        all.into_iter().take(MOST_WAYS).map(stack).collect()
+        all.into_iter().take(MAX_WAYS).map(stack).collect()
     }
 }
 

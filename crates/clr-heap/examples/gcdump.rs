@@ -18,9 +18,9 @@ use tokio::task::spawn_blocking;
 const KEYWORDS: u64 = 0x198_0001;
 const INFORMATIONAL: u32 = 4;
 /// Timeout for a command. The runtime makes the dump within the command or before the end of the stream.
-const WITHIN: Duration = Duration::from_secs(120);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum number of rows.
-const MOST: usize = 30;
+const MAX_ROWS: usize = 30;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -28,8 +28,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Reading /proc blocks.
     let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
     let deadlines = Deadlines {
-        start: WITHIN,
-        stop: WITHIN,
+        start: COMMAND_TIMEOUT,
+        stop: COMMAND_TIMEOUT,
         ..Deadlines::default()
     };
     let client = Client::with_deadlines(Endpoint::of(&process)?, deadlines);
@@ -60,7 +60,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
     let (objects, bytes) = (survey.heap.objects, survey.heap.bytes);
     writeln!(out, "{}: {objects} objects, {bytes} bytes", process.name)?;
-    for row in survey.types.iter().take(MOST) {
+    for row in survey.types.iter().take(MAX_ROWS) {
         writeln!(
             out,
             "{:>12} bytes {:>9} objects  {}",

@@ -10,7 +10,7 @@ const COLLECT_NS: (f64, f64) = (0.2, 0.6);
 const WRITE_NS_WORKSTATION: (f64, f64) = (100.0, 200.0);
 const WRITE_NS_SERVER: (f64, f64) = (150.0, 350.0);
 /// Maximum size of the stream per live byte: an object of 24 bytes with one reference.
-const MOST_STREAM: f64 = 1.84;
+const MAX_STREAM: f64 = 1.84;
 
 /// Returns the buffer size for a stream of the given length, in megabytes. It includes the space that the runtime
 /// wastes in its blocks.
@@ -101,7 +101,7 @@ impl Known {
             },
             stops: if self.collects_twice { 2 } else { 1 },
             objects,
-            buffer_bytes: (live as f64 * MOST_STREAM * 1.15).round() as u64 + (2 << 20),
+            buffer_bytes: (live as f64 * MAX_STREAM * 1.15).round() as u64 + (2 << 20),
         }
     }
 

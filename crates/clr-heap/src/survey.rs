@@ -27,7 +27,7 @@ const BRIEF_TOPS: usize = 50;
 /// Most suspects.
 const MAX_SUSPECTS: usize = 5;
 /// A suspect retains at least this share of all.
-const LEAST_SHARE: f64 = 0.1;
+const MIN_SHARE: f64 = 0.1;
 /// Going down, one child keeps this share of its parent: it is the one that matters.
 const ONE_KEEPS: f64 = 0.7;
 
@@ -442,7 +442,7 @@ impl Solved {
     }
 
     fn suspects(&self, total: u64) -> Vec<SuspectRow> {
-        let least = (total as f64 * LEAST_SHARE) as u64;
+        let least = (total as f64 * MIN_SHARE) as u64;
         let is_root_of_nothing = |number: u32| {
             let root = self.graph.root(self.node(number));
             root.is_some_and(|root| root.holder == Holder::Unrooted)

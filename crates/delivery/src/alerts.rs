@@ -63,7 +63,7 @@ use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject};
 pub use gc_telemetry::notice::{IncidentNotice, Notice, Notices};
 
 /// Most open incidents that are remembered, for receivers that a reload adds.
-const MOST_FIRING: usize = 10_000;
+const MAX_FIRING: usize = 10_000;
 
 /// Sends changes of alerts to all receivers. Cheap to clone; no call waits for the network.
 #[derive(Clone)]
@@ -359,7 +359,7 @@ impl NotifierState {
         });
         if let IncidentChange::Ended(_) = notice.change {
             self.firing.remove(&key);
-        } else if known.is_some() || self.firing.len() < MOST_FIRING {
+        } else if known.is_some() || self.firing.len() < MAX_FIRING {
             self.firing.insert(key, Arc::clone(&message));
         }
         message

@@ -11,22 +11,22 @@ use clr_evidence::name::{Name, type_name};
 use clr_evidence::threads::{Group, ThreadStacks};
 use gc_rules::incident::{
     Finding, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundCensus, FoundSite, FoundStack, FoundStacks,
-    FoundType, MOST_FOUND,
+    FoundType, MAX_FOUND,
 };
 use gc_rules::rule::Evidence;
 
 use super::burst::{BUFFER_MB, MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE};
 
 /// Maximum time for which an incident waits until a burst can start. Later, the problem may have ended.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const BURST_WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for which a service has no burst after one that did not finish in time, because it delayed others.
 pub const AFTER_LATE: Duration = Duration::from_secs(60 * 60);
 /// Timeout for the end of an automatic burst. The names of a large program arrive within a few seconds.
-pub const END_WITHIN: Duration = Duration::from_secs(10);
+pub const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// Share of its limit, in percent, at which a heap is no longer sampled.
 const FULL_PERCENT: u64 = 95;
 /// Maximum number of stack frames in an incident.
-const MOST_FRAMES: usize = 8;
+const MAX_FRAMES: usize = 8;
 
 /// Whether incidents request bursts, and their length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,7 +221,7 @@ pub fn none(evidence: Evidence, because: String) -> Finding {
 
 /// Converts the callers of a burst to the finding of an incident.
 pub fn callers(callers: &Callers, window: Window) -> Finding {
-    let found = callers.callers.iter().take(MOST_FOUND).map(|caller| FoundCaller {
+    let found = callers.callers.iter().take(MAX_FOUND).map(|caller| FoundCaller {
         api: caller.api.map(str::to_owned),
         site: text(caller.site.as_ref()),
         called_by: text(caller.called_by.as_ref()),
@@ -246,11 +246,11 @@ pub fn callers(callers: &Callers, window: Window) -> Finding {
 
 /// Converts the allocations of a burst to the finding of an incident.
 pub fn allocations(allocations: &Allocations, window: Window) -> Finding {
-    let types = allocations.types.iter().take(MOST_FOUND).map(|one| FoundType {
+    let types = allocations.types.iter().take(MAX_FOUND).map(|one| FoundType {
         r#type: one.name.clone(),
         amount: amount(&one.amount),
     });
-    let sites = allocations.sites.iter().take(MOST_FOUND).map(|one| FoundSite {
+    let sites = allocations.sites.iter().take(MAX_FOUND).map(|one| FoundSite {
         site: text(one.site.as_ref()),
         called_by: text(one.called_by.as_ref()),
         r#type: one.r#type.as_deref().map(type_name),
@@ -283,7 +283,7 @@ pub fn stacks(threads: &ThreadStacks, window: Window) -> Finding {
     );
     groups.sort_by_key(|group| Reverse((finalizers(group), ran(group), group.threads.len())));
     let knows = usize::from(groups.first().is_some_and(|group| finalizers(group)));
-    let found = groups.into_iter().take(MOST_FOUND + knows).map(|group| FoundStack {
+    let found = groups.into_iter().take(MAX_FOUND + knows).map(|group| FoundStack {
         threads: group.threads.len() as u64,
         finalizer: group.finalizer,
         site: text(group.site.as_ref()),
@@ -313,7 +313,7 @@ fn amount(amount: &Amount) -> FoundAmount {
 }
 
 fn frames(frames: &[Name]) -> Vec<String> {
-    frames.iter().take(MOST_FRAMES).map(Name::to_string).collect()
+    frames.iter().take(MAX_FRAMES).map(Name::to_string).collect()
 }
 
 fn text(name: Option<&Name>) -> Option<String> {

@@ -35,7 +35,7 @@ use writer::Writer;
 pub const FOLLOWS: Duration = Duration::from_secs(10);
 
 /// Maximum number of orders that wait for the writer.
-const MOST_ORDERS: usize = 1024;
+const MAX_ORDERS: usize = 1024;
 
 /// Whether incidents are recorded, and how many recordings are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl BlackBox {
     pub fn open(state: &Path, options: &BlackBoxOptions) -> std::io::Result<Self> {
         let files = Arc::new(Files::open(state, options)?);
         let boxes = BlackBoxes::new().ok_or_else(|| std::io::Error::other("no memory for zstd"))?;
-        let (orders, receiver) = sync_channel(MOST_ORDERS);
+        let (orders, receiver) = sync_channel(MAX_ORDERS);
         let recordings = Arc::new(Begun::default());
         let writer = Writer::new(Arc::clone(&boxes), Arc::clone(&files), Arc::clone(&recordings));
         std::thread::Builder::new()

@@ -19,18 +19,18 @@ use std::time::Duration;
 use clr_heap::cost::{Forecast, Known, Seen, buffer_mb};
 use clr_heap::diff::{Growth, diff};
 use clr_heap::survey::{PathRow, RootRow, Survey, TypeRow, root_shown};
-use gc_rules::incident::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MOST_LIVING};
+use gc_rules::incident::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MAX_LIVING};
 use gc_rules::ledger::{Ledger, WORTH_SAYING};
 
 use super::automatic::{Condition, Others, minutes, part};
 
 /// Maximum time for which an incident waits until a dump can be taken. The cause of growth is known after a minute or
 /// two, and the growth continues.
-pub const PATIENCE: Duration = Duration::from_secs(5 * 60);
+pub const DUMP_WAIT_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// Maximum number of types on a path in an incident.
-const MOST_STEPS: usize = 8;
+const MAX_STEPS: usize = 8;
 /// Maximum number of characters in a name. Longer names are truncated.
-const MOST_NAME: usize = 256;
+const MAX_NAME: usize = 256;
 
 /// Whether incidents request a census, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -279,8 +279,8 @@ impl First {
 
 /// Returns the finding from the first dump: the types and roots that retain most.
 pub fn alone(survey: &Survey) -> FoundCensus {
-    let types = survey.types.iter().take(MOST_LIVING);
-    let roots = survey.roots.iter().take(MOST_LIVING);
+    let types = survey.types.iter().take(MAX_LIVING);
+    let roots = survey.roots.iter().take(MAX_LIVING);
     FoundCensus {
         types: types.map(|row| living(row, survey, None)).collect(),
         roots: roots.map(|row| holder(row, None)).collect(),
@@ -312,8 +312,8 @@ pub fn compared(first: &First, survey: &Survey, apart: Duration) -> FoundCensus 
         apart_s: Some(apart.as_secs()),
         stopped_ns,
         grown_bytes: Some(bytes(survey).saturating_sub(bytes(&first.survey))),
-        types: types.take(MOST_LIVING).collect(),
-        roots: roots.take(MOST_LIVING).collect(),
+        types: types.take(MAX_LIVING).collect(),
+        roots: roots.take(MAX_LIVING).collect(),
         ..found
     }
 }
@@ -327,7 +327,7 @@ fn head(survey: &Survey) -> FoundCensus {
         objects: Some(heap.objects),
         bytes: Some(heap.bytes),
         no_graph_because: heap.reason.clone(),
-        kept_by: survey.roots.iter().take(MOST_LIVING).map(kept).collect(),
+        kept_by: survey.roots.iter().take(MAX_LIVING).map(kept).collect(),
         ..FoundCensus::default()
     }
 }
@@ -350,7 +350,7 @@ fn living(row: &TypeRow, survey: &Survey, growth: Option<&Growth>) -> FoundLivin
 
 /// Returns the end of a long path, which is the most informative part.
 fn steps(way: &PathRow) -> Vec<String> {
-    let long = way.path.len().saturating_sub(MOST_STEPS);
+    let long = way.path.len().saturating_sub(MAX_STEPS);
     way.path.iter().skip(long).map(|name| short(name)).collect()
 }
 
@@ -373,10 +373,10 @@ fn kept(row: &RootRow) -> FoundKept {
 }
 
 fn short(name: &str) -> String {
-    if name.chars().count() <= MOST_NAME {
+    if name.chars().count() <= MAX_NAME {
         return name.to_owned();
     }
-    let mut short: String = name.chars().take(MOST_NAME - 3).collect();
+    let mut short: String = name.chars().take(MAX_NAME - 3).collect();
     short.push_str("...");
     short
 }

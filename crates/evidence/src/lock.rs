@@ -6,7 +6,7 @@ use std::time::Duration;
 use targets::lease::{Lease, Leases, NoLease};
 
 /// Interval between attempts to acquire the lock.
-const ASK_EVERY: Duration = Duration::from_millis(100);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The host-wide burst lock. The kernel releases it when its holder exits.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Turn {
                     }
                 }
             }
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(LOCK_RETRY_INTERVAL).await;
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::stops::{MAX_STOPS, Stops};
 pub const MAX_WAITING: usize = 16_384;
 
 /// Time after the start of a session within which its own filter is processed. This takes 0.25 s.
-const OWN_FILTER_WITHIN_NS: i64 = 2_000_000_000;
+const OWN_FILTER_TIMEOUT_NS: i64 = 2_000_000_000;
 
 /// Maximum change of the offset between the clocks from one reading to the next, while the wall clock is slewed.
 const CLOCKS_APART_NS: i64 = 5_000_000;
@@ -101,7 +101,7 @@ impl Requests {
                     {
                         self.reported(ended, end_unix_ns, observed.at);
                     }
-                } else if metadata.name == MESSAGE && observed.at > OWN_FILTER_WITHIN_NS {
+                } else if metadata.name == MESSAGE && observed.at > OWN_FILTER_TIMEOUT_NS {
                     self.taken.get_or_insert(observed.at);
                 }
             }

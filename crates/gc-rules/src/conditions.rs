@@ -14,10 +14,10 @@ use super::rule::Rule;
 
 /// Maximum number of parts that are evaluated once per round. In a larger set, the remaining parts, which fewer rules
 /// share, are evaluated each time.
-const REMEMBERED: usize = 192;
+const MAX_SHARED_PARTS: usize = 192;
 
 /// A constant, because it is copied many times per second, and a loop over its parts would take longer.
-const NOTHING_KNOWN: [Option<Truth>; REMEMBERED] = [None; REMEMBERED];
+const NOTHING_KNOWN: [Option<Truth>; MAX_SHARED_PARTS] = [None; MAX_SHARED_PARTS];
 
 /// The conditions of a rule set.
 #[derive(Debug, Clone, Default)]
@@ -83,7 +83,7 @@ pub(crate) fn divide<'n>(condition: &'n Node, part: &mut impl FnMut(&'n Node)) {
 #[derive(Debug)]
 pub(crate) struct Truths<'c> {
     conditions: &'c Conditions,
-    known: [Option<Truth>; REMEMBERED],
+    known: [Option<Truth>; MAX_SHARED_PARTS],
 }
 
 impl Truths<'_> {

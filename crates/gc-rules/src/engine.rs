@@ -430,7 +430,7 @@ impl Engine {
         size_of::<Self>()
             + MemoryHistory::MAX_BYTES
             + Kinds::most_memory(rules)
-            + enabled * (size_of::<RuleRun>() + run::MOST_ACTIVE)
+            + enabled * (size_of::<RuleRun>() + run::MAX_ACTIVE)
             + Self::most_window_memory(rules).map(|(_, bytes)| bytes).sum::<usize>()
     }
 

@@ -376,8 +376,8 @@ fn truth(value: Option<Value<'_>>) -> Truth {
 
 /// CEL rejects values at or beyond the limits of 64 bits.
 fn to_int(number: f64) -> Result<i64, EvaluationError> {
-    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
-    if number > -BEYOND && number < BEYOND {
+    const I64_LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if number > -I64_LIMIT && number < I64_LIMIT {
         #[expect(clippy::cast_possible_truncation, reason = "within i64")]
         return Ok(number as i64);
     }

@@ -19,7 +19,7 @@
 //! Rules of role `cause` that are active at the same time are members too, with the share of the harm that they
 //! explain. They never start, name, date, worsen or prolong an incident. The main cause is the one that explains the
 //! largest share, at least [`EXPLAINS_ENOUGH`]. When it becomes known or changes, a message is sent, at most once per
-//! [`EXPLAINED_EVERY_NS`]. A cause can declare that its effect is a consequence of another symptom; if that symptom has
+//! [`EXPLAINED_INTERVAL_NS`]. A cause can declare that its effect is a consequence of another symptom; if that symptom has
 //! an incident, both incidents become one.
 //!
 //! # Texts
@@ -60,7 +60,7 @@ use crate::rule::{Evidence, Rule, Severity};
 pub use black_box::{BegunRecordings, Recordings, Share, recording_id};
 pub use found::{
     Finding, Found, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundCensus, FoundHolder, FoundKept,
-    FoundLiving, FoundSite, FoundStack, FoundStacks, FoundType, MOST_FOUND, MOST_LIVING,
+    FoundLiving, FoundSite, FoundStack, FoundStacks, FoundType, MAX_FOUND, MAX_LIVING,
 };
 pub use machine::Incidents;
 pub use record::{CauseRecord, EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of, key_of_record};
@@ -83,13 +83,13 @@ pub const RESUME_NS: u64 = 15 * 60_000_000_000;
 pub const RECORDED_NS: u64 = 10_000_000_000;
 
 /// Minimum interval between two recordings of one rule and service: 10 minutes.
-pub const RECORDS_EVERY_NS: u64 = 10 * 60_000_000_000;
+pub const RECORDS_INTERVAL_NS: u64 = 10 * 60_000_000_000;
 
 /// Minimum share of a harm that a named cause explains.
 pub const EXPLAINS_ENOUGH: f64 = 0.3;
 
 /// Minimum interval between two messages about a changed main cause: 5 minutes.
-pub const EXPLAINED_EVERY_NS: u64 = 5 * 60_000_000_000;
+pub const EXPLAINED_INTERVAL_NS: u64 = 5 * 60_000_000_000;
 
 /// Minimum interval between two updates of an open incident: 10 seconds.
 pub const REFRESH_NS: u64 = 10_000_000_000;

@@ -9,7 +9,7 @@
 //! ended process has added its last difference, and a process that counts from scratch adds what is new. Values that
 //! rise and fall are sums over the processes that live; gauges follow the rule of [`GaugeRule`].
 //!
-//! Processes are of one service if the attributes of `KEPT` are equal; these are the resource of the series.
+//! Processes are of one service if the attributes of `SERVICE_ATTRIBUTES` are equal; these are the resource of the series.
 //!
 //! Figures of a container are the same in all its processes, so the first process of each container adds them.
 
@@ -34,7 +34,7 @@ use crate::snapshot::{MetricSnapshot, whole};
 use crate::value::{key_value, text};
 
 /// Attributes of a process that its service has, too. All processes of a service on a host have the same values.
-static KEPT: [&Attribute; 17] = [
+static SERVICE_ATTRIBUTES: [&Attribute; 17] = [
     &row::SERVICE_NAME,
     &row::SERVICE_NAMESPACE,
     &row::DEPLOYMENT_ENVIRONMENT_NAME,
@@ -115,7 +115,7 @@ struct Process {
 /// Returns the attributes of the service of a process, and the identity of the service.
 fn service_of(resource: &[KeyValue], configured: &[KeyValue]) -> (ServiceKey, Arc<Origin>) {
     let is_kept = |pair: &&KeyValue| {
-        KEPT.iter().any(|attribute| attribute.name == pair.key)
+        SERVICE_ATTRIBUTES.iter().any(|attribute| attribute.name == pair.key)
             || configured.iter().any(|attribute| attribute.key == pair.key)
     };
     let mut attributes: Vec<KeyValue> = resource.iter().filter(is_kept).cloned().collect();

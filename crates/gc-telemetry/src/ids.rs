@@ -13,7 +13,7 @@ use clr_gc::gc::Collection;
 
 /// Number of remembered collections for the detection of repeated numbers. Only collections that the end of a session
 /// split into two parts occur twice, and only a few collections are in progress at the same time.
-const REMEMBERED: usize = 64;
+const MAX_COLLECTIONS: usize = 64;
 
 /// Ids of a span in links, exemplars and log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,7 +52,7 @@ impl Ids {
     pub(crate) fn new(seed: [u8; 16]) -> Self {
         Self {
             key: words(seed),
-            recent: VecDeque::with_capacity(REMEMBERED),
+            recent: VecDeque::with_capacity(MAX_COLLECTIONS),
         }
     }
 
@@ -61,7 +61,7 @@ impl Ids {
     pub(crate) fn next(&mut self, collection: &Collection) -> TraceIds {
         let subject = (collection.clr_instance.unwrap_or(0), collection.number);
         let before = self.recent.iter().filter(|&&other| other == subject).count();
-        if self.recent.len() >= REMEMBERED {
+        if self.recent.len() >= MAX_COLLECTIONS {
             self.recent.pop_front();
         }
         self.recent.push_back(subject);

@@ -16,7 +16,7 @@ use processes::text::bounded;
 /// Most bytes of an error's body that are read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 /// How long a request may take until its answer begins, and an answer until it is complete.
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// No server can silence gcwatch for longer.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 
@@ -96,7 +96,7 @@ impl<T: Transport> Client<T> {
     /// The whole body of an answer of at most `limit` bytes.
     pub(crate) async fn whole(&self, path: &str, limit: usize) -> Result<Vec<u8>, Failed> {
         let body = self.get(path).await?;
-        within(ANSWER_WITHIN, whole(body, limit)).await
+        within(ANSWER_TIMEOUT, whole(body, limit)).await
     }
 
     /// Creates an object. An object that the server has already counts as created.
@@ -114,12 +114,12 @@ impl<T: Transport> Client<T> {
 
     async fn create(&self, path: &str, token: Option<&Token>, body: Vec<u8>) -> Result<(), Failed> {
         let request = self.transport.post(path, token.map(Token::header), body);
-        let answer = within(ANSWER_WITHIN, request).await?;
+        let answer = within(ANSWER_TIMEOUT, request).await?;
         if answer.status == StatusCode::CONFLICT {
             return Ok(());
         }
         // The rest of the answer is read, so that the connection can be used again.
-        within(ANSWER_WITHIN, whole(accepted(answer, token).await?, MAX_ERROR_BYTES))
+        within(ANSWER_TIMEOUT, whole(accepted(answer, token).await?, MAX_ERROR_BYTES))
             .await
             .map(drop)
     }
@@ -131,7 +131,7 @@ impl<T: Transport> Client<T> {
 
     async fn attempt(&self, path: &str, token: Option<&Token>) -> Result<T::Body, Failed> {
         let request = self.transport.get(path, token.map(Token::header));
-        accepted(within(ANSWER_WITHIN, request).await?, token).await
+        accepted(within(ANSWER_TIMEOUT, request).await?, token).await
     }
 }
 
@@ -140,7 +140,7 @@ async fn accepted<B: Body>(answer: Answer<B>, token: Option<&Token>) -> Result<B
     if answer.status.is_success() {
         return Ok(answer.body);
     }
-    let body = within(ANSWER_WITHIN, whole(answer.body, MAX_ERROR_BYTES)).await;
+    let body = within(ANSWER_TIMEOUT, whole(answer.body, MAX_ERROR_BYTES)).await;
     let mut refused: Status = body
         .ok()
         .and_then(|body| serde_json::from_slice(&body).ok())

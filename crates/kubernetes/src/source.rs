@@ -25,7 +25,7 @@ use processes::text::bounded;
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// Changes that follow one another within this time are reported together.
-const TOGETHER: Duration = Duration::from_millis(200);
+const BATCH_PERIOD: Duration = Duration::from_millis(200);
 
 /// Follows the source that the settings name. Completes when there is none; `changed` is called when what is known of
 /// pods changed.
@@ -176,7 +176,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         let mut had_events = false;
         loop {
             let next = if has_unreported_changes {
-                match timeout(TOGETHER, watch.next()).await {
+                match timeout(BATCH_PERIOD, watch.next()).await {
                     Ok(next) => next,
                     Err(_) => {
                         (self.changed)();

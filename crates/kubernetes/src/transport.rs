@@ -24,7 +24,7 @@ use super::error::{Failed, SetupError, causes};
 const USER_AGENT: &str = concat!("gcwatch/", env!("CARGO_PKG_VERSION"));
 
 /// How long a connection may take to be made.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection that was silent for so long while an answer is awaited is probed (HTTP/2 ping, TCP keepalive).
 const PING_AFTER: Duration = Duration::from_secs(30);
@@ -164,7 +164,7 @@ fn client(trust: &Trust, pem: &[u8]) -> Result<reqwest::Client, SetupError> {
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
-        .connect_timeout(CONNECT_WITHIN)
+        .connect_timeout(CONNECT_TIMEOUT)
         .pool_max_idle_per_host(1)
         .tcp_keepalive(PING_AFTER)
         .http2_keep_alive_interval(PING_AFTER)

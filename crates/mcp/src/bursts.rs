@@ -60,11 +60,11 @@ pub(super) const BURSTS: [Listed; 5] = [
 ];
 
 /// Maximum duration of a burst, in seconds: clients wait for one minute.
-const MOST_SECONDS: u32 = 30;
+const MAX_SECONDS: u32 = 30;
 /// Maximum number of values per list of an answer.
-const MOST: usize = 8;
+const MAX_VALUES: usize = 8;
 /// Maximum number of prices without a confirmation. The oldest price is dropped first.
-const MOST_WAITING: usize = 8;
+const MAX_WAITING: usize = 8;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -141,10 +141,10 @@ fn words(words: &[&str]) -> Vec<String> {
 
 fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Refusal> {
     let within = |seconds: u32| match seconds {
-        1..=MOST_SECONDS => Ok(seconds),
+        1..=MAX_SECONDS => Ok(seconds),
         _ => Err(Refusal::new(
-            format!("{seconds} s is not between 1 and {MOST_SECONDS}"),
-            format!("use at most {MOST_SECONDS} s here; the command on a terminal allows more"),
+            format!("{seconds} s is not between 1 and {MAX_SECONDS}"),
+            format!("use at most {MAX_SECONDS} s here; the command on a terminal allows more"),
         )),
     };
     let watch = |pid: u32, seconds: u32| words(&[name, &pid.to_string(), "--duration", &format!("{seconds}s")]);
@@ -238,7 +238,7 @@ impl Confirmations {
     fn give(&self, words: &[String]) -> String {
         let confirm = format!("{:016x}", fastrand::u64(..));
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() >= MOST_WAITING {
+        if waiting.len() >= MAX_WAITING {
             waiting.pop_front();
         }
         waiting.push_back((confirm.clone(), words.to_owned()));
@@ -290,7 +290,7 @@ async fn of<S: Source>(asked: Asked, confirmations: &Confirmations, source: &S) 
     let printed = source.command(words).await?;
     let records = printed.records.into_iter();
     Ok(json!({
-        "found": records.map(|record| trimmed(record, MOST)).collect::<Vec<_>>(),
+        "found": records.map(|record| trimmed(record, MAX_VALUES)).collect::<Vec<_>>(),
         "left_out": printed.left_out,
         "said": printed.said,
         "units": UNITS,
@@ -353,7 +353,7 @@ mod tests {
         assert!(!confirmations.take(&given, &other) && !confirmations.take("", &own));
         assert!(confirmations.take(&given, &own) && !confirmations.take(&given, &own));
         let oldest = confirmations.give(&own);
-        (0..MOST_WAITING).for_each(|_| drop(confirmations.give(&other)));
+        (0..MAX_WAITING).for_each(|_| drop(confirmations.give(&other)));
         assert!(!confirmations.take(&oldest, &own));
     }
 }

@@ -48,7 +48,7 @@ pub enum RecordingError {
     },
     /// The recording exceeds the limit for one recording.
     #[error(
-        "{name} has more than {MOST_HELD} starts and ends of collections and stops, which is the limit for one \
+        "{name} has more than {MAX_HELD} starts and ends of collections and stops, which is the limit for one \
          recording; everything before the limit is reported"
     )]
     TooLong {
@@ -59,7 +59,7 @@ pub enum RecordingError {
 
 /// Maximum number of collection starts, collection ends and stop starts in one recording: 19 hours at 10 collections
 /// per second. In the worst case, each of them is the only trace of a collection, which takes 1 KB.
-pub const MOST_HELD: u64 = 1 << 21;
+pub const MAX_HELD: u64 = 1 << 21;
 
 /// The GC history of one process in a recording.
 #[derive(Debug, Default)]
@@ -223,7 +223,7 @@ fn feed(
         if n == 0 || stream.decoder().ending().is_some() {
             return Ok(());
         }
-        if held.get() > MOST_HELD {
+        if held.get() > MAX_HELD {
             return Err(RecordingError::TooLong { name: name() });
         }
     }

@@ -9,7 +9,7 @@ use clr_gc::stream::Observed;
 use targets::settings::GcSettings;
 
 /// Maximum number of characters of a command line that are retained.
-const MOST_CHARACTERS: usize = 8 << 10;
+const MAX_CHARACTERS: usize = 8 << 10;
 
 /// The program of a recording.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +27,7 @@ impl Program {
         let Ok(event) = &observed.decoded else { return };
         self.settings.take_in(event);
         if let ClrEvent::ProcessInfo(info) = event {
-            let text: String = info.command_line.chars().take(MOST_CHARACTERS).collect();
+            let text: String = info.command_line.chars().take(MAX_CHARACTERS).collect();
             if !text.trim().is_empty() {
                 self.pid = observed.event.process;
                 self.command_line = Some(text);

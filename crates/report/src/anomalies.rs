@@ -112,7 +112,7 @@ pub fn write_judged(out: &mut dyn Write, review: &Review, observed_ns: i64) -> i
 }
 
 /// Maximum number of listed incidents. Further incidents are counted.
-const MOST_LISTED: usize = 50;
+const MAX_LISTED: usize = 50;
 
 /// Writes the incidents of one process, the most severe first. `base` is the time base of its stream.
 pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result<()> {
@@ -123,7 +123,7 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
     writeln!(out, "\n{HEADING}incidents{HEADING:#}")?;
     incidents.sort_by_key(|incident| (Reverse(incident.severity), incident.number));
     let mut explained = HashSet::new();
-    for incident in incidents.iter().take(MOST_LISTED) {
+    for incident in incidents.iter().take(MAX_LISTED) {
         let Some(head) = incident.head() else { continue };
         let name = incident.severity.name();
         if incident.severity >= Severity::Warning {
@@ -157,7 +157,7 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
             )?;
         }
     }
-    let more = incidents.len().saturating_sub(MOST_LISTED);
+    let more = incidents.len().saturating_sub(MAX_LISTED);
     if more > 0 {
         writeln!(out, "and {}", plural(more as u64, "more incident"))?;
     }

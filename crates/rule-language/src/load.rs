@@ -34,13 +34,13 @@ mod window;
 
 use compose::Common;
 use file::Words;
-pub use memory::MOST_WINDOW_BYTES;
+pub use memory::MAX_WINDOW_BYTES;
 use report::{Place, Placed, Report};
 pub use shipped::{shipped, shipped_tests};
 pub(crate) use text::{entry, items_of, scalar};
 
 /// Maximum number of files.
-pub const MOST_FILES: usize = 500;
+pub const MAX_FILES: usize = 500;
 
 /// A rule file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,8 +128,8 @@ pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
         return Ok(Loaded::default());
     }
     let mut report = Report::new(files);
-    if files.len() > MOST_FILES {
-        let message = format!("{} rule files; at most {MOST_FILES} are read", files.len());
+    if files.len() > MAX_FILES {
+        let message = format!("{} rule files; at most {MAX_FILES} are read", files.len());
         let (file, at) = (0, Position::START);
         report.error(Place { file, at }, message);
         return Err(report.finish());

@@ -9,9 +9,9 @@ use strict_yaml::check::did_you_mean;
 use crate::compile::{Compiled, Mistake, Unit, place};
 
 /// Maximum number of values in a template.
-const MOST_VALUES: usize = 50;
+const MAX_VALUES: usize = 50;
 /// Maximum number of decimal places.
-const MOST_DIGITS: u8 = 9;
+const MAX_DIGITS: u8 = 9;
 
 const FILTERS: [&str; 5] = ["round", "bytes", "percent", "ms", "s"];
 
@@ -53,8 +53,8 @@ pub(crate) fn parse(text: &str, compile: &mut Compile<'_>, is_value: &IsValue<'_
             return filling;
         };
         values += 1;
-        if values > MOST_VALUES {
-            filling.mistake(text, open, format!("a template can have at most {MOST_VALUES} values"));
+        if values > MAX_VALUES {
+            filling.mistake(text, open, format!("a template can have at most {MAX_VALUES} values"));
             return filling;
         }
         filling.value(text, &hole, compile);
@@ -227,9 +227,9 @@ fn filter_of(word: &str) -> Result<Form, String> {
         "round" => {
             let digits = argument.unwrap_or("0").trim().parse().ok();
             return digits
-                .filter(|digits| *digits <= MOST_DIGITS)
+                .filter(|digits| *digits <= MAX_DIGITS)
                 .map(Form::Round)
-                .ok_or_else(|| format!("round requires a number of decimal places, 0 to {MOST_DIGITS}: round(1)"));
+                .ok_or_else(|| format!("round requires a number of decimal places, 0 to {MAX_DIGITS}: round(1)"));
         }
         "bytes" => Form::Bytes,
         "percent" => Form::Percent,

@@ -14,10 +14,10 @@
 //!
 //! | Part | Bound, bytes |
 //! |---|---|
-//! | buckets | [`MOST_BUCKET_BYTES`] packed, plus the open bucket |
-//! | marks | [`MOST_MARK_BYTES`] packed |
-//! | causes | [`causes::MOST_CAUSES`] rows |
-//! | kept collections | [`kept::MOST_NEWEST_BYTES`], [`kept::MOST_LONGEST_BYTES`], [`kept::MOST_PINNED_BYTES`] packed |
+//! | buckets | [`MAX_BUCKET_BYTES`] packed, plus the open bucket |
+//! | marks | [`MAX_MARK_BYTES`] packed |
+//! | causes | [`causes::MAX_CAUSES`] rows |
+//! | kept collections | [`kept::MAX_NEWEST_BYTES`], [`kept::MAX_LONGEST_BYTES`], [`kept::MAX_PINNED_BYTES`] packed |
 
 mod bucket;
 mod buckets;
@@ -54,12 +54,12 @@ pub const BUCKETS: u64 = 180;
 /// Length of the history.
 pub const HISTORY_NS: u64 = BUCKETS * BUCKET_NS;
 /// Maximum number of marks.
-pub const MOST_MARKS: usize = 512;
+pub const MAX_MARKS: usize = 512;
 /// Maximum size of the packed buckets in bytes. A busy bucket takes 30 to 60, so the history of the busiest processes
 /// is slightly shorter.
-const MOST_BUCKET_BYTES: usize = 10 << 10;
+const MAX_BUCKET_BYTES: usize = 10 << 10;
 /// Maximum size of the packed marks in bytes. A mark takes 7 to 9.
-const MOST_MARK_BYTES: usize = 4608;
+const MAX_MARK_BYTES: usize = 4608;
 
 /// History of a run.
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Interval between heartbeats.
-pub(crate) const SAYS_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Times of the last heartbeat of each part.
 #[derive(Debug)]

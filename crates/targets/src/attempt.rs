@@ -36,7 +36,7 @@ use crate::inspect::{Inspected, inspect};
 use crate::kept_run::KeptRun;
 use crate::lease::{Leases, NoLease};
 use crate::options::TargetOptions;
-use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
+use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
 use crate::others::Watched;
 use crate::shared::Shared;
 use crate::sink::{RunSink, Sink};
@@ -45,7 +45,7 @@ use processes::text::bounded;
 use processes::{Identity, RunState};
 
 /// Timeout for the inspection of one process, which reads a few files in `/proc` and opens the socket.
-const INSPECT_WITHIN: Duration = Duration::from_secs(5);
+const INSPECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +162,7 @@ impl<S: Sink> Attempt<S> {
             (Err(error), None) => return Err(self.unattachable(error.obstacle())),
         };
         let deadlines = Deadlines {
-            stop: STOP_WITHIN,
+            stop: STOP_TIMEOUT,
             ..Deadlines::default()
         };
         let guard = self.shared.readers.guard();
@@ -176,7 +176,7 @@ impl<S: Sink> Attempt<S> {
                 attached = &mut attaching => Some(attached),
                 // Do not abandon a command in progress: its session would stay in the process until the next
                 // collection.
-                () = ordered_to_stop(&mut orders) => timeout(STOP_WITHIN, attaching).await.ok(),
+                () = ordered_to_stop(&mut orders) => timeout(STOP_TIMEOUT, attaching).await.ok(),
             }
         };
         let session = match attached {
@@ -226,9 +226,10 @@ impl<S: Sink> Attempt<S> {
             Ok(looking) => looking,
             Err(full) => return Err(self.unattachable_because(Reason::Failed.as_str(), full.to_string())),
         };
-        let Ok(inspected) = timeout(INSPECT_WITHIN, &mut looking).await else {
+        let Ok(inspected) = timeout(INSPECT_TIMEOUT, &mut looking).await else {
             self.kept.looking = Some(looking);
-            let detail = format!("reading its files took more than {INSPECT_WITHIN:?}: a file system does not respond");
+            let detail =
+                format!("reading its files took more than {INSPECT_TIMEOUT:?}: a file system does not respond");
             return Err(self.unattachable_because(Reason::Silent.as_str(), detail));
         };
         match inspected {
@@ -254,7 +255,7 @@ impl<S: Sink> Attempt<S> {
             let pid = process.pid;
             let reading = self.shared.threads.run(move || Scan::host().runtime_library(pid));
             if let Ok(reading) = reading
-                && let Ok(Ok(Some(evidence))) = timeout(INSPECT_WITHIN, reading).await
+                && let Ok(Ok(Some(evidence))) = timeout(INSPECT_TIMEOUT, reading).await
             {
                 process.evidence = Some(evidence);
             }

@@ -13,7 +13,7 @@
 //!
 //! A ring has at most [`ONE`](ring::ONE) bytes and about [`KEPT_SECONDS`](ring::KEPT_SECONDS). All rings together have
 //! at most [`ALL`] bytes; beyond that, the largest ring drops its oldest piece. Bytes that a writer has not read yet
-//! count, too, at most [`MOST_FOLLOWED`](ring::MOST_FOLLOWED) for each. A hostile stream therefore harms only its own
+//! count, too, at most [`MAX_FOLLOWED`](ring::MAX_FOLLOWED) for each. A hostile stream therefore harms only its own
 //! black box.
 
 mod ring;

@@ -57,7 +57,7 @@ const LONG_NS: i64 = 30_000_000;
 /// Duration of the readings after such a suspension.
 const FOR: Duration = Duration::from_secs(120);
 /// Interval between readings: one per round.
-const EVERY: Duration = Duration::from_millis(190);
+const READ_INTERVAL: Duration = Duration::from_millis(190);
 /// Maximum number of threads that are read.
 const MAX_THREADS_READ: usize = 24;
 /// Maximum number of server GC threads among them. Each heap has one, and all of them wait for the slowest.
@@ -69,9 +69,9 @@ const OLDEST_NS: i64 = 3_000_000_000;
 /// Maximum time for a page from disk.
 const PAGE_NS: u64 = 10_000_000;
 /// Waits below this fraction of a suspension count as 0, because readings and suspensions are not simultaneous.
-const LEAST_PART: i64 = 100;
+const MIN_PART: i64 = 100;
 /// Minimum interval between scans of all thread names. Scans take at most 1/`LOOK_PARTS` of the time.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 const LOOK_PARTS: u32 = 200;
 
 /// CPU waits of one process.
@@ -99,7 +99,7 @@ impl CpuWaits {
 
     /// Returns the next time at which [`Self::tick`] has work.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.readings.as_ref().map(|readings| readings.read_at + EVERY)
+        self.readings.as_ref().map(|readings| readings.read_at + READ_INTERVAL)
     }
 
     /// Handles the passing of time. `at` is the current time in nanoseconds since the stream's sync point.
@@ -107,7 +107,7 @@ impl CpuWaits {
         let Some(readings) = &mut self.readings else { return };
         match at {
             Some(at) if now < readings.until => {
-                if now >= readings.read_at + EVERY {
+                if now >= readings.read_at + READ_INTERVAL {
                     readings.read(now, at, self.limit.known());
                 }
             }
@@ -450,7 +450,7 @@ impl Readings {
             // Without counters of threads, use the limit.
             None => (throttled.map(|(ns, over)| of_limit(ns, over, stop.length))?, None),
         };
-        let is_some = i128::from(ns) * i128::from(LEAST_PART) >= i128::from(stop.length);
+        let is_some = i128::from(ns) * i128::from(MIN_PART) >= i128::from(stop.length);
         let ns = if is_some { ns } else { 0 };
         let throttled_ns = throttled.map(|(throttled, _)| i64::try_from(throttled.min(ns)).unwrap_or(i64::MAX));
         Some((
@@ -534,7 +534,7 @@ impl Readings {
                 self.add(number, folder, Some(now).filter(|_| wanted == Some(number)));
             }
         }
-        self.look_at = now + LOOK_EVERY.max(began.elapsed() * LOOK_PARTS);
+        self.look_at = now + SCAN_INTERVAL.max(began.elapsed() * LOOK_PARTS);
     }
 
     fn read(&mut self, now: Instant, at: i64, limit: Option<&Throttling>) {

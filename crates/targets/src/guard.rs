@@ -55,7 +55,7 @@ pub use self::held::Counts;
 use self::held::{HeldStream, Shared};
 
 /// Interval between beats of the reading thread.
-pub const BEAT_EVERY: Duration = Duration::from_secs(1);
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Number of seconds without a beat after which the guard closes all streams. Including the second by which the guard
 /// itself can be late and the rest of an exit, no process waits longer than 10 s.

@@ -35,7 +35,7 @@ use serde_json::Value;
 const FULL_PERCENT: u64 = 95;
 /// The limit that .NET takes by itself in a container, and its least value.
 const DEFAULT_PERCENT: u64 = 75;
-const LEAST_DEFAULT: u64 = 20 << 20;
+const MIN_DEFAULT: u64 = 20 << 20;
 
 /// The limit of a heap.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Configured {
             let bytes = part(container.or(machine)?, percent);
             return Some(Limit { bytes, source });
         }
-        let bytes = part(container?, DEFAULT_PERCENT).max(LEAST_DEFAULT);
+        let bytes = part(container?, DEFAULT_PERCENT).max(MIN_DEFAULT);
         let source = format!("{DEFAULT_PERCENT} % of its container's memory limit");
         Some(Limit { bytes, source })
     }

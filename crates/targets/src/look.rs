@@ -2,7 +2,7 @@
 //!
 //! A socket directory can be on any file system, including one that a target controls, so any access to it can block
 //! forever. A scan is therefore a list of steps, one per process and per configured path. A thread executes the steps
-//! in order and records the current one. If a step takes longer than [`STEP_WITHIN`], its thread is abandoned and
+//! in order and records the current one. If a step takes longer than [`STEP_TIMEOUT`], its thread is abandoned and
 //! another thread continues with the remaining steps ([`OngoingLook::late`], [`OngoingLook::run`]). When an abandoned
 //! thread returns from its step, it reports the subject of that step, which is then scanned again.
 //!
@@ -32,7 +32,7 @@ use crate::options::TargetOptions;
 use crate::watch::{DirectoryId, NotWatched, Watches};
 
 /// Maximum duration of a step. The subject of a late step is scanned again once the step returns.
-pub(crate) const STEP_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sockets from the configuration that were found.
 pub(crate) type NamedSockets = Vec<(SocketName, SocketAddress)>;
@@ -191,7 +191,7 @@ impl OngoingLook {
     /// [`OngoingLook::run`] and the returned number.
     pub(crate) fn late(&self, now: Instant) -> Option<(LookSubject, u32)> {
         let mut state = self.lock();
-        state.at.as_ref().filter(|(_, since)| now >= *since + STEP_WITHIN)?;
+        state.at.as_ref().filter(|(_, since)| now >= *since + STEP_TIMEOUT)?;
         let (place, _) = state.at.take()?;
         state.thread += 1;
         state.steps.retain(|step| step.place() != place);
@@ -299,9 +299,9 @@ mod tests {
             assert!(matches!(state.steps.pop_front(), Some(LookStep::List(_))));
             state.at = Some((place.clone(), now));
         }
-        assert_eq!(job.late(now + STEP_WITHIN / 2), None);
-        assert_eq!(job.late(now + STEP_WITHIN), Some((place.clone(), 1)));
-        assert_eq!(job.late(now + STEP_WITHIN * 9), None);
+        assert_eq!(job.late(now + STEP_TIMEOUT / 2), None);
+        assert_eq!(job.late(now + STEP_TIMEOUT), Some((place.clone(), 1)));
+        assert_eq!(job.late(now + STEP_TIMEOUT * 9), None);
         assert_eq!(job.lock().steps.len(), 1, "only the step of the process remains");
         assert_eq!(job.run(1), LookPart::Last);
         assert_eq!(found.await.unwrap().asked, BTreeSet::from([1]));

@@ -22,22 +22,22 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Interval between two readings of the kernel's counter.
-pub(crate) const EVERY: Duration = Duration::from_millis(250);
+pub(crate) const READ_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Maximum number of pids that one look examines in `/proc`: 4 µs for each that no longer exists, 20 µs for each that
 /// exists.
-const MOST_NUMBERS: usize = 100;
+const MAX_NUMBERS: usize = 100;
 /// Maximum number of pids that wait to be examined.
-const MOST_WAITING: usize = 4096;
+const MAX_WAITING: usize = 4096;
 /// Maximum number of processes that a look passes on, on average and at once after a quiet period. Each is inspected,
 /// which takes 0.25 ms.
 const PASSED_ON: u32 = 8;
 const PASSED_ON_AT_ONCE: u32 = 64;
 /// Maximum number of times that a process with the same program is passed on. A process without .NET can create threads
 /// forever.
-const MOST_TIMES: u8 = 16;
+const MAX_TIMES: u8 = 16;
 /// Maximum number of processes that are remembered.
-const MOST_KNOWN: usize = 16_384;
+const MAX_KNOWN: usize = 16_384;
 /// Smallest pid that the kernel assigns again after a wrap (`RESERVED_PIDS`).
 const FIRST_AGAIN: u32 = 300;
 
@@ -88,12 +88,12 @@ impl ThreadMakers {
     /// longer exists. Returns the processes to inspect now.
     pub(crate) fn look(&mut self, last: u32, mut thread: impl FnMut(u32) -> Option<Thread>) -> Vec<u32> {
         for range in self.given_out(last) {
-            let room = MOST_WAITING.saturating_sub(self.waiting.len());
+            let room = MAX_WAITING.saturating_sub(self.waiting.len());
             self.skipped += (range.clone().count().saturating_sub(room)) as u64;
             self.waiting.extend(range.take(room));
         }
         self.found.append(&mut self.again);
-        for _ in 0..MOST_NUMBERS {
+        for _ in 0..MAX_NUMBERS {
             let Some(pid) = self.waiting.pop_front() else { break };
             match thread(pid) {
                 // The first thread of a process. Its pid may have belonged to another process before.
@@ -121,7 +121,7 @@ impl ThreadMakers {
     }
 
     fn take(&mut self, thread: Thread) {
-        if self.known.len() >= MOST_KNOWN {
+        if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
         let fresh = Known {
@@ -132,7 +132,7 @@ impl ThreadMakers {
         if known.program != thread.program {
             *known = fresh;
         }
-        if known.times < MOST_TIMES {
+        if known.times < MAX_TIMES {
             self.found.insert(thread.process);
         }
     }
@@ -210,11 +210,11 @@ mod tests {
             }
             times
         };
-        assert_eq!(times_of(&mut births, &mut machine, JAVA), usize::from(MOST_TIMES));
-        assert_eq!(times_of(&mut births, &mut machine, DOTNET), usize::from(MOST_TIMES));
+        assert_eq!(times_of(&mut births, &mut machine, JAVA), usize::from(MAX_TIMES));
+        assert_eq!(times_of(&mut births, &mut machine, DOTNET), usize::from(MAX_TIMES));
         assert_eq!(times_of(&mut births, &mut machine, DOTNET), 0);
         births.known.remove(&77);
-        assert_eq!(times_of(&mut births, &mut machine, DOTNET), usize::from(MOST_TIMES));
+        assert_eq!(times_of(&mut births, &mut machine, DOTNET), usize::from(MAX_TIMES));
     }
 
     /// Scenario: the kernel's pids wrap around.
@@ -242,7 +242,7 @@ mod tests {
             asked += 1;
             None
         });
-        assert_eq!((asked, births.skipped), (MOST_NUMBERS, 10_000 - MOST_WAITING as u64));
+        assert_eq!((asked, births.skipped), (MAX_NUMBERS, 10_000 - MAX_WAITING as u64));
 
         let mut births = ThreadMakers::new(1 << 22);
         look(&mut births, 1000, &machine);

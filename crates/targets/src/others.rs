@@ -29,7 +29,7 @@
 //!
 //! * A burst of a gcwatch instance that was killed leaves its lease. Its process is healed at the next look, whether
 //!   the connection was observed or not.
-//! * A connection that opened and closed between two looks ([`tables::EVERY`]) is missed. A command of a few
+//! * A connection that opened and closed between two looks ([`tables::SCAN_INTERVAL`]) is missed. A command of a few
 //!   milliseconds has no side effects. A Verbose session that short is healed together with the next observed one, and
 //!   by every attach of gcwatch, which starts a new session, too.
 //! * A connection from a network namespace other than gcwatch's and the process's is not visible: the kernel lists a
@@ -53,14 +53,14 @@ pub(crate) use tables::connections;
 pub(crate) use watching::{Watched, Watching};
 
 /// Minimum interval between healings of a process. Other tools can connect and disconnect more often.
-const HEAL_EVERY: Duration = Duration::from_secs(10);
+const HEAL_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum wait after failed healings. Each failure doubles the wait: a suspended runtime would receive all attempts
 /// when it resumes.
 const RETRY_AT_MOST: Duration = Duration::from_secs(320);
 /// Maximum time for which a heap dump prevents healing if the end of the dump is not visible.
 const DUMP_AT_MOST: Duration = Duration::from_secs(60);
 /// Time after a healing during which slow collections can still be reported, because they were read late.
-const REPORTED_WITHIN: Duration = Duration::from_secs(1);
+const REPORTED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Result of a look at one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl Others {
 
     /// Returns whether another tool's session is open or still has side effects; `None` if unknown.
     pub(crate) fn observes(&self, now: Instant) -> Option<bool> {
-        let healed = self.healed_at.is_some_and(|at| now < at + REPORTED_WITHIN);
+        let healed = self.healed_at.is_some_and(|at| now < at + REPORTED_TIMEOUT);
         if self.asked || self.heals || healed {
             return Some(true);
         }
@@ -211,7 +211,7 @@ impl Others {
         }
         self.asked = false;
         self.heals = true;
-        let wait = HEAL_EVERY * 2_u32.saturating_pow(self.failures);
+        let wait = HEAL_INTERVAL * 2_u32.saturating_pow(self.failures);
         self.not_before = Some(now + wait.min(RETRY_AT_MOST));
         true
     }

@@ -290,7 +290,7 @@ mod tests {
 
     use super::*;
 
-    const MOST: u64 = 1 << 10;
+    const MAX_BYTES: u64 = 1 << 10;
 
     fn own() -> OwnFiles {
         OwnFiles::of(std::process::id()).unwrap()
@@ -342,7 +342,7 @@ mod tests {
         let opened = opened_during(folder.path(), || {
             for name in ["file", "link"] {
                 let mut text = String::new();
-                let mut file = files.open(&path(name), MOST).unwrap();
+                let mut file = files.open(&path(name), MAX_BYTES).unwrap();
                 file.read_to_string(&mut text).unwrap();
                 assert_eq!(text, "text");
             }
@@ -354,15 +354,15 @@ mod tests {
                 "/proc/kmsg".into(),
                 "/proc/self/status".into(),
             ] {
-                let refused = files.open(&path, MOST);
+                let refused = files.open(&path, MAX_BYTES);
                 assert!(
                     matches!(refused, Err(NotOpened::NotAFile { .. } | NotOpened::Path { .. })),
                     "{refused:?}"
                 );
             }
-            let refused = files.open(&path("fifo-link"), MOST).unwrap_err();
+            let refused = files.open(&path("fifo-link"), MAX_BYTES).unwrap_err();
             assert!(matches!(refused, NotOpened::NotAFile { .. }), "{refused}");
-            let refused = files.open(&path("none"), MOST).unwrap_err();
+            let refused = files.open(&path("none"), MAX_BYTES).unwrap_err();
             assert!(
                 matches!(
                     refused,
@@ -441,10 +441,10 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
         let mut files = own();
         let reads_all = files.credentials.reads_all == ReadsAll::Always;
-        let is_opened = files.open(&path, MOST).is_ok();
+        let is_opened = files.open(&path, MAX_BYTES).is_ok();
         assert_eq!(is_opened, reads_all);
         files.credentials.reads_all = ReadsAll::Never;
-        let refused = files.open(&path, MOST).unwrap_err();
+        let refused = files.open(&path, MAX_BYTES).unwrap_err();
         assert!(matches!(refused, NotOpened::NotIts { .. }), "{refused}");
     }
 }

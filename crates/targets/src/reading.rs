@@ -27,7 +27,7 @@ use crate::tool_thread::ToolThread;
 use processes::StreamProgress;
 
 /// Timeout for the stream's header. A runtime sends it before it answers the command.
-const HEADER_WITHIN: Duration = Duration::from_secs(15);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Silence after which a stream counts as idle. A runtime with pending events writes them in passes of 100 ms. The last
 /// step is longer than the time that the reconstruction waits for missing facts. Each step is slightly shorter than a
 /// multiple of a round.
@@ -39,7 +39,7 @@ const QUIET_STEPS: [Duration; 3] = [
 /// Time after a collection due to scarce memory during which no other session is started.
 const SESSIONS_AFTER_SCARCITY: Duration = Duration::from_secs(30);
 /// Interval between progress reports while bytes arrive.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Time without reaching the end of the waiting bytes after which a stream counts as undrained.
 const UNDRAINED_AFTER: Duration = Duration::from_secs(1);
 
@@ -195,7 +195,7 @@ impl<T: RunSink> StreamReading<T> {
     pub(crate) fn tick(&mut self) -> Result<(), StreamError> {
         let now = Instant::now();
         self.pace.pass(now);
-        if self.source.is_none() && now >= self.since + HEADER_WITHIN {
+        if self.source.is_none() && now >= self.since + HEADER_TIMEOUT {
             return Err(StreamError::NoHeader);
         }
         let silent = now.saturating_duration_since(self.last_bytes);
@@ -226,7 +226,7 @@ impl<T: RunSink> StreamReading<T> {
 
     /// Returns the next time at which [`Self::tick`] has work; `None` for a process that does not collect.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        let header = self.source.is_none().then(|| self.since + HEADER_WITHIN);
+        let header = self.source.is_none().then(|| self.since + HEADER_TIMEOUT);
         let quiet = self
             .quiet_steps
             .and_then(|step| QUIET_STEPS.get(step))
@@ -381,7 +381,7 @@ impl<T: RunSink> StreamReading<T> {
 
     fn report_progress(&mut self, now: Instant) {
         self.reported_bytes = self.bytes;
-        self.progress_at = now + PROGRESS_EVERY;
+        self.progress_at = now + PROGRESS_INTERVAL;
         let stats = self.stream.decoder().stats();
         self.sink.progress(StreamProgress {
             bytes: self.bytes,
@@ -434,6 +434,6 @@ pub(crate) enum StreamError {
     Damaged(#[from] nettrace::Error),
     #[error("{0}")]
     OverMemory(#[from] OverMemory),
-    #[error("the event stream did not start within {HEADER_WITHIN:?}")]
+    #[error("the event stream did not start within {HEADER_TIMEOUT:?}")]
     NoHeader,
 }

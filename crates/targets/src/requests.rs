@@ -30,7 +30,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::options::RequestOptions;
-use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
+use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
 use crate::requests::sdk::has_sdk;
 use crate::requests::stream::RequestStream;
 use crate::shared::Shared;
@@ -39,7 +39,7 @@ use crate::sink::Sink;
 /// Maximum number of batches that wait for the task of the process.
 const BATCHES: usize = 16;
 /// Interval between checks for an SDK, until one is found.
-const LOOK_FOR_SDK_EVERY: Duration = Duration::from_secs(10);
+const LOOK_FOR_SDK_INTERVAL: Duration = Duration::from_secs(10);
 /// Delay before the retry of a failed session.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
@@ -194,7 +194,7 @@ impl<S: Sink> Reader<S> {
             return std::future::pending().await;
         }
         loop {
-            sleep(LOOK_FOR_SDK_EVERY).await;
+            sleep(LOOK_FOR_SDK_INTERVAL).await;
             if self.sees_sdk().await {
                 return;
             }
@@ -217,7 +217,7 @@ impl<S: Sink> Reader<S> {
             () = self.news.closed() => End::Over,
         };
         session.request_stop();
-        let _late = timeout(STOP_WITHIN, session.drain(|_| ())).await;
+        let _late = timeout(STOP_TIMEOUT, session.drain(|_| ())).await;
         let _stopped = session.stopped().await;
         end
     }

@@ -23,7 +23,7 @@ use processes::text::bounded;
 /// Maximum time for which a suspended runtime waits for its session to start.
 const HOLD_AT_MOST: Duration = Duration::from_secs(3);
 /// Timeout for resuming all waiting runtimes at shutdown.
-const RESUME_WITHIN: Duration = Duration::from_secs(2);
+const RESUME_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A runtime that has connected.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ async fn resume(client: &Client, pid: Option<u32>) {
 }
 
 async fn resume_all(port: &ReversePort) {
-    if let Ok(failed) = timeout(RESUME_WITHIN, port.resume_all()).await {
+    if let Ok(failed) = timeout(RESUME_TIMEOUT, port.resume_all()).await {
         for (runtime, error) in failed {
             let error = bounded(&error.to_string());
             log!(warn: pid = runtime.pid, "cannot resume the runtime: {error}");

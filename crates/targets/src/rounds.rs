@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::alive::Alive;
 use crate::black_box::BlackBoxes;
 use crate::buffer::READ_BYTES;
-use crate::guard::{BEAT_EVERY, Guard};
+use crate::guard::{Guard, HEARTBEAT_INTERVAL};
 
 /// Interval between rounds. Together with the runtime's 100 ms and the delays of reconstruction and exporter,
 /// everything is exported well within 1 s.
@@ -62,7 +62,7 @@ impl Readers {
     pub fn guarded(mut self, guard: Guard) -> Self {
         let (beating, alive) = (guard.clone(), Arc::clone(&self.alive));
         self.executor.spawn(async move {
-            let mut beats = interval(BEAT_EVERY);
+            let mut beats = interval(HEARTBEAT_INTERVAL);
             beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 // The value is the scheduled time, not the current time.

@@ -25,7 +25,7 @@ use gc_telemetry::definition::settings as row;
 use gc_telemetry::value::key_value;
 
 /// Maximum duration of the session.
-const READ_WITHIN: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of bytes that are kept. A runtime sends about 1500.
 const MAX_BYTES: usize = 64 << 10;
 /// Keyword for GC events, the same in the rundown provider and in the runtime's provider.
@@ -155,7 +155,7 @@ pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Erro
         bytes.extend_from_slice(more.get(..room.min(more.len())).unwrap_or_default());
     });
     // On a timeout, the bytes received so far may suffice.
-    if let Ok(Err(error)) = timeout(READ_WITHIN, drained).await {
+    if let Ok(Err(error)) = timeout(READ_TIMEOUT, drained).await {
         return Err(error);
     }
     Ok(settings_in(&bytes))

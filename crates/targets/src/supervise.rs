@@ -28,7 +28,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::alive::SAYS_EVERY;
+use crate::alive::HEARTBEAT_INTERVAL;
 use crate::buffer::SharedBuffer;
 use crate::filter::asks_for_environment;
 use crate::host::Host;
@@ -77,7 +77,7 @@ pub async fn supervise<S: Sink>(
     let alive = readers.alive();
     let mut supervisor = Supervisor::new(options, sink, readers).await;
     let mut shutdown = pin!(shutdown);
-    let mut says = interval(SAYS_EVERY);
+    let mut says = interval(HEARTBEAT_INTERVAL);
     says.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let shared = Arc::clone(&supervisor.shared);
     // No look and no healing starts after shutdown has begun.

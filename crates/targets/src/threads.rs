@@ -2,7 +2,7 @@
 //!
 //! The executor has few threads for blocking work and needs them for everything else. Work that blocks forever would
 //! occupy them one by one. Here, each piece of work has a dedicated thread, no task waits for a blocked one, and at
-//! most [`MOST`] threads exist.
+//! most [`MAX_THREADS`] threads exist.
 
 use std::sync::Arc;
 use std::thread::Builder;
@@ -13,14 +13,14 @@ use tokio::sync::{Mutex, Semaphore, oneshot};
 use tokio::time::timeout;
 
 /// Maximum number of threads, including blocked ones. A blocked thread costs about 20 kB.
-pub(crate) const MOST: usize = 64;
+pub(crate) const MAX_THREADS: usize = 64;
 /// Stack size. Paths are resolved on the heap; the rest is buffers of a few kB.
 const STACK_BYTES: usize = 512 << 10;
 
 /// Error returned if no thread can be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoThread {
-    #[error("{MOST} threads are blocked by file systems that do not respond")]
+    #[error("{MAX_THREADS} threads are blocked by file systems that do not respond")]
     Full,
     #[error("cannot start a thread: {0}")]
     System(#[from] std::io::Error),
@@ -32,7 +32,7 @@ pub(crate) struct Threads(Arc<Semaphore>);
 
 impl Default for Threads {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MOST)))
+        Self(Arc::new(Semaphore::new(MAX_THREADS)))
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
                 let _released = hung.lock().unwrap().recv();
             }
         };
-        let mut all: Vec<_> = (0..MOST).map(|_| threads.run(work(&hung)).unwrap()).collect();
+        let mut all: Vec<_> = (0..MAX_THREADS).map(|_| threads.run(work(&hung)).unwrap()).collect();
         assert!(matches!(threads.run(|| ()), Err(NoThread::Full)));
         drop(release);
         for one in &mut all {
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(threads.run(|| 7).unwrap().await, Ok(7));
         let failed = threads.run(|| panic!("on purpose")).unwrap();
         assert!(failed.await.is_err());
-        assert_eq!(threads.0.available_permits(), MOST);
+        assert_eq!(threads.0.available_permits(), MAX_THREADS);
     }
 
     /// Scenario: a file is read that blocks, then again while it blocks, and after it responds again.

@@ -12,15 +12,15 @@
 use clr_gc::gc::{Collection, Pause, PauseKind};
 
 /// Minimum number of handles for an estimate.
-const LEAST_HANDLES: u32 = 100;
+const MIN_HANDLES: u32 = 100;
 /// Number of collections that are remembered for each generation, and the minimum for an estimate.
-const KEPT: usize = 9;
-const LEAST_KEPT: usize = 3;
+const COLLECTIONS_PER_GENERATION: usize = 9;
+const MIN_KEPT: usize = 3;
 /// Factor and time beyond the usual from which the time is attributed to the session.
 const TIMES: f64 = 2.0;
-const LEAST_NS: f64 = 200_000.0;
+const MIN_NS: f64 = 200_000.0;
 /// Maximum time for an event of a pinned object (measured: 400). More means that the thread had no CPU.
-const MOST_NS: f64 = 1_000.0;
+const MAX_NS: f64 = 1_000.0;
 
 /// Time to scan a handle in one process, by generation.
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,21 +44,23 @@ struct Usual {
 /// Nanoseconds per handle in the last collections.
 #[derive(Debug, Clone, Copy, Default)]
 struct Newest {
-    ns: [f32; KEPT],
+    ns: [f32; COLLECTIONS_PER_GENERATION],
     /// Number of values that were added.
     count: usize,
 }
 
 impl Newest {
     fn put(&mut self, ns: f32) {
-        if let Some(place) = self.ns.get_mut(self.count % KEPT) {
+        if let Some(place) = self.ns.get_mut(self.count % COLLECTIONS_PER_GENERATION) {
             *place = ns;
         }
         self.count = self.count.wrapping_add(1);
     }
 
     fn all(&self) -> &[f32] {
-        self.ns.get(..self.count.min(KEPT)).unwrap_or_default()
+        self.ns
+            .get(..self.count.min(COLLECTIONS_PER_GENERATION))
+            .unwrap_or_default()
     }
 }
 
@@ -83,10 +85,7 @@ impl Usual {
         let mut known = self.known.ns;
         let known = known.get_mut(..self.known.all().len())?;
         known.sort_by(f32::total_cmp);
-        known
-            .get(known.len() / 4)
-            .copied()
-            .filter(|_| known.len() >= LEAST_KEPT)
+        known.get(known.len() / 4).copied().filter(|_| known.len() >= MIN_KEPT)
     }
 }
 
@@ -126,7 +125,7 @@ impl ToolCost {
 
 /// Returns the time to scan the handles in a suspension, and the number of handles.
 fn scan(pause: &Pause, handles: Option<u32>) -> Option<(i64, u32)> {
-    let handles = handles.filter(|handles| *handles >= LEAST_HANDLES)?;
+    let handles = handles.filter(|handles| *handles >= MIN_HANDLES)?;
     let ns = pause.handles_ns.filter(|_| pause.kind == PauseKind::Blocking)?;
     Some((ns, handles))
 }
@@ -135,8 +134,8 @@ fn scan(pause: &Pause, handles: Option<u32>) -> Option<(i64, u32)> {
 fn beyond(ns: i64, handles: u32, usual: f64) -> i64 {
     let expected = usual * f64::from(handles);
     let took = ns as f64;
-    if took > TIMES * expected + LEAST_NS {
-        (took - expected).min(MOST_NS * f64::from(handles)) as i64
+    if took > TIMES * expected + MIN_NS {
+        (took - expected).min(MAX_NS * f64::from(handles)) as i64
     } else {
         0
     }
@@ -159,11 +158,11 @@ mod tests {
         learn(&mut usual, 2, &[20.0]);
         learn(&mut usual, 3, &[60.0]);
         assert_eq!(usual.ns(), None, "only two values are confirmed");
-        learn(&mut usual, 4, &[400.0; KEPT]);
+        learn(&mut usual, 4, &[400.0; COLLECTIONS_PER_GENERATION]);
         assert_eq!(usual.ns(), Some(20.0));
         usual.doubt();
         learn(&mut usual, 9, &[60.0, 20.0, 20.0, 20.0, 20.0]);
-        learn(&mut usual, 12, &[35.0; KEPT]);
+        learn(&mut usual, 12, &[35.0; COLLECTIONS_PER_GENERATION]);
         assert_eq!(usual.ns(), Some(20.0), "times with the tool are not learned");
         learn(&mut usual, 14, &[35.0]);
         assert_eq!(usual.ns(), Some(35.0));

@@ -22,10 +22,10 @@ use crate::inotify::{self, Inotify};
 pub(crate) const DEBOUNCE: Duration = Duration::from_millis(100);
 
 /// Pause between two reads without socket names. It keeps the cost low if other processes create files endlessly.
-const REST: Duration = Duration::from_millis(10);
+const READ_PAUSE: Duration = Duration::from_millis(10);
 
 /// Maximum number of events per read. The kernel queues 16384, and other processes can add events during the read.
-const MOST_EVENTS: usize = 4096;
+const MAX_EVENTS: usize = 4096;
 
 /// Maximum number of watched directories. The slow scan covers the others.
 pub(crate) const MAX_DIRECTORIES: usize = 1024;
@@ -175,9 +175,7 @@ impl SocketWatch {
                 sleep_until(at).await;
                 // Events that are not read here are part of the next change.
                 let Self { watches, pending, .. } = self;
-                watches
-                    .inotify
-                    .read(MOST_EVENTS, |event| watches.take(event, pending))?;
+                watches.inotify.read(MAX_EVENTS, |event| watches.take(event, pending))?;
                 self.due_at = None;
                 return Ok(std::mem::take(&mut self.pending));
             }
@@ -188,9 +186,9 @@ impl SocketWatch {
                 ..
             } = self;
             let each = |event: &Event<'_>| watches.take(event, pending);
-            announced.next(MOST_EVENTS, each).await?;
+            announced.next(MAX_EVENTS, each).await?;
             if self.pending.is_empty() {
-                sleep(REST).await;
+                sleep(READ_PAUSE).await;
             } else {
                 self.due_at = Some(Instant::now() + DEBOUNCE);
             }

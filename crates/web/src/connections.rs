@@ -31,7 +31,7 @@ use tokio_rustls::TlsAcceptor;
 
 use self::places::Places;
 use self::serving::{ConnectionPlace, answer, answer_once};
-use super::answer::AT_ONCE;
+use super::answer::MAX_CONCURRENT;
 use super::peer::Ends;
 
 /// Number of additional places for health requests.
@@ -46,11 +46,11 @@ const GRACE: Duration = Duration::from_secs(1);
 const SEND_BUFFER_BYTES: usize = 128 << 10;
 /// Deadline for the head of a request, from the start of the connection or the end of the previous request; also the
 /// idle timeout.
-const HEAD_WITHIN: Duration = Duration::from_secs(90);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(90);
 /// Maximum age of a connection. A scraper opens a new connection.
 const LIFETIME: Duration = Duration::from_secs(600);
 /// Deadline for the last response of a connection that is closing.
-const LAST_ANSWER_WITHIN: Duration = Duration::from_secs(30);
+const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause before the next accept if the system has no free file descriptor.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -63,9 +63,9 @@ struct Deadlines {
 }
 
 const DEADLINES: Deadlines = Deadlines {
-    head: HEAD_WITHIN,
+    head: HEAD_TIMEOUT,
     lifetime: LIFETIME,
-    last_answer: LAST_ANSWER_WITHIN,
+    last_answer: LAST_ANSWER_TIMEOUT,
 };
 
 /// Routers of the two kinds of places.
@@ -86,7 +86,7 @@ struct Room {
 }
 
 const ROOM: Room = Room {
-    at_once: AT_ONCE,
+    at_once: MAX_CONCURRENT,
     reserved: RESERVED,
     grace: GRACE,
 };

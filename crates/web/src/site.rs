@@ -12,7 +12,7 @@ use base::clock::now_unix_ns;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
-use crate::events::{MOST_VIEWERS, Viewers};
+use crate::events::{MAX_VIEWERS, Viewers};
 use api::view::{
     AlertView, CollectionRecord, HistoryColumns, ListenerRecord, NoCollection, ProcessRecord, ProcessRow,
     ReportedRequests, RuleView, TargetView, WatcherRecord,
@@ -143,7 +143,7 @@ impl Site {
     pub(super) fn watcher_record(&self) -> WatcherRecord {
         let listener = ListenerRecord {
             viewers: self.viewers.count(),
-            most_viewers: MOST_VIEWERS,
+            most_viewers: MAX_VIEWERS,
         };
         WatcherRecord {
             listener,

@@ -29,9 +29,9 @@ pub(super) fn html(
     rules: Option<&Arc<RuleSet>>,
 ) -> anyhow::Result<bool> {
     anyhow::ensure!(
-        files.len() <= view::MOST_RECORDINGS,
+        files.len() <= view::MAX_RECORDINGS,
         "--html supports at most {} recordings; {} were given",
-        view::MOST_RECORDINGS,
+        view::MAX_RECORDINGS,
         files.len()
     );
     match std::fs::symlink_metadata(to) {

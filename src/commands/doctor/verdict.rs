@@ -14,7 +14,7 @@ use targets::heap_limit;
 use targets::silence::why_silent;
 
 /// Timeout for the answer of a runtime.
-const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Queries the process and returns the verdict.
 pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
@@ -40,7 +40,7 @@ pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
         diagnosis.detail = Some("excluded by configuration (targets.include, targets.exclude)".to_owned());
         return diagnosis;
     }
-    match ask(&process, ANSWER_WITHIN).await {
+    match ask(&process, ANSWER_TIMEOUT).await {
         Ok(info) => {
             diagnosis.runtime = runtime_version(&process, info);
             if let Some(holder) = eligibility.holder {

@@ -7,24 +7,24 @@ use std::time::Duration;
 use dotnet_diagnostics::{Client, Session};
 
 use crate::commands::burst::Signals;
-use crate::commands::record::END_WITHIN;
+use crate::commands::record::END_TIMEOUT;
 use crate::commands::record::output::Output;
 use crate::commands::record::progress::Progress;
 
 const READ_BYTES: usize = 64 * 1024;
 
 /// Interval between progress lines.
-const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Maximum time for which the output can be blocked. During this time the session is not read, and a process with an
 /// unread stream cannot exit.
-const OUTPUT_WITHIN: Duration = Duration::from_secs(5);
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum time for which the output can be blocked after a request to stop.
-const STOPPED_OUTPUT_WITHIN: Duration = Duration::from_secs(2);
+const STOPPED_OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Timeout for the session that resets the event levels. It usually takes less than 0.1 s.
-const HEAL_WITHIN: Duration = Duration::from_secs(3);
+const HEAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Reason why a recording is incomplete.
 pub(super) enum Broken {
@@ -48,7 +48,7 @@ impl Recorder<'_> {
         let mut buffer = vec![0; READ_BYTES];
         let mut piece = Vec::new();
         let until = duration.map(|duration| tokio::time::Instant::now() + duration);
-        let mut ticks = tokio::time::interval(PROGRESS_EVERY);
+        let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
         // Time since which the output has accepted no data.
         let mut stuck_since = tokio::time::Instant::now();
         let mut is_over = false;
@@ -60,9 +60,9 @@ impl Recorder<'_> {
                 }
             };
             let patience = if self.stopping {
-                STOPPED_OUTPUT_WITHIN
+                STOPPED_OUTPUT_TIMEOUT
             } else {
-                OUTPUT_WITHIN
+                OUTPUT_TIMEOUT
             };
             let waits = is_over || !piece.is_empty();
             let write = async {
@@ -131,11 +131,11 @@ impl Recorder<'_> {
                 // A process that exits while the session stops no longer responds; its stream shows how it ended.
                 let _stopped = self.session.stopped().await;
             } else {
-                let _drained = tokio::time::timeout(END_WITHIN, self.session.drain(|_| ())).await;
+                let _drained = tokio::time::timeout(END_TIMEOUT, self.session.drain(|_| ())).await;
             }
             // Events that the session requested can continue as long as another session is open, such as a daemon's
             // session. A process that has exited does not answer and needs no reset.
-            let _gone = client.recompute_levels(HEAL_WITHIN).await;
+            let _gone = client.recompute_levels(HEAL_TIMEOUT).await;
         };
         tokio::select! {
             () = ending => {}

@@ -16,7 +16,7 @@ use targets::FileReading;
 use tokio::runtime::Handle;
 
 /// How long the start waits for the state directory.
-const STATE_WITHIN: Duration = Duration::from_secs(5);
+const STATE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// All of it, but for the queue of what is exported; nothing, where it cannot be used.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Kept {
         let (directory, recorded, stored) = (path.to_owned(), options.black_box.clone(), options.store.clone());
         let runtime = Handle::current();
         let reading = FileReading::default();
-        let opened = reading.within(STATE_WITHIN, move || {
+        let opened = reading.within(STATE_TIMEOUT, move || {
             let state = StateDirectory::open(&directory)?;
             let incidents = IncidentFile::new(&directory);
             let left = incidents.read();

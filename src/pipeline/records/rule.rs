@@ -19,7 +19,7 @@ use processes::one_name;
 use run::{RuleCounts, Run};
 
 /// Maximum number of listed processes in which a rule is about to fire. All such processes are counted.
-const MOST_NEAR: usize = 100;
+const MAX_NEAR: usize = 100;
 
 /// Number of runs per state, and the runs in which the rule fires or is about to fire.
 type OverRuns = (BTreeMap<&'static str, u64>, Vec<FiringView>, Vec<NearView>);
@@ -75,7 +75,7 @@ pub(crate) fn add(states: &mut States, rule: &Rule, state: &RuleState, at: impl 
     *by_state.entry(state.state.name()).or_default() += 1;
     match state.state {
         State::Firing => firing.push(at()),
-        State::Pending | State::Inhibited if near.len() < MOST_NEAR => near.push(NearView {
+        State::Pending | State::Inhibited if near.len() < MAX_NEAR => near.push(NearView {
             state: state.state.name(),
             at: at(),
         }),

@@ -30,7 +30,7 @@ pub(crate) const MAX_SERVICES: usize = 1024;
 pub(crate) const MAX_DEATHS: usize = 32;
 
 /// Time for which a death is remembered: the maximum duration of an incident of a dead process.
-pub(crate) const KEPT_NS: u64 = 15 * 60 * 1_000_000_000;
+pub(crate) const DEATH_RETENTION_NS: u64 = 15 * 60 * 1_000_000_000;
 
 /// An alert on memory that fired at most this long before a death is part of it.
 const EMERGENCY_NS: u64 = 60 * 1_000_000_000;
@@ -214,7 +214,7 @@ impl ServiceBook {
     /// Removes old deaths and empty services.
     pub(crate) fn forget(&mut self, now: Moment) {
         for service in self.services.values_mut() {
-            let old = |death: &Death| now.since(death.at) > KEPT_NS;
+            let old = |death: &Death| now.since(death.at) > DEATH_RETENTION_NS;
             while service.deaths.front().is_some_and(old) {
                 service.deaths.pop_front();
             }

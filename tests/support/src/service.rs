@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::daemon::MARK;
 use crate::runtimes::{KNOWN, Runtime, SERVICE};
 use crate::scene::Scene;
-use crate::target::{PATIENCE, Running, await_listening, service_port};
+use crate::target::{Running, TIMEOUT, await_listening, service_port};
 
 /// A listening service with its own scene.
 pub struct Service {
@@ -94,11 +94,11 @@ fn ask(address: &str, path: &str, header: Option<(&str, &str)>) -> (String, Stri
     let mut stream = loop {
         match TcpStream::connect(address) {
             Ok(stream) => break stream,
-            Err(error) => assert!(since.elapsed() < PATIENCE, "{address}: {error}"),
+            Err(error) => assert!(since.elapsed() < TIMEOUT, "{address}: {error}"),
         }
         std::thread::yield_now();
     };
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: {address}\r\n{header}Connection: close\r\n\r\n"

@@ -19,7 +19,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// Timeout for expected events; only a hanging test waits this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The reports about one run.
 #[derive(Debug, Clone, Default)]
@@ -92,7 +92,7 @@ impl Log {
 
     /// Waits until the reports of a pid satisfy `fits`.
     pub async fn until(&self, pid: u32, what: &str, fits: impl Fn(&Run) -> bool) -> Run {
-        let waited = self.within(PATIENCE, pid, fits).await;
+        let waited = self.within(TIMEOUT, pid, fits).await;
         let run = self.run(pid);
         let states = run.as_ref().map(|run| &run.states);
         assert!(waited, "process {pid}, {what}: {states:#?}");
@@ -210,6 +210,6 @@ impl Supervised {
     /// Stops the supervisor and returns its unfinished work.
     pub async fn stop(self) -> Unfinished {
         self.stop.send(()).unwrap();
-        tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap()
+        tokio::time::timeout(TIMEOUT, self.task).await.unwrap().unwrap()
     }
 }

@@ -14,7 +14,7 @@ use crate::daemon::await_end;
 use crate::runtimes::{Host, MUSL_LIBRARIES, Runtime};
 
 /// How long a process may take to start, to answer or to end. Only a hang takes as long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A port of loopback for a service that binds it later.
 ///
@@ -37,7 +37,7 @@ pub fn service_port() -> u16 {
 
 /// Waits until a service accepts connections at `port`; one that ends before fails the test.
 pub fn await_listening(service: &mut Child, port: u16) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         let ended = service.try_wait().unwrap();
         assert!(ended.is_none(), "the service ended before it listened: {ended:?}");
@@ -304,7 +304,7 @@ impl Target {
     pub fn await_socket(&mut self) {
         let since = Instant::now();
         while self.socket().is_none() {
-            assert!(since.elapsed() < PATIENCE, "process {} opens no socket", self.pid());
+            assert!(since.elapsed() < TIMEOUT, "process {} opens no socket", self.pid());
             assert!(
                 self.child.try_wait().unwrap().is_none(),
                 "process {} ended before it had a socket",
@@ -323,7 +323,7 @@ impl Target {
 
     /// Reads what it prints until a line fits.
     pub fn await_line(&mut self, what: &str, fits: impl Fn(&str) -> bool) -> String {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
@@ -332,7 +332,7 @@ impl Target {
                         return line;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => panic!("{what}: nothing for {PATIENCE:?}"),
+                Err(RecvTimeoutError::Timeout) => panic!("{what}: nothing for {TIMEOUT:?}"),
                 Err(RecvTimeoutError::Disconnected) => panic!("{what}: it ended: {:?}", self.child.wait()),
             }
         }
@@ -404,7 +404,7 @@ impl Target {
         };
         let since = Instant::now();
         while !std::fs::read_dir(&tasks).unwrap().filter_map(Result::ok).all(stands) {
-            assert!(since.elapsed() < PATIENCE, "process {} does not stop", self.pid());
+            assert!(since.elapsed() < TIMEOUT, "process {} does not stop", self.pid());
             std::thread::yield_now();
         }
     }
@@ -421,7 +421,7 @@ impl Target {
         }
         self.stdin = None;
         // Its output ends with it.
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let left = || until.saturating_duration_since(Instant::now());
         loop {
             match self.lines.recv_timeout(left()) {

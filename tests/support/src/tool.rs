@@ -8,7 +8,7 @@ use dotnet_diagnostics::{Client, Deadlines, Endpoint, Session};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use crate::target::{PATIENCE, Target};
+use crate::target::{TIMEOUT, Target};
 
 pub struct Tool {
     pub executor: Runtime,
@@ -21,7 +21,7 @@ impl Tool {
         let endpoint = Endpoint::socket(address, Some(target.pid()));
         Self {
             executor: Builder::new_current_thread().enable_all().build().unwrap(),
-            client: Client::with_deadlines(endpoint, Deadlines::uniform(PATIENCE)),
+            client: Client::with_deadlines(endpoint, Deadlines::uniform(TIMEOUT)),
         }
     }
 

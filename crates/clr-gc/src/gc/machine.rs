@@ -26,7 +26,7 @@ pub use open::Open;
 
 /// Maximum delay, in stream time, of facts that belong to a collection after its last fact. The histories of a server
 /// background collection follow its GCEnd. After this delay the collection is reported as incomplete.
-pub const PATIENCE_NS: i64 = 2_000_000_000;
+pub const MAX_DELAY_NS: i64 = 2_000_000_000;
 
 /// Time for which a live machine holds back a whole collection. Losses become visible up to two passes of the runtime's
 /// streaming thread (100 ms each) later.

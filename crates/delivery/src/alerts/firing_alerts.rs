@@ -18,7 +18,7 @@ use crate::alerts::shares::in_turns;
 pub(crate) const RESOLVED_FOR: Duration = Duration::from_secs(300);
 
 /// Most alerts of one Alertmanager.
-pub(crate) const MOST: usize = 10_000;
+pub(crate) const MAX_ALERTS: usize = 10_000;
 
 #[derive(Debug)]
 struct Entry {
@@ -59,7 +59,7 @@ impl FiringAlerts {
             return None;
         }
         let mut lost = None;
-        if known.is_none() && self.entries.len() >= MOST && !self.make_room() {
+        if known.is_none() && self.entries.len() >= MAX_ALERTS && !self.make_room() {
             let Some(of_other) = self.of_greater_share(&message) else {
                 return Some(message);
             };
@@ -295,21 +295,21 @@ mod tests {
     #[test]
     fn the_firing_alerts_are_bounded() {
         let now = Instant::now();
-        let all: Vec<Arc<Message>> = (0..MOST).map(|name| message(name, false)).collect();
+        let all: Vec<Arc<Message>> = (0..MAX_ALERTS).map(|name| message(name, false)).collect();
         let mut firing = firing(&all, now);
-        assert!(firing.put(message(MOST, false), now).is_some());
+        assert!(firing.put(message(MAX_ALERTS, false), now).is_some());
         assert_eq!(
             firing.put(message(7, true), now),
             None,
             "a change of a known one has room"
         );
         assert!(
-            firing.put(message(MOST, false), now).is_some(),
+            firing.put(message(MAX_ALERTS, false), now).is_some(),
             "its end is not sent yet"
         );
-        let due = firing.due(now, MOST);
+        let due = firing.due(now, MAX_ALERTS);
         firing.sent(&due, now);
-        assert_eq!(firing.put(message(MOST, false), now), None);
+        assert_eq!(firing.put(message(MAX_ALERTS, false), now), None);
         assert_eq!(firing.put(message(8, true), now), None);
         assert_eq!(firing.forget(now + RESOLVED_FOR), 1);
         assert_eq!(firing.unsent(), 1);

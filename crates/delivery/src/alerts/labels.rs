@@ -24,10 +24,10 @@ pub(crate) const INCIDENT: &str = "incident";
 pub(crate) const SEVERITY: &str = "severity";
 
 /// Most labels of one alert; further ones are left out.
-const MOST: usize = 64;
+const MAX_LABELS: usize = 64;
 
 /// Longest value, bytes.
-const LONGEST: usize = 512;
+const MAX_VALUE_BYTES: usize = 512;
 
 /// Attributes of a resource that do not become labels: they change, are long, or repeat other labels.
 const LEFT_OUT: [&str; 7] = [
@@ -90,7 +90,7 @@ pub(crate) fn text(attribute: &opentelemetry_proto::tonic::common::v1::KeyValue)
 
 /// Adds a label. For Prometheus an empty value is no label.
 fn put(labels: &mut Labels, name: &str, value: String) {
-    if value.is_empty() || labels.len() >= MOST {
+    if value.is_empty() || labels.len() >= MAX_LABELS {
         return;
     }
     let name = legal(name);
@@ -117,7 +117,7 @@ fn legal(name: &str) -> String {
 }
 
 fn cut(mut value: String) -> String {
-    let mut end = LONGEST.min(value.len());
+    let mut end = MAX_VALUE_BYTES.min(value.len());
     while !value.is_char_boundary(end) {
         end -= 1;
     }
@@ -160,9 +160,9 @@ mod tests {
             };
             let labels = all();
             let sent = given.iter().filter(|(_, value)| !value.is_empty()).count();
-            prop_assert_eq!(labels.len(), sent.min(MOST));
+            prop_assert_eq!(labels.len(), sent.min(MAX_LABELS));
             for (name, value) in &labels {
-                prop_assert!(!value.is_empty() && value.len() <= LONGEST);
+                prop_assert!(!value.is_empty() && value.len() <= MAX_VALUE_BYTES);
                 let first = name.chars().next().unwrap_or('0');
                 prop_assert!(first == '_' || first.is_ascii_alphabetic(), "{}", name);
                 prop_assert!(name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()), "{}", name);

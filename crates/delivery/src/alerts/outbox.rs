@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::alerts::message::{Change, Message};
 
 /// Most changes that wait.
-pub(crate) const MOST: usize = 1000;
+pub(crate) const MAX_CHANGES: usize = 1000;
 
 /// How long a change is retried before it is dropped.
 pub(crate) const RETRY_FOR: Duration = Duration::from_secs(3600);
@@ -60,7 +60,7 @@ impl Outbox {
         });
         lane.changes.push_back(Waiting { number, since, message });
         self.waiting += 1;
-        if self.waiting > MOST {
+        if self.waiting > MAX_CHANGES {
             self.make_room()
         } else {
             Vec::new()

@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use crate::otlp::batch::Batch;
 
 /// Maximum number of encoded bytes that are kept.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// Maximum number of times that a request is sent again.
-const MOST_TRIES: u32 = 8;
+const MAX_TRIES: u32 = 8;
 /// Minimum interval between two refused requests.
 const PAUSE: Duration = Duration::from_secs(60);
 
@@ -45,13 +45,13 @@ impl RefusedQueue {
         if refused.tries > 0 {
             self.not_before = Some(now + PAUSE);
         }
-        if refused.tries >= MOST_TRIES {
+        if refused.tries >= MAX_TRIES {
             return refused.batch.items();
         }
         self.bytes += refused.batch.len();
         self.refused.push_back(refused);
         let mut given_up = 0;
-        while self.bytes > MOST_BYTES {
+        while self.bytes > MAX_BYTES {
             let Some(oldest) = self.pop() else { break };
             given_up += oldest.batch.items();
         }

@@ -23,7 +23,7 @@ use crate::transport::retry;
 const CLOSING_CAP: Duration = Duration::from_secs(1);
 
 /// Interval between heartbeats of the task.
-const BEAT_EVERY: Duration = Duration::from_secs(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Delays after a refused connection, or after an answer that the receiver is unavailable. A recovered receiver is
 /// detected within 2 s.
@@ -35,7 +35,7 @@ const PROBES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs
 /// Time after which an answer is late and waiting items are written to the disk.
 const LATE_AFTER: Duration = Duration::from_secs(1);
 /// Interval between checks of the waiting items until the answer arrives.
-const LATE_EVERY: Duration = Duration::from_millis(500);
+const LATE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Delay before an unreadable disk is read again.
 const READ_AGAIN: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ struct Down {
 /// Like [`run`], but also sends heartbeats for as long as the task runs.
 pub(crate) async fn run_beating(outgoing: Arc<Outgoing>) {
     let mut sending = pin!(run(Arc::clone(&outgoing)));
-    let mut beats = interval(BEAT_EVERY);
+    let mut beats = interval(HEARTBEAT_INTERVAL);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
@@ -318,7 +318,7 @@ impl Sender {
         let answer = {
             let outgoing = Arc::clone(&self.outgoing);
             let mut sending = pin!(target.send(batch));
-            let mut late = interval_at(Instant::now() + LATE_AFTER, LATE_EVERY);
+            let mut late = interval_at(Instant::now() + LATE_AFTER, LATE_CHECK_INTERVAL);
             late.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 tokio::select! {

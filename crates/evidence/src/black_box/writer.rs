@@ -17,20 +17,20 @@ use recording::{Failed, Recording};
 use targets::black_box::{BlackBoxes, More};
 
 /// Interval at which the stream after an incident is written.
-const EVERY: Duration = Duration::from_secs(1);
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time for which the stream of an exited process is kept in memory. It is known within seconds whether the kernel
 /// killed the process.
-const REMEMBERED: Duration = Duration::from_secs(120);
+const EXITED_RETENTION: Duration = Duration::from_secs(120);
 
 /// Id under which deaths are recorded, like the id of a rule.
 const DIED: &str = "died";
 
 /// Maximum number of incidents that are remembered.
-const MOST_SEEN: usize = 1024;
+const MAX_SEEN: usize = 1024;
 
 /// Maximum number of simultaneous recordings. Each takes a file and some memory.
-const MOST_OPEN: usize = 64;
+const MAX_OPEN: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -79,7 +79,7 @@ impl Writer {
         if self.seen.contains(id) || self.files.knows(id) {
             return;
         }
-        if self.seen.len() >= MOST_SEEN {
+        if self.seen.len() >= MAX_SEEN {
             self.seen.pop_front();
         }
         self.seen.push_back(Arc::clone(id));
@@ -88,10 +88,10 @@ impl Writer {
             self.finish(place);
         }
         let share = self.recordings.share(id);
-        if self.open.len() >= MOST_OPEN && !self.make_place(share.as_ref()) {
+        if self.open.len() >= MAX_OPEN && !self.make_place(share.as_ref()) {
             self.files.drop_one();
             self.recordings.forget(id);
-            tracing::warn!(target: "gcwatch::evidence", "cannot record {id}: already recording {MOST_OPEN} incidents");
+            tracing::warn!(target: "gcwatch::evidence", "cannot record {id}: already recording {MAX_OPEN} incidents");
             return;
         }
         if let Some(recording) = self.begin(run, share, id, now + FOLLOWS) {
@@ -139,7 +139,7 @@ impl Writer {
             }
             is_recorded = true;
         }
-        let until = now + REMEMBERED;
+        let until = now + EXITED_RETENTION;
         self.dead.insert(
             run,
             Dead {
@@ -197,7 +197,7 @@ impl Writer {
         self.next_tick = if self.open.is_empty() {
             self.dead.values().map(|dead| dead.until).min()
         } else {
-            Some(now + EVERY)
+            Some(now + WRITE_INTERVAL)
         };
     }
 

@@ -32,7 +32,7 @@ pub(super) struct Entry {
     pub(super) bytes: u64,
 }
 
-/// Something that happened.
+/// An event for the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
     /// A file is in the folder.
@@ -47,7 +47,7 @@ pub(super) enum Input {
     Elapsed,
 }
 
-/// Something to do.
+/// An action for the uploader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Output {
     /// Send this object.
@@ -183,8 +183,8 @@ mod tests {
     }
 
     /// Scenario: three objects arrive; the first one fails twice, later all succeed.
-    /// Guarantee: one object is sent at a time; after a failure nothing is sent before the pause is over, which doubles;
-    /// the failed object comes last; each file is deleted once, after its object was accepted.
+    /// Guarantee: one object is sent at a time; after a failure, no object is sent during the pause, which doubles each
+    /// time; the failed object is sent last; each file is deleted once, after its object was accepted.
     #[test]
     fn failed_object_is_sent_last_after_a_pause() {
         let mut queue = Queue::new(LIMITS);
@@ -247,7 +247,10 @@ mod tests {
         let large = entry(5, "5", 95);
         let dropped = queue.step(Input::Arrived(large.clone()), at(2), 1.0);
         let oldest = [&all[2], &all[3], &large].map(|entry| Output::Drop(entry.clone()));
-        assert_eq!(dropped, oldest, "it does not fit beside the object that is being sent");
+        assert_eq!(
+            dropped, oldest,
+            "the large object does not fit with the one that is being sent"
+        );
         assert_eq!((queue.count(), queue.bytes()), (1, 10));
     }
 

@@ -1,4 +1,4 @@
-//! Where objects are stored, and one request to it.
+//! The destination of objects, and a single request to it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
@@ -74,13 +74,13 @@ impl Place {
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// The store has all of it.
+    /// The store has the whole object.
     Stored,
     /// The store does not have it, for this reason.
     Failed(String),
 }
 
-/// Where the objects of this host are stored.
+/// The destination of this host's objects.
 #[derive(Debug, Clone)]
 pub(super) enum Target {
     Objects {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     /// Scenario: a file is stored on a volume, then again with other content, then below a name that is a file.
-    /// Guarantee: the newest content is there, no other file; the last one fails with a reason.
+    /// Guarantee: the volume has only the newest content; the last attempt fails with a reason.
     #[tokio::test]
     async fn volume_has_whole_files() {
         let (volume, source) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

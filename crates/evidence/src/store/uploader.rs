@@ -61,7 +61,7 @@ impl Uploader {
         }
     }
 
-    /// Sends what waits and what is ordered, until it is stopped or every [`Store`](super::Store) is dropped.
+    /// Sends queued and new files, until it is stopped or every [`Store`](super::Store) is dropped.
     pub(super) async fn run(mut self, waiting: Vec<Entry>, mut orders: Receiver<Order>) {
         for entry in waiting {
             self.number = self.number.max(entry.number);
@@ -103,7 +103,7 @@ impl Uploader {
         }
     }
 
-    /// Puts what is ordered into the folder.
+    /// Adds the file of an order to the folder.
     async fn take(&mut self, order: Order) {
         self.number += 1;
         let (outgoing, number) = (self.outgoing.clone(), self.number);

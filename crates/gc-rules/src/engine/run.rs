@@ -14,10 +14,10 @@ use crate::rule::{On, Rule, Severity};
 pub const HELD_UNKNOWN_NS: u64 = 15 * 60 * 1_000_000_000;
 
 /// Minimum interval between two renderings of an alert's texts.
-const RENDERED_EVERY_NS: u64 = 1_000_000_000;
+const RENDERED_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Memory of an active rule without its texts, in bytes.
-pub(super) const MOST_ACTIVE: usize = size_of::<Active>() + size_of::<Alert>() + size_of::<Past>();
+pub(super) const MAX_ACTIVE: usize = size_of::<Active>() + size_of::<Alert>() + size_of::<Past>();
 
 /// An evaluation that failed.
 #[derive(Debug, Clone, Copy)]
@@ -172,7 +172,7 @@ impl RuleRun {
             return false;
         }
         let figure = self.rule.summary.figure(scope);
-        let due = scope.now >= active.rendered.after(RENDERED_EVERY_NS);
+        let due = scope.now >= active.rendered.after(RENDERED_INTERVAL_NS);
         let severity = self.rule.severity_now(scope).max(active.alert.severity);
         let higher = figure.filter(|figure| active.alert.peak.is_none_or(|peak| *figure > peak));
         let is_worse = severity > active.alert.severity;

@@ -204,13 +204,13 @@ fields! { FIELDS Process
 }
 
 /// Minimum number of requests. A share of fewer requests is not meaningful.
-const LEAST_REQUESTS: u64 = 20;
+const MIN_REQUESTS: u64 = 20;
 
 fn touched_share<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
     let requests = scope
         .stream
         .requests
-        .filter(|requests| requests.judged >= LEAST_REQUESTS)?;
+        .filter(|requests| requests.judged >= MIN_REQUESTS)?;
     Some(Value::Double(requests.touched as f64 / requests.judged as f64))
 }
 

@@ -8,13 +8,13 @@ use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 
 use super::record::id_of;
-use super::{Incident, RECORDED_NS, RECORDS_EVERY_NS};
+use super::{Incident, RECORDED_NS, RECORDS_INTERVAL_NS};
 
 /// Maximum length of the process name in an id, in characters.
-const MOST_NAME: usize = 40;
+const MAX_NAME: usize = 40;
 
 /// Maximum number of recordings that are remembered. The oldest one is evicted.
-const MOST_BEGUN: usize = 4096;
+const MAX_BEGUN: usize = 4096;
 
 /// The owner of a share of resources that all processes have in common: queue slots, turns, files.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +35,7 @@ pub trait Recordings: Debug + Send + Sync {
     fn begin(&self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>>;
 }
 
-/// The recordings of all processes that started in the last ten minutes ([`RECORDS_EVERY_NS`]). Each rule of a service
+/// The recordings of all processes that started in the last ten minutes ([`RECORDS_INTERVAL_NS`]). Each rule of a service
 /// has at most one recording in that time.
 #[derive(Debug, Default)]
 pub struct BegunRecordings(VecDeque<Begun>);
@@ -56,11 +56,11 @@ impl BegunRecordings {
     /// Returns the id of the existing recording if one was started before. No recording starts.
     pub fn begin(&mut self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
         let begun = &mut self.0;
-        begun.retain(|one| at.since(one.at) < RECORDS_EVERY_NS);
+        begun.retain(|one| at.since(one.at) < RECORDS_INTERVAL_NS);
         if let Some(one) = begun.iter().find(|one| one.rule == *rule && one.share == *share) {
             return Err(Arc::clone(&one.id));
         }
-        if begun.len() >= MOST_BEGUN {
+        if begun.len() >= MAX_BEGUN {
             begun.pop_front();
         }
         begun.push_back(Begun {
@@ -147,7 +147,7 @@ pub fn recording_id(unix_ns: u64, process: &str, pid: u32, what: &str) -> Arc<st
     let name: String = process
         .chars()
         .map(|c| if is_plain(c) { c } else { '-' })
-        .take(MOST_NAME)
+        .take(MAX_NAME)
         .collect();
     let name = name.trim_matches('-');
     let name = if name.is_empty() { "process" } else { name };
@@ -173,12 +173,12 @@ mod tests {
             recordings.begin(&share(tenant, service), &rule.into(), Moment::from_ns(at), &id.into())
         };
         let slow = ("a", "shop", "slow");
-        let (start, later) = (RECORDS_EVERY_NS, RECORDS_EVERY_NS + 1);
+        let (start, later) = (RECORDS_INTERVAL_NS, RECORDS_INTERVAL_NS + 1);
         assert_eq!(begin(&mut recordings, slow, start, "1"), Ok(()));
         for other in [("b", "shop", "slow"), ("a", "cart", "slow"), ("a", "shop", "full")] {
             assert_eq!(begin(&mut recordings, other, later, &format!("{other:?}")), Ok(()));
         }
-        let last = start + RECORDS_EVERY_NS - 1;
+        let last = start + RECORDS_INTERVAL_NS - 1;
         assert_eq!(begin(&mut recordings, slow, last, "2"), Err("1".into()));
         let other = r#"("b", "shop", "slow")"#;
         assert_eq!(recordings.share(other), Some(share("b", "shop")));
@@ -186,11 +186,11 @@ mod tests {
         assert_eq!(recordings.share("1"), None);
         recordings.forget("3");
         assert_eq!(begin(&mut recordings, slow, last + 2, "4"), Ok(()));
-        for number in 0..2 * MOST_BEGUN {
+        for number in 0..2 * MAX_BEGUN {
             let own = number.to_string();
             assert_eq!(begin(&mut recordings, ("c", &own, "slow"), last, "any"), Ok(()));
         }
-        assert_eq!(recordings.0.len(), MOST_BEGUN);
+        assert_eq!(recordings.0.len(), MAX_BEGUN);
     }
 
     /// Scenario: processes have common, non-ASCII, long or empty names.

@@ -5,7 +5,7 @@ mod census;
 mod stacks;
 
 use base::time::rfc3339;
-pub use census::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MOST_LIVING};
+pub use census::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MAX_LIVING};
 pub use stacks::{FoundStack, FoundStacks};
 
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::rule::Evidence;
 
 /// Maximum number of sites, types and callers of a burst in an incident.
-pub const MOST_FOUND: usize = 3;
+pub const MAX_FOUND: usize = 3;
 
 /// Findings of bursts and of the census. Each kind is requested once per incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,7 +64,7 @@ pub struct FoundCallers {
     pub stopped_ns: Option<i64>,
     /// Number of stops without a request. The runtime does not report their requester.
     pub unasked_stops: Option<u64>,
-    /// Callers with the longest stopped time, at most [`MOST_FOUND`].
+    /// Callers with the longest stopped time, at most [`MAX_FOUND`].
     pub callers: Vec<FoundCaller>,
 }
 
@@ -106,9 +106,9 @@ pub struct FoundAllocations {
     pub method: Option<String>,
     /// Total amount of allocated memory.
     pub total: Option<FoundAmount>,
-    /// Types with the most bytes, at most [`MOST_FOUND`].
+    /// Types with the most bytes, at most [`MAX_FOUND`].
     pub types: Vec<FoundType>,
-    /// Sites with the most bytes, at most [`MOST_FOUND`].
+    /// Sites with the most bytes, at most [`MAX_FOUND`].
     pub sites: Vec<FoundSite>,
     /// Path of the flame graph of all stacks (SVG) while this gcwatch instance runs; null if there is no flame graph.
     #[serde(default)]

@@ -11,7 +11,7 @@ use crate::rule_set::RuleSet;
 
 /// Maximum number of collections at which rules that were never known are checked; afterwards they are checked again
 /// only at the end. The reasons why a rule is unknown exist from the start, and a check costs as much as an evaluation.
-const MOST_LOOKS: u32 = 2048;
+const MAX_LOOKS: u32 = 2048;
 
 /// Enabled rules that were unknown or not selected from start to end, or that are unknown at the end because the time
 /// was too short.
@@ -44,7 +44,7 @@ pub(super) struct KnownRules {
 impl KnownRules {
     /// Checks the rules after a collection.
     pub(super) fn at_collection(&mut self, engine: &Engine) {
-        if self.looks < MOST_LOOKS {
+        if self.looks < MAX_LOOKS {
             self.looks += 1;
             self.look(engine);
         }

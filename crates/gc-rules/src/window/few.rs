@@ -5,7 +5,7 @@ use super::{Asked, Worth};
 use crate::rule::Window;
 
 /// Maximum number of samples of a window that stores them in one block of memory.
-pub(super) const MOST: usize = ORDERED;
+pub(super) const MAX_SAMPLES: usize = ORDERED;
 
 /// The newest samples by time. If two samples have the same time, the last one added is newer.
 ///
@@ -23,10 +23,10 @@ pub(super) struct Few {
 }
 
 impl Few {
-    /// Creates a window of the newest `most` samples, up to [`MOST`].
+    /// Creates a window of the newest `most` samples, up to [`MAX_SAMPLES`].
     pub(super) fn new(most: usize) -> Self {
         Self {
-            ring: vec![(0, 0.0); most.clamp(1, MOST)].into_boxed_slice(),
+            ring: vec![(0, 0.0); most.clamp(1, MAX_SAMPLES)].into_boxed_slice(),
             next: 0,
             full: false,
             unknown: 0,

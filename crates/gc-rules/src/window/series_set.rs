@@ -18,9 +18,9 @@ use crate::rule::{By, Extent, Window};
 /// Number of series by which the capacity of a class grows.
 const MORE: usize = 4;
 
-/// Minimum number of bytes that a series counts for. It ensures that loaded rules (`rule_language::MOST_WINDOW_BYTES`)
+/// Minimum number of bytes that a series counts for. It ensures that loaded rules (`rule_language::MAX_WINDOW_BYTES`)
 /// never have more series than a `u16` can number.
-const LEAST: usize = 64;
+const MIN_SERIES_BYTES: usize = 64;
 
 /// Location of the samples of a series: its class, and its place in the order in which the series of that class
 /// started.
@@ -80,7 +80,7 @@ macro_rules! each {
 
 impl SeriesSet {
     /// Starts the series of a window. Returns `None` if there are too many series, which cannot happen with loaded
-    /// rules ([`LEAST`]).
+    /// rules ([`MIN_SERIES_BYTES`]).
     fn begin(&mut self, window: &Window) -> Option<SeriesAt> {
         if window.by == By::GenerationAndType {
             return put(&mut self.keyed, [None; Key::COUNT]).map(SeriesAt::Keyed);
@@ -102,7 +102,7 @@ impl SeriesSet {
             Class::Ends => put(&mut self.ends, Buckets::over(length)).map(SeriesAt::Ends),
             Class::Trend => put(&mut self.trend, Buckets::over(length)).map(SeriesAt::Trend),
             Class::Latest => put(&mut self.latest, Latest::default()).map(SeriesAt::Latest),
-            Class::Marks | Class::Samples | Class::Sorted if over.is_none() && most <= few::MOST => {
+            Class::Marks | Class::Samples | Class::Sorted if over.is_none() && most <= few::MAX_SAMPLES => {
                 put(&mut self.few, Few::new(most)).map(SeriesAt::Few)
             }
             Class::Marks | Class::Samples | Class::Runs | Class::Sorted => {
@@ -279,7 +279,7 @@ impl SeriesSet {
         let one = alone.begin_whole(window).and_then(|series| {
             // While a class grows, the memory of each series is allocated twice.
             let memory = at!(alone, series, get, series => 2 * size_of_val(series) + series.most_memory());
-            memory.map(|memory| memory.max(LEAST))
+            memory.map(|memory| memory.max(MIN_SERIES_BYTES))
         });
         match window.by {
             By::Nothing => one.unwrap_or_default(),

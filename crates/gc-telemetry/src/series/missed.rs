@@ -13,7 +13,7 @@ use clr_gc::gc::Collection;
 
 /// Maximum number of open gaps; above the maximum, the oldest gap is missed. A gap closes after two collections, so
 /// more gaps are possible only if most events of a long background collection are lost.
-const MOST_GAPS: usize = 16;
+const MAX_GAPS: usize = 16;
 
 /// Skipped numbers from `first` to `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Missed {
                 !std::mem::replace(&mut gap.is_passed, true)
             });
         }
-        while self.gaps.len() > MOST_GAPS {
+        while self.gaps.len() > MAX_GAPS {
             missed += self.gaps.pop_front().map_or(0, Gap::count);
         }
         missed
@@ -173,7 +173,7 @@ mod tests {
             let mut count = 0;
             for number in &numbers {
                 count += state.number(*number, Some(GcType::BLOCKING));
-                prop_assert!(state.gaps.len() <= MOST_GAPS);
+                prop_assert!(state.gaps.len() <= MAX_GAPS);
             }
             let expected = (first..after).filter(|number| !numbers.contains(number)).count();
             prop_assert_eq!(count, expected as u64);

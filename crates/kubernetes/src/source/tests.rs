@@ -16,7 +16,7 @@ use processes::container::ContainerIdentity;
 use processes::surroundings::Surroundings as _;
 
 /// Much longer than any scenario takes on the paused clock.
-const PATIENCE: Duration = Duration::from_secs(36_000);
+const TIMEOUT: Duration = Duration::from_secs(36_000);
 
 /// A server and its follower.
 struct Scene {
@@ -82,7 +82,7 @@ impl Scene {
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(PATIENCE, until).await.unwrap();
+        timeout(TIMEOUT, until).await.unwrap();
         self.script.asked()
     }
 
@@ -93,7 +93,7 @@ impl Scene {
                 self.changes.notified().await;
             }
         };
-        timeout(PATIENCE, until).await.unwrap();
+        timeout(TIMEOUT, until).await.unwrap();
     }
 }
 

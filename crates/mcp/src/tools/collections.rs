@@ -53,7 +53,7 @@ struct Arguments {
 }
 
 /// Maximum number of values per list of a collection in full.
-const MOST: usize = 8;
+const MAX_VALUES: usize = 8;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
@@ -66,7 +66,7 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
 }
 
 fn in_full(record: Value) -> Value {
-    let mut record = trimmed(record, MOST);
+    let mut record = trimmed(record, MAX_VALUES);
     if let Some(fields) = record.as_object_mut() {
         // The full record repeats the values of the line.
         if fields.get("gc").is_some_and(Value::is_object) {

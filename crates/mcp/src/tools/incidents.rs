@@ -46,7 +46,7 @@ struct Arguments {
 }
 
 /// Maximum number of values per list of an incident in full.
-const MOST: usize = 6;
+const MAX_VALUES: usize = 6;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
@@ -116,7 +116,7 @@ pub(super) fn whole(incident: &Value) -> Value {
         // In a ledger, null means unknown; elsewhere, null means absent.
         fields.retain(|_, value| !value.as_object().is_some_and(Map::is_empty));
     }
-    trimmed(incident, MOST)
+    trimmed(incident, MAX_VALUES)
 }
 
 #[cfg(test)]

@@ -56,8 +56,8 @@ struct Arguments {
 }
 
 /// Maximum number of values per list, and per list of a requested part.
-const MOST: usize = 4;
-const MOST_ASKED: usize = 20;
+const MAX_VALUES: usize = 4;
+const MAX_ASKED: usize = 20;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
@@ -83,7 +83,7 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
         "at": rfc3339(now_ms),
         "process": record.get("process").map(processes::row),
         "monitored_since": attached.and_then(Value::as_u64).and_then(rfc3339),
-        "stopped_recently": trimmed(field("account_recent"), MOST),
+        "stopped_recently": trimmed(field("account_recent"), MAX_VALUES),
         "memory": memory(&field("memory")),
         "requests_of_minute": field("requests"),
     });
@@ -91,12 +91,12 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
         return Ok(answer);
     };
     let lists = json!({ "incidents": incidents, "notes": notes });
-    fields.extend(trimmed(lists, MOST - 1).as_object().cloned().unwrap_or_default());
+    fields.extend(trimmed(lists, MAX_VALUES - 1).as_object().cloned().unwrap_or_default());
     fields.insert("not_known".to_owned(), field("unseen"));
     for part in &arguments.parts {
         let (name, value) = match part {
-            RecordPart::Account => ("account", trimmed(field("account"), MOST_ASKED)),
-            RecordPart::Causes => ("causes", trimmed(field("causes"), MOST_ASKED)),
+            RecordPart::Account => ("account", trimmed(field("account"), MAX_ASKED)),
+            RecordPart::Causes => ("causes", trimmed(field("causes"), MAX_ASKED)),
             RecordPart::Settings => ("settings", settings(record)),
             RecordPart::Stream => ("stream", field("stream")),
             RecordPart::Resource => ("resource", field("resource")),

@@ -35,7 +35,7 @@ struct Arguments {
 }
 
 /// Maximum number of rows per list.
-const MOST: usize = 50;
+const MAX_ROWS: usize = 50;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
@@ -92,7 +92,13 @@ async fn known<S: Source>(asker: &Asker<'_, S>) -> Answer {
         .map(|file| file.display().to_string())
         .collect();
     let of_incidents = match asker.record("/api/v1/evidence/").await {
-        Ok(record) => json!(list(&record, "evidence").iter().rev().take(MOST).collect::<Vec<_>>()),
+        Ok(record) => json!(
+            list(&record, "evidence")
+                .iter()
+                .rev()
+                .take(MAX_ROWS)
+                .collect::<Vec<_>>()
+        ),
         // The caller may lack access to them, or there is no daemon.
         Err(refusal) => json!({ "unknown": refusal.error, "remedy": refusal.remedy }),
     };
@@ -100,7 +106,7 @@ async fn known<S: Source>(asker: &Asker<'_, S>) -> Answer {
 }
 
 fn of(record: &Value, arguments: &Arguments) -> Answer {
-    let limit = arguments.limit.clamp(1, MOST);
+    let limit = arguments.limit.clamp(1, MAX_ROWS);
     let processes = list(record, "processes");
     if let Some(number) = arguments.collection {
         let is_it = |gc: &&Value| gc.get("number").and_then(Value::as_u64) == Some(number);
@@ -112,7 +118,7 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
                 remedy,
             )
         })?;
-        return Ok(json!({ "collection": trimmed(found.clone(), MOST), "units": UNITS }));
+        return Ok(json!({ "collection": trimmed(found.clone(), MAX_ROWS), "units": UNITS }));
     }
     let processes: Vec<Value> = processes.iter().map(|process| one(process, limit)).collect();
     let mut answer = pick(record, &["file", "runtime", "started", "observed_ns"]);

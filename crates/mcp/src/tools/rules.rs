@@ -45,7 +45,7 @@ struct Arguments {
     after: Option<String>,
 }
 
-const MOST: usize = 5;
+const MAX_VALUES: usize = 5;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
@@ -75,7 +75,7 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
         .as_ref()
         .and_then(|wanted| all.iter().find(|rule| id(rule) == *wanted));
     if let Some(rule) = exact {
-        return Ok(json!({ "at": at, "rule": trimmed(rule.clone(), MOST), "units": UNITS }));
+        return Ok(json!({ "at": at, "rule": trimmed(rule.clone(), MAX_VALUES), "units": UNITS }));
     }
     let prefix = arguments.id.as_deref().unwrap_or_default();
     let meant: Vec<Value> = all
@@ -95,7 +95,7 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
         let firing: Vec<_> = firing
             .map(|at| Value::Object(pick(at, &["pid", "name", "since"])))
             .collect();
-        let lists = trimmed(json!({ "firing": firing }), MOST);
+        let lists = trimmed(json!({ "firing": firing }), MAX_VALUES);
         row.extend(lists.as_object().cloned().unwrap_or_default());
         Value::Object(row)
     };

@@ -15,10 +15,10 @@ fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String
 }
 
 /// Maximum length of a text, in characters.
-const LONGEST: usize = 400;
+const MAX_CHARS: usize = 400;
 
 fn clean(text: &str) -> String {
-    shown(&text.chars().take(LONGEST).collect::<String>())
+    shown(&text.chars().take(MAX_CHARS).collect::<String>())
 }
 
 /// Response of `/api/v1/overview`.

@@ -961,9 +961,9 @@ fn hardly_meant(measure: Measure, constant: f64, is_window: bool) -> Option<Stri
 
 /// Returns the first words of a list, and the number of the remaining words.
 fn listed(words: &[&str]) -> String {
-    const SHOWN: usize = 12;
-    let shown: Vec<&str> = words.iter().take(SHOWN).copied().collect();
-    match words.len().saturating_sub(SHOWN) {
+    const MAX_WORDS: usize = 12;
+    let shown: Vec<&str> = words.iter().take(MAX_WORDS).copied().collect();
+    match words.len().saturating_sub(MAX_WORDS) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }

@@ -68,7 +68,7 @@ struct Outcomes {
 
 impl Outcomes {
     const NONE: Self = Self { yes: false, no: false };
-    const EITHER: Self = Self { yes: true, no: true };
+    const BOTH_OUTCOMES: Self = Self { yes: true, no: true };
 
     fn only(truth: bool) -> Self {
         Self { yes: truth, no: !truth }

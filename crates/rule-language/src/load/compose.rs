@@ -42,7 +42,7 @@ const UNKNOWN_SHARE: f64 = 0.1;
 /// Interval between ticks, in nanoseconds.
 const TICK_NS: u64 = 1_000_000_000;
 /// Maximum number of labels of a rule, and of annotations.
-const MOST_TEXTS: usize = 20;
+const MAX_TEXTS: usize = 20;
 /// Labels that every alert has, and names of annotations that are keys of a rule.
 const TAKEN_LABELS: [&str; 7] = ["alertname", "group", "instance", "pid", "process", "rule", "severity"];
 const TAKEN_ANNOTATIONS: [&str; 5] = ["description", "remedy", "source", "summary", "title"];
@@ -409,8 +409,8 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             }
         }
         let mut texts = Vec::new();
-        if last.len() > MOST_TEXTS {
-            self.missing(format!("{key}: there are {}; at most {MOST_TEXTS}", last.len()));
+        if last.len() > MAX_TEXTS {
+            self.missing(format!("{key}: there are {}; at most {MAX_TEXTS}", last.len()));
             return texts;
         }
         for (name, (at, placed)) in last {

@@ -31,7 +31,7 @@ use rule_language::test_file::document::Test;
 use rule_language::test_file::{TestFile, run};
 
 /// Minimum share of changes that the tests of a family detect.
-const LEAST: f64 = 0.9;
+const MIN_DETECTED_SHARE: f64 = 0.9;
 
 /// The outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +178,7 @@ fn changes_of_the_shipped_rules_are_noticed() {
         );
         noticed += of_family;
         all += changes;
-        if share(*of_family, *changes) < LEAST {
+        if share(*of_family, *changes) < MIN_DETECTED_SHARE {
             weak.push(*family);
         }
     }

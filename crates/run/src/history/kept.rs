@@ -8,16 +8,16 @@ use clr_gc::gc::{Collection, CompactCollection};
 use super::{HISTORY_NS, length};
 
 /// Maximum number of longest collections.
-const MOST_LONGEST: usize = 3;
+const MAX_LONGEST: usize = 3;
 /// Maximum size of the packed newest collections in bytes. A single newest collection can have any size.
-pub(crate) const MOST_NEWEST_BYTES: usize = 2048;
+pub(crate) const MAX_NEWEST_BYTES: usize = 2048;
 /// Maximum size of the packed longest collections in bytes.
-pub(crate) const MOST_LONGEST_BYTES: usize = 768;
+pub(crate) const MAX_LONGEST_BYTES: usize = 768;
 
 /// Maximum number of collections that incidents refer to.
-const MOST_PINNED: usize = 4;
+const MAX_PINNED: usize = 4;
 /// Maximum size of the packed pinned collections in bytes.
-pub(crate) const MOST_PINNED_BYTES: usize = 1536;
+pub(crate) const MAX_PINNED_BYTES: usize = 1536;
 
 /// A kept collection with the time base of its stream.
 #[derive(Debug, Clone)]
@@ -60,7 +60,7 @@ impl Kept {
             return;
         }
         // A higher configured limit also raises the size.
-        let room = MOST_NEWEST_BYTES.max(limit * 290);
+        let room = MAX_NEWEST_BYTES.max(limit * 290);
         while self.newest.len() >= limit
             || (!self.newest.is_empty() && bytes(self.newest.iter()) + remembered.collection.bytes() > room)
         {
@@ -77,16 +77,16 @@ impl Kept {
         let from = at.before(HISTORY_NS);
         self.longest.retain(|(_, at, _)| *at >= from);
         let place = self.longest.partition_point(|(known, _, _)| *known > pause);
-        if place >= MOST_LONGEST || remembered.collection.bytes() > MOST_LONGEST_BYTES {
+        if place >= MAX_LONGEST || remembered.collection.bytes() > MAX_LONGEST_BYTES {
             return;
         }
         self.longest.reserve_exact(1);
         self.longest.insert(place, (pause, at, remembered.clone()));
-        self.longest.truncate(MOST_LONGEST);
-        while bytes(self.longest.iter().map(|(_, _, kept)| kept)) > MOST_LONGEST_BYTES {
+        self.longest.truncate(MAX_LONGEST);
+        while bytes(self.longest.iter().map(|(_, _, kept)| kept)) > MAX_LONGEST_BYTES {
             self.longest.pop();
         }
-        self.longest.shrink_to(MOST_LONGEST);
+        self.longest.shrink_to(MAX_LONGEST);
     }
 
     /// Sets the trace of the most recently observed collection, which became spans.
@@ -111,11 +111,10 @@ impl Kept {
         let Some(kept) = self.newest.iter().rev().chain(longest).find(is_it).cloned() else {
             return;
         };
-        if kept.collection.bytes() > MOST_PINNED_BYTES {
+        if kept.collection.bytes() > MAX_PINNED_BYTES {
             return;
         }
-        while self.pinned.len() >= MOST_PINNED
-            || bytes(self.pinned.iter()) + kept.collection.bytes() > MOST_PINNED_BYTES
+        while self.pinned.len() >= MAX_PINNED || bytes(self.pinned.iter()) + kept.collection.bytes() > MAX_PINNED_BYTES
         {
             self.pinned.remove(0);
         }

@@ -16,7 +16,7 @@ use super::packed::{packed, unpacked};
 pub const HEAD: &[u8; 8] = b"gcwhist1";
 
 /// Maximum number of buckets read from a frame: more than two days.
-const MOST_BUCKETS: usize = 20_000;
+const MAX_BUCKETS: usize = 20_000;
 
 /// Size of the frame header in bytes.
 const FRAME_HEAD: usize = 8;
@@ -52,7 +52,7 @@ pub fn read(bytes: &[u8]) -> Option<Stored> {
     let mut rest = bytes.strip_prefix(HEAD)?;
     let mut buckets = BTreeMap::new();
     while let Some((body, after)) = whole_frame(rest) {
-        for bucket in unpacked::<Bucket>(body, MOST_BUCKETS) {
+        for bucket in unpacked::<Bucket>(body, MAX_BUCKETS) {
             buckets.insert(bucket.index, bucket);
         }
         rest = after;

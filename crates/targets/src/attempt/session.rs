@@ -11,7 +11,7 @@ use super::{Attempt, Begun, End};
 use crate::cpu_wait::CpuWaits;
 use crate::kept_run::KeptRun;
 use crate::memory::OVER_MEMORY;
-use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
+use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
 use crate::others::Healed;
 use crate::pending::or_pending;
 use crate::reading::{StreamError, StreamReading};
@@ -25,9 +25,9 @@ use processes::text::bounded;
 /// Delay between the start of a session and the session that reads the settings.
 const SETTINGS_AFTER: Duration = Duration::from_secs(1);
 /// Timeout for the healing session, which normally takes less than 0.1 s.
-const HEAL_WITHIN: Duration = Duration::from_secs(5);
+const HEAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for the probe before the healing. A runtime that is busy with another tool's command does not answer.
-const IDLE_WITHIN: Duration = Duration::from_secs(1);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Detail for a process whose session the guard closed. The guard itself logs one message for all sessions.
 const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so its guard closed the session; \
@@ -110,7 +110,7 @@ impl<S: Sink> Attempt<S> {
                 }
                 () = ordered_to_stop(&mut self.orders), if order == Order::Read => {
                     order = *self.orders.borrow();
-                    end_by = Some(Instant::now() + STOP_WITHIN);
+                    end_by = Some(Instant::now() + STOP_TIMEOUT);
                     session.request_stop();
                     reading.hurry();
                 }
@@ -162,7 +162,7 @@ impl<S: Sink> Attempt<S> {
         let lived = reading.since.elapsed();
         let closed_by_guard = session.was_closed_by_guard();
         // The sessions of these tasks must have ended, too.
-        let end_by = end_by.unwrap_or_else(|| Instant::now() + STOP_WITHIN);
+        let end_by = end_by.unwrap_or_else(|| Instant::now() + STOP_TIMEOUT);
         if let Some(settings) = settings {
             let _late = timeout_at(end_by, settings).await;
         }
@@ -175,7 +175,7 @@ impl<S: Sink> Attempt<S> {
             reading.release();
             if !closed_by_guard {
                 // Drain and ignore the remaining bytes, because the session must not stay in the process.
-                let drained = timeout(STOP_WITHIN, session.drain(|_| ())).await;
+                let drained = timeout(STOP_TIMEOUT, session.drain(|_| ())).await;
                 drop(drained);
             }
             Err(problem.to_string())
@@ -306,10 +306,10 @@ impl<S: Sink> Attempt<S> {
 /// so a command that waits behind a heap dump would start a session whenever the dump ends, on .NET 11 after any time.
 /// The probe leaves nothing behind if it is not answered.
 async fn heal(client: Arc<Client>) -> Result<Healed, Error> {
-    match timeout(IDLE_WITHIN, client.probe()).await {
+    match timeout(IDLE_TIMEOUT, client.probe()).await {
         Err(_) => Ok(Healed::Busy),
         Ok(Err(error)) => Err(error),
-        Ok(Ok(_)) => client.recompute_levels(HEAL_WITHIN).await.map(|()| Healed::Yes),
+        Ok(Ok(_)) => client.recompute_levels(HEAL_TIMEOUT).await.map(|()| Healed::Yes),
     }
 }
 

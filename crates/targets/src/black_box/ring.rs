@@ -22,17 +22,17 @@ pub(super) const KEPT_SECONDS: i64 = 30;
 
 /// Maximum size of a block. A larger block is not kept, and the blocks before it are dropped. Runtimes write at most
 /// 100 KiB.
-pub(super) const MOST_BLOCK: usize = 256 << 10;
+pub(super) const MAX_BLOCK: usize = 256 << 10;
 
 /// Maximum number of unpacked bytes of one ring and of a recording, because a packed piece can consist of zeros.
-pub(super) const MOST_UNPACKED: usize = 16 << 20;
+pub(super) const MAX_UNPACKED: usize = 16 << 20;
 
 /// Maximum number of unpacked bytes of a stream's definitions. Those of the collector take 4 KB.
-pub(super) const MOST_DEFINITIONS: usize = 64 << 10;
+pub(super) const MAX_DEFINITIONS: usize = 64 << 10;
 
 /// Maximum number of packed bytes that wait for the writer of a recording, which reads once per second. Beyond it, the
 /// recording ends.
-pub(super) const MOST_FOLLOWED: usize = 256 << 10;
+pub(super) const MAX_FOLLOWED: usize = 256 << 10;
 
 /// Blocks that were packed together.
 #[derive(Debug, Clone)]
@@ -139,7 +139,7 @@ impl Ring {
         if self.is_off {
             return;
         }
-        if block.bytes() > MOST_BLOCK {
+        if block.bytes() > MAX_BLOCK {
             self.miss();
             return;
         }
@@ -149,14 +149,14 @@ impl Ring {
             self.newest = newest;
         }
         let frame = self.pending.get(at..).unwrap_or_default();
-        if frame.len() > 2 * MOST_BLOCK {
+        if frame.len() > 2 * MAX_BLOCK {
             self.miss();
             return;
         }
         if block.is() == BlockContent::Definitions {
             let before = self.definitions.as_ref().and_then(Piece::frames).unwrap_or_default();
             let all = [&before, frame].concat();
-            self.definitions = pack(packer, &all, self.newest).filter(|_| all.len() <= MOST_DEFINITIONS);
+            self.definitions = pack(packer, &all, self.newest).filter(|_| all.len() <= MAX_DEFINITIONS);
             if self.definitions.is_none() {
                 self.miss();
                 self.is_off = true;
@@ -198,7 +198,7 @@ impl Ring {
         let frequency = self.header.as_ref().map_or(i64::MAX, |header| header.frequency);
         let oldest = self.newest.saturating_sub(frequency.saturating_mul(KEPT_SECONDS));
         while self.packed > ONE
-            || self.unpacked > MOST_UNPACKED
+            || self.unpacked > MAX_UNPACKED
             || self.pieces.front().is_some_and(|piece| piece.newest < oldest)
         {
             if !self.drop_oldest() {
@@ -249,8 +249,7 @@ impl Following {
         if self.is_over {
             return;
         }
-        self.is_cut |=
-            self.packed + piece.packed.len() > MOST_FOLLOWED || self.unpacked + piece.unpacked > MOST_UNPACKED;
+        self.is_cut |= self.packed + piece.packed.len() > MAX_FOLLOWED || self.unpacked + piece.unpacked > MAX_UNPACKED;
         if !self.is_cut {
             self.packed += piece.packed.len();
             self.unpacked += piece.unpacked;

@@ -6,7 +6,7 @@ use nettrace::keep::Rewriter;
 use nettrace::{Decoder, Format, Item, Metadata, Options};
 use proptest::prelude::*;
 
-use super::ring::{MOST_BLOCK, MOST_DEFINITIONS, MOST_FOLLOWED, MOST_UNPACKED, ONE, PIECE};
+use super::ring::{MAX_BLOCK, MAX_DEFINITIONS, MAX_FOLLOWED, MAX_UNPACKED, ONE, PIECE};
 use super::*;
 
 const RUN: RunKey = RunKey { pid: 7, start_time: 1 };
@@ -177,7 +177,7 @@ fn slow_disk_cuts_end_of_recording() {
     let kept = boxes.follow(RUN).unwrap();
     push(&mut decoder, &stream[100_000..]);
     assert!(
-        boxes.held() <= ONE + MOST_FOLLOWED + 2 * PIECE + 20_000,
+        boxes.held() <= ONE + MAX_FOLLOWED + 2 * PIECE + 20_000,
         "{}",
         boxes.held()
     );
@@ -239,7 +239,7 @@ fn hostile_stream_harms_own_black_box_only() {
     push(&mut tapped(&boxes, RUN), &zeros);
     let kept = boxes.follow(RUN).unwrap();
     let unpacked: usize = kept.pieces.iter().map(|piece| piece.unpacked).sum();
-    assert!(unpacked <= MOST_UNPACKED + MOST_DEFINITIONS + MOST_BLOCK, "{unpacked}");
+    assert!(unpacked <= MAX_UNPACKED + MAX_DEFINITIONS + MAX_BLOCK, "{unpacked}");
     assert_eq!(written(&kept.header, &kept.pieces).1, 0);
 }
 
@@ -284,7 +284,7 @@ proptest! {
             let all: Vec<Piece> = kept.pieces.into_iter().chain(next.pieces).collect();
             written(&kept.header, &all);
         }
-        prop_assert!(boxes.held() <= ONE + MOST_FOLLOWED + 2 * PIECE + 20_000);
+        prop_assert!(boxes.held() <= ONE + MAX_FOLLOWED + 2 * PIECE + 20_000);
         boxes.forget(RUN);
         prop_assert_eq!(boxes.held(), 0);
     }

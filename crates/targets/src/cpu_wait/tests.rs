@@ -277,7 +277,7 @@ fn short_stops_cause_no_readings() {
     waits.readings = Some(Box::new(Readings::of(PathBuf::from("/nowhere"), began)));
     waits.readings.as_mut().unwrap().until = later(500);
     waits.tick(later(400), Some(1));
-    assert_eq!(waits.next(), Some(later(400) + EVERY));
+    assert_eq!(waits.next(), Some(later(400) + READ_INTERVAL));
     waits.tick(later(600), Some(2));
     assert_eq!(waits.next(), None);
 }

@@ -10,7 +10,7 @@ use rustix::net::{
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-use crate::guard::message::MOST_BYTES;
+use crate::guard::message::MAX_BYTES;
 
 /// Creates both ends of a new channel. It preserves message boundaries, and each end detects that the other was closed.
 pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
@@ -46,7 +46,7 @@ pub(super) enum Received {
 }
 
 pub(super) fn receive(channel: BorrowedFd<'_>) -> Received {
-    let mut bytes = vec![0; MOST_BYTES];
+    let mut bytes = vec![0; MAX_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;

@@ -12,7 +12,7 @@ use tracing::warn;
 
 use crate::guard::channel::{Received, receive, send};
 use crate::guard::message::{FromGuard, ToGuard};
-use crate::guard::{BEAT_EVERY, SILENT_SECONDS};
+use crate::guard::{HEARTBEAT_INTERVAL, SILENT_SECONDS};
 
 /// Number of consecutive unanswered beats after which a guard is replaced.
 const UNANSWERED: u32 = 10;
@@ -157,7 +157,7 @@ impl Shared {
         }
         if closed > 0 {
             self.counts.closed.fetch_add(closed, Ordering::Relaxed);
-            let seconds = u64::from(SILENT_SECONDS) * BEAT_EVERY.as_secs();
+            let seconds = u64::from(SILENT_SECONDS) * HEARTBEAT_INTERVAL.as_secs();
             warn!(
                 target: "gcwatch::guard",
                 "gcwatch read nothing for more than {seconds} s; its guard closed {}, so that no process waits for \

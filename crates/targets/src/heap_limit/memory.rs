@@ -43,7 +43,7 @@ pub struct MemoryReader {
 
 /// Time for reading what a process is configured with: its program and `runtimeconfig.json` are on its own file
 /// systems.
-const CONFIGURED_WITHIN: Duration = Duration::from_secs(2);
+const CONFIGURED_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of threads that wait for such files.
 const MAX_READING: usize = 8;
 
@@ -163,7 +163,7 @@ impl MemoryReader {
         {
             self.reading.fetch_sub(1, Ordering::Relaxed);
         }
-        taken.recv_timeout(CONFIGURED_WITHIN).unwrap_or_else(|_| {
+        taken.recv_timeout(CONFIGURED_TIMEOUT).unwrap_or_else(|_| {
             log!(warn: pid, "the limit of its heap is unknown: its files do not respond");
             Configured::default()
         })

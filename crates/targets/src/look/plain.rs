@@ -14,7 +14,7 @@ const TURNS: u32 = 8;
 /// Number of scans before a process may be skipped. A starting runtime initially has neither socket nor library.
 const TWICE: u8 = 2;
 /// Maximum number of processes that are remembered.
-const MOST: usize = 1 << 16;
+const MAX_PROCESSES: usize = 1 << 16;
 
 /// Run and program of a pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl PlainProcesses {
         let Some(mark) = mark else { return };
         let times = match self.known.get(&pid) {
             Some((known, times)) if *known == mark => times.saturating_add(1),
-            None if self.known.len() >= MOST => return,
+            None if self.known.len() >= MAX_PROCESSES => return,
             _ => 1,
         };
         self.known.insert(pid, (mark, times));

@@ -19,7 +19,7 @@ use dotnet_diagnostics::discovery::{AcceptedConnections, SocketName};
 use crate::others::{Seen, Watched};
 
 /// Minimum interval between looks.
-pub(crate) const EVERY: Duration = Duration::from_secs(2);
+pub(crate) const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum number of bytes of one table that are read, about 25,000 sockets. The content of a longer table is unknown.
 const MAX_TABLE_BYTES: u64 = 2 << 20;
 const PIECE_BYTES: usize = 64 << 10;

@@ -12,16 +12,16 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::lease::Leases;
 use crate::others::Others;
-use crate::others::tables::{EVERY, look};
+use crate::others::tables::{SCAN_INTERVAL, look};
 
 /// Delay after an attach, and after a look that does not count. A runtime closes its ends within milliseconds.
-const AGAIN: Duration = Duration::from_millis(500);
+const RESCAN_DELAY: Duration = Duration::from_millis(500);
 /// Looks take at most 1/`PARTS` of the time.
 const PARTS: u32 = 200;
 /// Maximum wait between looks for that reason. Side effects of a session must be healed within 10 s of its end.
 const AT_MOST: Duration = Duration::from_secs(8);
 /// Timeout of a look. Afterwards, its results count as unknown.
-const LOOK_WITHIN: Duration = Duration::from_secs(5);
+const SCAN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A process that is read, from the point of view of its looks.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl Watching {
             tokio::select! {
                 () = sleep(wait) => {}
                 // Many processes are added at once when the daemon starts. One look covers them together.
-                () = self.more.notified() => sleep(wait.min(AGAIN)).await,
+                () = self.more.notified() => sleep(wait.min(RESCAN_DELAY)).await,
             }
         }
     }
@@ -129,16 +129,16 @@ async fn look_once(watched: Vec<Arc<Watched>>, leases: Option<Leases>) -> Durati
         let abandoned = leases.and_then(|leases| leases.abandoned_burst());
         (look(&runs), abandoned)
     });
-    let looked = match timeout(LOOK_WITHIN, &mut looking).await {
+    let looked = match timeout(SCAN_TIMEOUT, &mut looking).await {
         Ok(looked) => looked,
         Err(_) => {
-            log!(warn: "the scan of /proc for connections of other tools takes more than {LOOK_WITHIN:?}");
+            log!(warn: "the scan of /proc for connections of other tools takes more than {SCAN_TIMEOUT:?}");
             for run in &watched {
                 run.others().look(None);
             }
             // Another look would block another thread. The late result is outdated.
             drop(looking.await);
-            return AGAIN;
+            return RESCAN_DELAY;
         }
     };
     let Ok((looked, abandoned)) = looked else {
@@ -146,11 +146,11 @@ async fn look_once(watched: Vec<Arc<Watched>>, leases: Option<Leases>) -> Durati
         return AT_MOST;
     };
     let took = began.elapsed();
-    let mut wait = (took * PARTS).clamp(EVERY, AT_MOST);
+    let mut wait = (took * PARTS).clamp(SCAN_INTERVAL, AT_MOST);
     for (run, seen) in watched.iter().zip(looked) {
         let mut others = run.others();
         if others.look(seen) {
-            wait = AGAIN.max(took * PARTS).min(wait);
+            wait = RESCAN_DELAY.max(took * PARTS).min(wait);
         }
         if abandoned.is_some() && run.pid == abandoned {
             others.abandoned();

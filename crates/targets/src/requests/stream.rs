@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_millis(200);
 /// Silence after which a stream has no more bytes for now. A runtime writes every 100 ms.
 const QUIET: Duration = Duration::from_millis(390);
 /// Interval between readings of the difference between the clocks.
-const BASE_EVERY: Duration = Duration::from_secs(10);
+const BASE_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) struct RequestStream {
     stream: GcStream,
@@ -170,7 +170,7 @@ impl RequestStream {
     fn set_base(&mut self) {
         let Some(header) = self.stream.header() else { return };
         let now = Instant::now();
-        if self.base.is_some() && now < self.based_at + BASE_EVERY {
+        if self.base.is_some() && now < self.based_at + BASE_INTERVAL {
             return;
         }
         let clocks = clocks();

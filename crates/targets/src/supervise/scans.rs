@@ -8,7 +8,7 @@ use base::run_key::RunKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::look::{Asked, FileSystemGroup, Look, LookPart, LookSubject, OngoingLook, PlainProcesses, STEP_WITHIN};
+use crate::look::{Asked, FileSystemGroup, Look, LookPart, LookSubject, OngoingLook, PlainProcesses, STEP_TIMEOUT};
 use crate::options::TargetOptions;
 use crate::threads::Threads;
 use crate::watch::Watches;
@@ -22,7 +22,7 @@ const CHECK: Duration = Duration::from_millis(500);
 /// Time after which a stuck subject is tried again on another thread. Its file system can be a different one by then.
 const TRIED_AGAIN: Duration = Duration::from_secs(600);
 /// Number of blocked threads at which all processes related to a blocked file system are skipped.
-const CROWD: usize = 8;
+const STUCK_THREADS_BEFORE_SKIPPING: usize = 8;
 /// Minimum interval between scans, even if a shorter one is configured.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -151,9 +151,13 @@ impl Scans {
             return;
         };
         self.take_returned();
-        let is_skipped = |stuck: &Stuck| now < stuck.since + TRIED_AGAIN || self.hanging >= CROWD;
+        let is_skipped =
+            |stuck: &Stuck| now < stuck.since + TRIED_AGAIN || self.hanging >= STUCK_THREADS_BEFORE_SKIPPING;
         let skipped = self.stuck.iter().filter(|(_, stuck)| is_skipped(stuck));
-        let crowd = self.stuck.values().filter(|_| self.hanging >= CROWD);
+        let crowd = self
+            .stuck
+            .values()
+            .filter(|_| self.hanging >= STUCK_THREADS_BEFORE_SKIPPING);
         let asked = Asked {
             all,
             pids,
@@ -241,7 +245,7 @@ impl Scans {
             LookSubject::Path(_) => "this directory does not respond",
         };
         log!(
-            error: "{place}: {what} within {STEP_WITHIN:?}; skipping until then; retrying every {} min",
+            error: "{place}: {what} within {STEP_TIMEOUT:?}; skipping until then; retrying every {} min",
             TRIED_AGAIN.as_secs() / 60
         );
         let groups = match &place {

@@ -45,7 +45,7 @@ pub enum Does {
 /// after it.
 type Pieces = fn(&mut Forge, u32) -> Result<Duration, EncodeError>;
 
-const AT_ONCE: Duration = Duration::ZERO;
+const NO_DELAY: Duration = Duration::ZERO;
 
 /// All modes.
 pub const MODES: &[Mode] = &[
@@ -207,14 +207,14 @@ fn well_behaved(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> 
 
 fn time_stands_still(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     (1..=150).try_for_each(|number| forge.collection(piece * 150 + number, 1_000_000_000, 0))?;
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn time_runs_back(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     for number in piece * 150 + 1..=piece * 150 + 150 {
         forge.collection(number, monotonic() - i64::from(number) * 3_600_000_000_000, 1_000_000)?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 /// Stacks of a burst, and the frames of each.
@@ -272,21 +272,21 @@ fn flood(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     for number in piece * 150 + 1..=piece * 150 + 150 {
         forge.collection(number, 1_000_000_000 + i64::from(number) * 1000, 100)?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn ends_without_start(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     for number in piece * 2000 + 1..=piece * 2000 + 2000 {
         forge.end(number, (number % 9) as u16, 1_000_000_000)?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn open_stops(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     for number in piece * 800 + 1..=piece * 800 + 800 {
         forge.suspend(1, number, number.into(), 1_000_000_000)?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn stops_without_end(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -297,7 +297,7 @@ fn stops_without_end(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeEr
         forge.suspend(6, number, 1, 1_000_000_000)?;
         forge.restart(1, 1_000_000_002)?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn per_heap_histories(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -307,7 +307,7 @@ fn per_heap_histories(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeE
         forge.histories(65_535, (0..4096).step_by(13).chain(65_000..65_010), 1_000_000_001)?;
         forge.restart(1, 1_000_000_002)?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 /// A definition of an event of the collector's, so that its events are wanted.
@@ -324,21 +324,21 @@ fn define(forge: &mut Forge, id: u32, name: String) -> Result<(), EncodeError> {
 
 fn huge_definitions(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     define(forge, 1000 + piece, "n".repeat(30_000))?;
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn endless_metadata(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     for id in 0..500 {
         define(forge, 1000 + piece * 500 + id, String::new())?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn redefined(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     for number in 0..500 {
         define(forge, 1000, format!("{piece}.{number}"))?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn pending_never_sorted(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -346,7 +346,7 @@ fn pending_never_sorted(forge: &mut Forge, piece: u32) -> Result<Duration, Encod
         let at = 1_000_000_000_000_000 - i64::from(number);
         forge.event(7, 1, at, UNSORTED, &[0; 2])?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn threads_without_end(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -363,7 +363,7 @@ fn threads_without_end(forge: &mut Forge, piece: u32) -> Result<Duration, Encode
             ..EventRecord::default()
         })?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn sequence_points(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -372,13 +372,13 @@ fn sequence_points(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeErro
     forge
         .encoder
         .sequence_point(1_000_000_000 + i64::from(piece), &threads)?;
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn huge_stacks(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
     forge.encoder.stack_block(piece + 1, &[&[8; 90_000]])?;
     forge.event(7, 1, 1_000_000_000, UNSORTED, &[0; 2])?;
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn label_lists(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -392,7 +392,7 @@ fn label_lists(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
             ..EventRecord::default()
         })?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }
 
 fn thread_indexes(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError> {
@@ -406,5 +406,5 @@ fn thread_indexes(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError
         };
         forge.encoder.threads(&[thread])?;
     }
-    Ok(AT_ONCE)
+    Ok(NO_DELAY)
 }

@@ -22,7 +22,7 @@ use super::modes::{Does, MODES, Mode, methods, samples};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Timeout for a client to send a command.
-const PATIENCE: Duration = Duration::from_secs(5);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// State that all connections share.
 struct Serving {
@@ -68,7 +68,7 @@ impl Serving {
         if matches!(self.does, Does::Silent) {
             return hold(stream);
         }
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(COMMAND_TIMEOUT))?;
         let request = read_request(&mut stream)?;
         if let Does::Answers(bytes) = self.does {
             stream.write_all(bytes)?;

@@ -83,13 +83,13 @@ fn the_tenant_with_most_makes_room() {
         dropped.extend(begin(&mut outbox, "user 1", "loop", incident));
         dropped.extend(outbox.put(message("user 1", "loop", incident, Change::Ended), Instant::now()));
     }
-    assert!(outbox.len() <= MOST as u64);
+    assert!(outbox.len() <= MAX_CHANGES as u64);
     assert_eq!(dropped.len() as u64 + outbox.len(), 2723);
     assert!(dropped.iter().all(|message| &*message.share.tenant == "user 1"));
     let ends = |change| dropped.iter().filter(|message| message.change == change).count();
     assert_eq!(ends(Change::Began), ends(Change::Ended));
     assert_eq!(
-        sent(&mut outbox, MOST + 1)
+        sent(&mut outbox, MAX_CHANGES + 1)
             .iter()
             .filter(|one| *one == "user 2 shop")
             .count(),
@@ -103,15 +103,15 @@ fn the_tenant_with_most_makes_room() {
 #[test]
 fn ends_of_sent_incidents_go_last() {
     let mut outbox = Outbox::default();
-    for incident in 0..MOST as u64 / 2 {
+    for incident in 0..MAX_CHANGES as u64 / 2 {
         let end = message("user 1", "loop", incident, Change::Ended);
         assert!(outbox.put(end, Instant::now()).is_empty());
     }
     let mut dropped = Vec::new();
-    for incident in 0..MOST as u64 {
+    for incident in 0..MAX_CHANGES as u64 {
         dropped.extend(begin(&mut outbox, "user 1", "loop", 10_000 + incident));
     }
-    assert_eq!(dropped.len(), MOST / 2);
+    assert_eq!(dropped.len(), MAX_CHANGES / 2);
     assert!(dropped.iter().all(|message| message.change == Change::Began));
 }
 

@@ -1,5 +1,5 @@
-//! One recording of an incident, from the first bytes of its file until it has its final name. The writer decides which
-//! incidents are recorded, and for how long.
+//! One recording of an incident, from its first bytes until it has its final name. The writer decides which incidents
+//! are recorded, and the duration.
 
 use std::fs::File;
 use std::io::{self, Write as _};

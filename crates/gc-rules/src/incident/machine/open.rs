@@ -7,7 +7,9 @@ use base::time::{Moment, Wall};
 
 use crate::alert::Alert;
 use crate::incident::black_box::Recorder;
-use crate::incident::{AFTERMATH_NS, EXPLAINED_EVERY_NS, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member};
+use crate::incident::{
+    AFTERMATH_NS, EXPLAINED_INTERVAL_NS, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member,
+};
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, Severity};
 use crate::rule_set::RuleSet;
@@ -98,7 +100,7 @@ impl Open {
         };
         let id = &main.rule().id;
         let notified = self.explained.as_ref();
-        if notified.is_some_and(|(known, at)| known == id || now < at.after(EXPLAINED_EVERY_NS)) {
+        if notified.is_some_and(|(known, at)| known == id || now < at.after(EXPLAINED_INTERVAL_NS)) {
             return false;
         }
         self.explained = Some((Arc::clone(id), now));

@@ -72,15 +72,15 @@ impl Heap {
 fn resident(rows: &[Heap], wanted: u64) -> Option<u64> {
     let fits = rows.iter().map(|row| row.fit(wanted));
     let nearest = fits.min_by_key(|usable| usable.size.abs_diff(wanted))?;
-    let has_all = (u128::from(nearest.size) + u128::from(ELSEWHERE)) * 10 >= u128::from(wanted) * 8;
+    let has_all = (u128::from(nearest.size) + u128::from(MAX_TABLE_BYTES)) * 10 >= u128::from(wanted) * 8;
     has_all.then_some(nearest.resident)
 }
 
 /// Maximum number of committed bytes that can be located elsewhere: tables.
-const ELSEWHERE: u64 = 4 << 20;
+const MAX_TABLE_BYTES: u64 = 4 << 20;
 
 /// Maximum number of rows that are kept; the runtime has about ten.
-const MOST_ROWS: usize = 256;
+const MAX_ROWS: usize = 256;
 
 /// State of the parser, which processes the file line by line.
 #[derive(Debug, Default)]
@@ -178,7 +178,7 @@ impl Walk {
 
     fn close_row(&mut self) {
         let Row { heap, .. } = std::mem::take(&mut self.row);
-        self.rows.extend(heap.filter(|_| self.rows.len() < MOST_ROWS));
+        self.rows.extend(heap.filter(|_| self.rows.len() < MAX_ROWS));
     }
 }
 

@@ -17,7 +17,7 @@ const MAX_SMAPS_BYTES: u64 = 64 << 20;
 
 /// Maximum resident size of a process whose pages are counted, in bytes. The kernel visits all pages, 10 to 20 ms for
 /// each GiB, and the process may have to wait during that time when it maps memory.
-const MOST_COUNTED: u64 = 8 << 30;
+const MAX_COUNTED: u64 = 8 << 30;
 
 /// A memory reading of a process.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,7 +40,7 @@ pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<MemoryReadi
         return None;
     }
     let status = of_status(&small("status")?);
-    let is_small = status.all.is_some_and(|bytes| bytes <= MOST_COUNTED);
+    let is_small = status.all.is_some_and(|bytes| bytes <= MAX_COUNTED);
     let counted = is_small.then(|| smaps(&process, heap.all_committed())).flatten();
     Some(MemoryReading {
         resident: counted.unwrap_or(status),

@@ -12,9 +12,9 @@ use crate::top::record::{Incident, MemoryLines, Minute, Row};
 use crate::top::state::{Screen, Sort};
 
 /// Maximum number of incidents listed above the processes.
-const MOST_INCIDENTS: usize = 5;
+const MAX_INCIDENTS: usize = 5;
 /// Minimum number of characters of a title.
-const LEAST_TITLE: usize = 12;
+const MIN_TITLE: usize = 12;
 
 pub(super) fn overview(frame: &mut Frame<'_>, state: &Screen, area: Rect) {
     let open: Vec<&Incident> = state
@@ -23,7 +23,7 @@ pub(super) fn overview(frame: &mut Frame<'_>, state: &Screen, area: Rect) {
         .iter()
         .filter(|incident| incident.until.is_none())
         .collect();
-    let most = MOST_INCIDENTS.min(usize::from(area.height) / 4).max(1);
+    let most = MAX_INCIDENTS.min(usize::from(area.height) / 4).max(1);
     let shown = open.len().min(most);
     let more = open.len() - shown;
     let height = u16::try_from(shown + usize::from(more > 0) + usize::from(shown > 0)).unwrap_or(0);
@@ -66,7 +66,7 @@ pub(super) fn incident_line(incident: &Incident, now_ms: u64, width: u16) -> Lin
     let word = format!("{:<9}", incident.severity);
     let who = format!("{who}{pid}");
     let others = word.chars().count() + who.chars().count() + since.chars().count();
-    let room = usize::from(width).saturating_sub(others).max(LEAST_TITLE);
+    let room = usize::from(width).saturating_sub(others).max(MIN_TITLE);
     Line::from(vec![
         Span::styled(word, severity(&incident.severity)),
         Span::styled(cut(&incident.title, room), BOLD),
