@@ -10,8 +10,8 @@
 //! The address of an object is known before it is stored: an incident and its messages name it from the beginning. It
 //! is the plain address, never a presigned one, so it grants nothing.
 //!
-//! Each layer uses only the previous ones: `queue`, which is pure; `outgoing`, the folder; `target`, one request;
-//! `uploader`, the task; and [`Store`] in this module.
+//! Layers, each of which uses only the previous ones: `queue` (pure), `outgoing` (the folder), `target` (one request),
+//! `uploader` (the task), and [`Store`] in this module.
 //!
 //! # Invariants
 //!

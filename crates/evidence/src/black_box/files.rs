@@ -122,7 +122,8 @@ impl Files {
         Ok(files)
     }
 
-    /// Also stores recordings outside the host, including those that an earlier instance did not complete.
+    /// Sets the store for copies outside the host. It also receives the recordings that an earlier instance did not
+    /// complete.
     pub fn set_store(&self, store: Store) {
         for id in &self.cut {
             store.store_file(self.folder.join(format!("{id}-cut{ENDING}")), format!("{id}{ENDING}"));
@@ -216,7 +217,7 @@ impl Files {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a completely written file its final name, after it has deleted older files if necessary ([`surplus`]).
+    /// Renames a complete file to its final name, after deleting older files if necessary ([`surplus`]).
     /// Returns the name.
     pub(super) fn complete(&self, id: &str, seconds: (u64, u64)) -> io::Result<String> {
         let (before, after) = seconds;
@@ -252,7 +253,7 @@ impl Files {
         ]
     }
 
-    /// Gives up a file that cannot be completed.
+    /// Abandons a file that cannot be completed.
     pub(super) fn abandon(&self, id: &str) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let _nothing_there = fs::remove_file(self.folder.join(format!("{id}{PARTIAL}")));
@@ -271,8 +272,8 @@ impl Files {
             fs::remove_file(self.folder.join(&old.name))?;
             tracing::info!(
                 target: "gcwatch::evidence",
-                "deleted a recording of the black box, {}, to stay within the limits of evidence.black_box; the largest \
-                 tenant loses its oldest recordings first",
+                "deleted a recording of the black box, {}, to stay within the limits of evidence.black_box; the \
+                 largest tenant loses its oldest recordings first",
                 old.name
             );
         }
@@ -347,7 +348,7 @@ impl Listed {
     }
 }
 
-/// Returns the name of the process in an id, or an empty string if there is none.
+/// Returns the name of the process in an id, or an empty string if the id has no name.
 pub(super) fn process_of(id: &str) -> &str {
     let name = id.rsplitn(3, '-').nth(2).and_then(|rest| rest.split_once('-'));
     name.map_or("", |(_, name)| name)

@@ -36,7 +36,7 @@ pub fn is_asked_for() -> Option<String> {
     Some(name)
 }
 
-/// Renders the page of a recording in a dedicated process. Blocks the calling thread for at most [`WITHIN`].
+/// Renders the page of a recording in a dedicated process. Blocks the calling thread for at most [`PAGE_TIMEOUT`].
 ///
 /// # Errors
 ///

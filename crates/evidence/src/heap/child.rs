@@ -335,7 +335,7 @@ enum Event {
 pub struct Canceller(Sender<Event>);
 
 impl Canceller {
-    /// Makes [`Computing::finish`] return [`NoAnswer::Cancelled`], unless the answer has already arrived.
+    /// Causes [`Computing::finish`] to return [`NoAnswer::Cancelled`], unless the answer has already arrived.
     pub fn cancel(&self) {
         let _finished_before = self.0.send(Event::Cancelled);
     }

@@ -41,7 +41,7 @@ pub struct Price {
 
 impl Price {
     /// Returns the timeout for the start of a dump, and for its end: four times the maximum forecast suspension, and 30
-    /// s for reading and naming. Without a forecast, the timeout is [`WITHIN`].
+    /// s for reading and naming. Without a forecast, the timeout is [`DUMP_TIMEOUT`].
     pub fn within(&self) -> Duration {
         if self.live_bytes == 0 {
             return DUMP_TIMEOUT;
@@ -81,7 +81,7 @@ pub fn of(process: &Process, major: Option<u32>, histogram: bool) -> Price {
             MAX_STOP.as_secs()
         ));
     }
-    // Usual heaps need buffers of their own size; heaps with few references need half of it.
+    // Usual heaps need buffers as large as the heap; heaps with few references need half of it.
     if live_bytes / 2 > half {
         refusals.push(format!(
             "the dump takes memory beside the heap, and of {} MiB that are free half may not be enough: a process that \
