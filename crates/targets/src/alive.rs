@@ -29,7 +29,7 @@ pub struct Alive {
     reading_ms: AtomicU64,
     /// Time of the second to last heartbeat of the reading thread.
     read_ms: AtomicU64,
-    /// Longest silence of the reading thread since the last call of [`take_silence`](Self::take_silence).
+    /// The longest silence of the reading thread since the last call of [`take_silence`](Self::take_silence).
     silence: Mutex<Option<Silence>>,
     supervisor_ms: AtomicU64,
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     /// Scenario: one part sends a heartbeat, and the other part never does.
-    /// Guarantee: each age counts from the part's own last heartbeat, or from the start if there is none.
+    /// Guarantee: each age counts from the part's own last heartbeat, or from the start of a part without heartbeats.
     #[test]
     fn ages_count_from_last_heartbeat() {
         let began = Instant::now();

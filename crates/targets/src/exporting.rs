@@ -28,7 +28,7 @@ const HINTS: [&str; 3] = [
     "OTEL_METRICS_EXPORTER",
 ];
 
-/// Returns the mapped library that exports the runtime's metrics; `None` if there is none.
+/// Returns the mapped library that exports the runtime's metrics; `None` if no such library is mapped.
 fn sign(maps: &str) -> Option<&'static str> {
     let is_mapped = |name: &str| {
         let mut files = maps.lines().filter_map(|line| line.rsplit_once('/'));
@@ -37,8 +37,8 @@ fn sign(maps: &str) -> Option<&'static str> {
     SIGNS.into_iter().find(|name| is_mapped(name))
 }
 
-/// Returns the evidence that a process exports its runtime's metrics itself; `None` if there is none. `major` is the
-/// version of its runtime.
+/// Returns the evidence that a process exports its runtime's metrics itself; `None` if no evidence is found. `major` is
+/// the major version of its runtime.
 ///
 /// Blocks the calling thread.
 pub fn exports_runtime(pid: u32, major: Option<u32>) -> Option<&'static str> {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     /// Scenario: this process is examined as if its runtime had an old, a new or an unknown version.
-    /// Guarantee: there is no evidence, and the maps are not read for an old runtime (pid 0 has none).
+    /// Guarantee: there is no evidence, and the maps are not read for an old runtime (pid 0 does not have maps).
     #[test]
     fn old_runtime_does_not_export_metrics() {
         assert_eq!(exports_runtime(0, Some(8)), None);

@@ -230,8 +230,8 @@ mod tests {
 
     /// Scenario: twenty streams, each within its own limit, exceed the total limit together; some are stopped while
     /// others keep growing.
-    /// Guarantee: only as many of the largest streams as necessary are stopped; stopping streams are not counted again;
-    /// small streams are never stopped; dropped streams leave no claims.
+    /// Guarantee: the largest streams are stopped, and no more of them than necessary; stopping streams are not counted
+    /// again; small streams are never stopped; dropped streams leave no claims.
     #[test]
     fn memory_of_all_streams_is_limited() {
         let account = Arc::new(StreamMemory::default());

@@ -38,7 +38,7 @@ const PASSED_ON_AT_ONCE: u32 = 64;
 const MAX_TIMES: u8 = 16;
 /// Maximum number of processes that are remembered.
 const MAX_KNOWN: usize = 16_384;
-/// Smallest pid that the kernel assigns again after a wrap (`RESERVED_PIDS`).
+/// First pid that the kernel assigns again after a wrap (`RESERVED_PIDS`).
 const FIRST_AGAIN: u32 = 300;
 
 /// Facts about a pid in `/proc`.

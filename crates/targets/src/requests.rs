@@ -4,11 +4,11 @@
 //! for collections. It also contains the edges of the collector's suspensions, so the time that a request lost is known
 //! from only this stream. Its events are Informational, so its end has no side effects in the process.
 //!
-//! `Microsoft-Diagnostics-DiagnosticSource` has only one set of filters: that of the last session, and none when that
-//! session ends. If another tool (for example, a trigger of dotnet-monitor) uses the provider, gcwatch's events stop,
-//! either immediately or when the tool's session ends. The provider's messages show this. Requests are unknown
-//! afterwards, which is logged. gcwatch does not reclaim the filter, and keeps its session open, because its end would
-//! stop the tool's events.
+//! `Microsoft-Diagnostics-DiagnosticSource` has only one set of filters, which belongs to the last session and is empty
+//! after that session ends. If another tool (for example, a trigger of dotnet-monitor) uses the provider, gcwatch's
+//! events stop, either immediately or when the tool's session ends. The provider's messages show this. Requests are
+//! unknown afterwards, which is logged. gcwatch does not reclaim the filter, and keeps its session open, because its
+//! end would stop the tool's events.
 //!
 //! Activities of further sources (`requests.sources`) are requested only if an SDK is active in the process, because a
 //! listener without an SDK changes the headers that the process sends. The SDK is detected by the thread of its

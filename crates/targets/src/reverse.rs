@@ -1,5 +1,5 @@
-//! Accepts connections of runtimes: `DOTNET_DiagnosticPorts=PATH` of the target, with the path on which gcwatch
-//! listens.
+//! Accepts connections of runtimes whose environment contains `DOTNET_DiagnosticPorts=PATH`, with the path on which
+//! gcwatch listens.
 //!
 //! A runtime whose port has `suspend`, which is the default, waits until it is resumed. Each arriving runtime therefore
 //! gets a task that resumes it: as soon as its session has started, when it will have no session, after any failure,
@@ -36,7 +36,7 @@ pub(crate) struct Arrival {
     pub(crate) begun: oneshot::Sender<()>,
 }
 
-/// The socket on which gcwatch listens, if any.
+/// The listening socket, if it is configured.
 #[derive(Debug, Default)]
 pub(crate) struct Listening {
     wanted: Option<PathBuf>,

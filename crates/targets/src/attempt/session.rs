@@ -40,7 +40,7 @@ impl<S: Sink> Attempt<S> {
         (self.kept, end)
     }
 
-    #[expect(clippy::too_many_lines, reason = "one select over all that may happen to a session")]
+    #[expect(clippy::too_many_lines, reason = "one select over all events of a session")]
     async fn read_to_end(&mut self, begun: Box<Begun>) -> End {
         let Begun {
             mut session,
@@ -313,7 +313,7 @@ async fn heal(client: Arc<Client>) -> Result<Healed, Error> {
     }
 }
 
-/// Waits for a task that runs next to the session, or forever if there is none.
+/// Waits for a task that runs next to the session, or forever if no task runs.
 async fn joined<T>(task: &mut Option<JoinHandle<Result<T, Error>>>) -> Result<T, String> {
     match or_pending(task.as_mut()).await {
         Ok(done) => done.map_err(|error| error.to_string()),

@@ -27,7 +27,7 @@ pub(super) const MAX_BLOCK: usize = 256 << 10;
 /// Maximum number of unpacked bytes of one ring and of a recording, because a packed piece can consist of zeros.
 pub(super) const MAX_UNPACKED: usize = 16 << 20;
 
-/// Maximum number of unpacked bytes of a stream's definitions. Those of the collector take 4 KB.
+/// Maximum number of unpacked bytes of a stream's definitions. The collector's definitions take 4 KB.
 pub(super) const MAX_DEFINITIONS: usize = 64 << 10;
 
 /// Maximum number of packed bytes that wait for the writer of a recording, which reads once per second. Beyond it, the

@@ -25,9 +25,9 @@ fn of_stop(length: i64, between: Between) -> Option<u64> {
     between.of_stop(length).map(|waited| waited.ns / 1_000_000)
 }
 
-/// Scenario: a suspension of 100 ms lies within 500 ms. In that time, the thread runs all the time; waits evenly for
-/// half of it; waits for 450 ms; waits for 10 ms and sleeps for the rest; only collects and waits for 40 ms of it; or
-/// is not counted. Another suspension takes 300 ms within 300 ms.
+/// Scenario: a suspension of 100 ms lies within 500 ms. In that time, the thread runs all the time, waits evenly for
+/// 250 ms, waits for 450 ms, waits for 10 ms and sleeps for the rest, only collects and waits for 40 ms of it, or is
+/// not counted. Another suspension takes 300 ms within 300 ms.
 /// Guarantee: the estimate is at most the wait and at most the suspension, at least the part of the wait that does not
 /// fit outside the suspension, and proportional in between; it is unknown without counters.
 #[test]
@@ -152,7 +152,7 @@ impl Scene {
 /// ms: for the first time, then with half of the time without a CPU, then twice between two readings, then without any
 /// wait. Then its counters decrease because another thread has its id, and then the kernel stops counting.
 /// Guarantee: the first suspension is unknown; then the estimate is returned, in total never more than the wait; a
-/// suspension without a wait is known to have none; after the id was reused, the result is unknown again.
+/// suspension without a wait has a wait of 0; after the id was reused, the result is unknown again.
 #[test]
 fn thread_is_tracked_by_own_id() {
     let mut scene = Scene::new();

@@ -16,7 +16,7 @@ use crate::others::tables::{SCAN_INTERVAL, look};
 
 /// Delay after an attach, and after a look that does not count. A runtime closes its ends within milliseconds.
 const RESCAN_DELAY: Duration = Duration::from_millis(500);
-/// Looks take at most 1/`PARTS` of the time.
+/// Divisor of the time that looks can take: at most 1/`PARTS` of the time.
 const PARTS: u32 = 200;
 /// Maximum wait between looks for that reason. Side effects of a session must be healed within 10 s of its end.
 const AT_MOST: Duration = Duration::from_secs(8);

@@ -1,5 +1,5 @@
 //! The stream of one session: reads it in the rounds of all sessions, decodes requests, and returns them in batches
-//! that state since when they are complete. The stream reports why it must end. The caller stops or restarts the
+//! with the time since which they are complete. The stream reports why it must end. The caller stops or restarts the
 //! session.
 
 use std::sync::Arc;

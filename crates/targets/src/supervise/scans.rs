@@ -204,7 +204,7 @@ impl Scans {
         }
     }
 
-    /// Waits for the current scan, forever if there is none. Returns `None` if it failed. This method is cancel safe.
+    /// Waits for the current scan, or forever if no scan runs. Returns `None` if it failed. This method is cancel safe.
     pub(crate) async fn ended(&mut self) -> Option<Look> {
         let Some(look) = &mut self.under_way else {
             return std::future::pending().await;
