@@ -1,8 +1,8 @@
-//! `gcwatch alerts test`: a test incident to every configured receiver, and what each answered.
+//! `gcwatch alerts test`: sends a test incident to every configured receiver, and prints each answer.
 //!
-//! A webhook gets its end at once. An Alertmanager does not: it waits (`group_wait`, 30 s by default) before it
-//! notifies anybody, and says nothing of an alert that has ended by then. There it ends by itself, four times
-//! `alerts.resend_interval` later.
+//! A webhook gets the end of the incident at once. An Alertmanager does not: it waits (`group_wait`, 30 s by default)
+//! before it notifies, and it does not notify of an alert that has ended by then. In Alertmanager the alert expires by
+//! itself, after four times `alerts.resend_interval`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use crate::commands::executor;
 use crate::commands::output::{Output, say};
 use crate::commands::run::{load, log_lines};
 
-/// How long a receiver may take.
+/// Timeout for the answer of a receiver.
 const RECEIVER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What a receiver answered.
+/// The answer of a receiver.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "receiver")]
 struct AnswerRecord {
@@ -34,7 +34,7 @@ struct AnswerRecord {
     error: Option<String>,
 }
 
-/// Runs the command. `false`: a receiver did not accept the incident, or there is none.
+/// Runs the command. Returns `false` if a receiver did not accept the incident, or if no receiver is configured.
 pub(crate) fn run(args: &AlertsArgs) -> anyhow::Result<bool> {
     let AlertsCommand::Test(args) = &args.command;
     test(args)
@@ -46,7 +46,7 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
     };
     log_lines(&loaded)?;
     let mut settings = loaded.config.options.alerts.clone();
-    // The test incident is information, and is for all of them.
+    // The test incident has severity info, and every receiver must get it.
     settings
         .alertmanagers
         .iter_mut()
@@ -55,7 +55,7 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
         .webhooks
         .iter_mut()
         .for_each(|to| to.min_severity = Severity::Info);
-    // Its lines would stand between the answers.
+    // These lines would appear between the answers.
     settings.stdout = false;
     if settings.alertmanagers.is_empty() && settings.webhooks.is_empty() {
         say("no receiver is configured: alerts.alertmanagers and alerts.webhooks are empty");
@@ -92,7 +92,7 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
     Ok(all)
 }
 
-/// The beginning of the incident, and its end.
+/// Returns the changes of the test incident: its start, and its end.
 fn incident() -> (Vec<IncidentNotice>, Option<IncidentNotice>) {
     let run = RunKey {
         pid: std::process::id(),
@@ -114,7 +114,7 @@ fn incident() -> (Vec<IncidentNotice>, Option<IncidentNotice>) {
     (notices, ended)
 }
 
-/// What each receiver answers to it.
+/// Sends changes, and returns the answer of each receiver.
 async fn ask(notifier: &Notifier, notices: &[IncidentNotice]) -> Vec<AnswerRecord> {
     notifier.notify(&Resource::default(), notices, Wall::UNIX);
     let failed = |stats: &ReceiverStats| stats.failures().iter().any(|(_, count)| *count > 0);

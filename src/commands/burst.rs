@@ -1,4 +1,4 @@
-//! What `callers`, `allocations` and `stacks` have in common: a burst of a process, or the same from a recording.
+//! The common part of `callers`, `allocations` and `stacks`: a burst of a process, or a burst from a recording.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -26,8 +26,9 @@ use recording::source::Source;
 use targets::FileReading;
 use targets::guard::{Guard, HEARTBEAT_INTERVAL};
 
-/// A burst of the process, or what the recording has of one, and where its results go. That is opened before: what
-/// cannot be written is not asked for. `None`: it was stopped before it began.
+/// Returns a burst of a process, or the burst in a recording, with the output for its results. The output is opened
+/// first, so that no burst runs if the output cannot be written. Returns `None` if the command was stopped before the
+/// burst started.
 pub(crate) fn gather(
     subject: &SubjectArgs,
     args: &BurstArgs,
@@ -47,31 +48,31 @@ pub(crate) fn gather(
     Ok(gathered.map(|gathered| (gathered, output)))
 }
 
-/// A burst, or what a recording has of one.
+/// A burst of a process, or the burst in a recording.
 pub(crate) struct Gathered {
     pub(crate) burst: Burst,
     pub(crate) facts: Facts,
-    /// The command did all that it was asked for.
+    /// Whether the result is complete.
     pub(crate) is_whole: bool,
 }
 
-/// The facts of a burst that its first record has.
+/// Facts about a burst for the first record of the output.
 #[derive(Debug, Serialize)]
 pub(crate) struct Facts {
-    /// The host's pid; `None`: a recording.
+    /// Pid on the host; `None` for a recording.
     pub(crate) pid: Option<u32>,
-    /// Of the process, or the file.
+    /// Name of the process or of the file.
     pub(crate) name: String,
     runtime: Option<String>,
     pub(crate) stopped_by: StoppedBy,
-    /// From the request to stop to the end of the stream.
+    /// Time from the request to stop to the end of the stream, in nanoseconds.
     stop_ns: Option<u64>,
     #[serde(flatten)]
     pub(crate) of_burst: BurstFacts,
 }
 
 impl Gathered {
-    /// Writes stacks and what they weigh, as text or as a flame graph. `what`: the title of that.
+    /// Writes the stacks with their weights, as text or as a flame graph. `what` is the title of the flame graph.
     pub(crate) fn write_stacks(
         &self,
         output: &mut Output<EvidenceFormat>,
@@ -88,7 +89,7 @@ impl Gathered {
     }
 }
 
-/// What is looked at: digits are a pid.
+/// Subject of the command. An argument of digits is a pid.
 pub(crate) enum Subject<'a> {
     Process(u32),
     Recording(&'a Path),
@@ -99,7 +100,7 @@ impl<'a> Subject<'a> {
         let source = args.source.as_ref();
         let number = source.and_then(|source| source.to_str()?.parse().ok());
         match (args.pid.or(number), source) {
-            (Some(0), _) => anyhow::bail!("0 is no process"),
+            (Some(0), _) => anyhow::bail!("pid 0 is not a valid process"),
             (Some(pid), _) => Ok(Self::Process(pid)),
             (None, Some(file)) => Ok(Self::Recording(file)),
             (None, None) => anyhow::bail!("give a PID or a recording"),
@@ -107,7 +108,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Reads a recording that has stacks.
+/// Reads a recording with stacks.
 fn from_file(file: &Path) -> anyhow::Result<Gathered> {
     let mut source = Source::open(file)?;
     let mut burst = Burst::new(Origin::File);
@@ -125,7 +126,7 @@ fn from_file(file: &Path) -> anyhow::Result<Gathered> {
     }
     faults.extend(burst.finish().err());
     for fault in &faults {
-        say(format_args!("{}: {fault}; what came before is reported", source.name()));
+        say(format_args!("{}: {fault}; reporting the part before", source.name()));
     }
     let facts = Facts {
         pid: None,
@@ -142,19 +143,19 @@ fn from_file(file: &Path) -> anyhow::Result<Gathered> {
     })
 }
 
-/// Time for reading the files of a process.
+/// Timeout for reading the files of a process.
 const FILES_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads files of a process, on a thread that is left behind if a file system does not respond.
+/// Reads files of a process on a thread that is left behind if a file system does not respond.
 pub(crate) async fn of_files<T: Send + 'static>(
     pid: u32,
     read: impl FnOnce() -> T + Send + 'static,
 ) -> anyhow::Result<T> {
     let read = FileReading::default().within(FILES_TIMEOUT, read).await;
-    read.map_err(|late| anyhow::anyhow!("the files of process {pid} cannot be read: {late}"))
+    read.map_err(|late| anyhow::anyhow!("cannot read the files of process {pid}: {late}"))
 }
 
-/// A process to ask.
+/// A process to query.
 pub(crate) struct Asked {
     pub(crate) process: Process,
     pub(crate) client: Client,
@@ -174,12 +175,12 @@ impl Asked {
         })
     }
 
-    /// `None`: .NET Core 3, or unknown.
+    /// Returns the major version of the runtime; `None` for .NET Core 3, or if the version is unknown.
     pub(crate) fn major(&self) -> Option<u32> {
         self.runtime.as_deref().and_then(major)
     }
 
-    /// Runs a burst when it is its turn. `None`: it was stopped before.
+    /// Runs a burst once the burst lock is free. Returns `None` if the command was stopped before.
     async fn burst(
         self,
         args: &BurstArgs,
@@ -190,7 +191,7 @@ impl Asked {
         let stop = || stopped.notified();
         let pid = self.process.pid;
         let turn = if args.force {
-            // Not waited for; where nobody has it, it also says whom to heal if this program is killed.
+            // Take the lock only if it is free. The lease also names the process to heal if this program is killed.
             Turn::take(args.lease_folder.clone(), pid, self.process.uid).ok()
         } else {
             let waits = |holder: &str| say(format_args!("waiting: another burst runs on this host ({holder})"));
@@ -220,15 +221,15 @@ impl Asked {
         } = evidence::burst::run(&self.client, question, time, stop, |bytes| kept.write(bytes)).await?;
         let is_kept = kept.complete();
         if let Some(cut) = &cut {
-            say(format_args!("process {pid}: {cut}; what came before is reported"));
+            say(format_args!("process {pid}: {cut}; reporting the part before"));
         } else if stopped_by == StoppedBy::Exit {
             say(format_args!(
-                "process {pid} exited before its methods were named; what came before is reported"
+                "process {pid} exited before its methods were named; reporting the part before"
             ));
         }
         if let Some(problem) = &not_healed {
             say(format_args!(
-                "process {pid} may go on making the events of this burst while another session is open: {problem}"
+                "process {pid} may still produce the events of this burst while another session is open: {problem}"
             ));
         }
         let facts = Facts {
@@ -247,7 +248,7 @@ impl Asked {
     }
 }
 
-/// The recording that an answer comes from, where it is kept. That it cannot be written ends nothing.
+/// The recording behind an answer, if it is saved. A failed write does not abort the command.
 pub(crate) struct Kept {
     file: Option<Beside>,
     error: Option<io::Error>,
@@ -265,21 +266,21 @@ impl Kept {
         }
     }
 
-    /// `false`: it is not kept, which is reported.
+    /// Completes the file. Returns `false` if the recording was not saved, which was reported.
     pub(crate) fn complete(self) -> bool {
         let completed = match self.error {
             Some(error) => Err(error),
             None => self.file.map_or(Ok(()), Beside::complete),
         };
         if let Err(error) = &completed {
-            say(format_args!("the recording is not kept: {error}"));
+            say(format_args!("cannot save the recording: {error}"));
         }
         completed.is_ok()
     }
 }
 
-/// A client whose streams a guard closes when this program is stopped (Ctrl-Z), so that the process can exit all the
-/// same. In an executor, which must be the one that reads.
+/// Adds a guard to a client. The guard closes the streams of the client while this program is stopped (Ctrl-Z), so that
+/// the process can still exit. Must be called in the executor that reads the streams.
 pub(crate) fn guarded(client: Client) -> Client {
     let guard = match Guard::start() {
         Ok(guard) => guard,
@@ -302,7 +303,7 @@ pub(crate) fn guarded(client: Client) -> Client {
     client.guarded(Some(Arc::new(guard)))
 }
 
-/// Ctrl-C, and the signal of those that stop a service.
+/// Ctrl-C, and SIGTERM, which service supervisors send.
 pub(crate) struct Signals {
     interrupts: Signal,
     terminations: Signal,
@@ -316,7 +317,7 @@ impl Signals {
         })
     }
 
-    /// The next one of either. Cancel safe.
+    /// Waits for the next of the two signals. This method is cancel safe.
     pub(crate) async fn stop(&mut self) {
         tokio::select! {
             _ = self.interrupts.recv() => {}
@@ -325,7 +326,7 @@ impl Signals {
     }
 }
 
-/// Notified by each of them.
+/// Returns a notification for each of the two signals.
 pub(crate) fn stops() -> anyhow::Result<Arc<Notify>> {
     let mut signals = Signals::new()?;
     let stopped = Arc::new(Notify::new());

@@ -360,8 +360,8 @@ mod tests {
         assert_eq!(newer, "newer");
     }
 
-    /// Scenario: the last bytes of a file are missing; garbage follows the last frame; the file has another format; a
-    /// link leads out of the directory; a write fails.
+    /// Scenario: the last bytes of a file are missing, or garbage follows the last frame; the file has another format,
+    /// a link leads out of the directory, or a write fails.
     /// Guarantee: whole frames are read, and later buckets are appended. The target of the link is neither read nor
     /// written. A failure does not affect the caller, and later buckets are kept again.
     #[test]

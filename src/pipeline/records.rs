@@ -1,7 +1,7 @@
-//! What the pipeline knows, as the records of API and page.
+//! Converts the pipeline's state to the records of the API and the page.
 //!
-//! Here is of which processes a record is, and in which order they are held; what a record says of one run is below,
-//! without a lock. Who holds the incident owner does not look at a run (`incident_owner`).
+//! This module selects and orders the processes of a record. The submodules build the part of a record about one run,
+//! without a lock. A thread that holds the incident owner must not look at a run (`incident_owner`).
 
 pub(crate) mod collection;
 pub(crate) mod history;
@@ -41,24 +41,24 @@ use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::registry::Pipeline;
 use crate::pipeline::shared::{Noted, add_unknown};
 
-/// Buckets of an hour.
+/// Number of buckets per hour.
 const HOUR: u64 = 3600 * 1_000_000_000 / BUCKET_NS;
 
 /// Maximum number of groups of processes that are not read.
 const MAX_WORKLOADS: usize = 200;
 
-/// What processes have in common from which nothing is read.
+/// A group of processes that gcwatch does not read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NotAttached {
-    /// One word.
+    /// Reason, in one word.
     pub reason: String,
-    /// Kubernetes namespace; `None` outside of Kubernetes.
+    /// Kubernetes namespace; `None` outside Kubernetes.
     pub namespace: Option<String>,
-    /// Workload; `None` if nobody wants the processes to be read here, and beyond the limit of groups.
+    /// Workload; `None` if the processes are excluded on purpose, or if the limit of groups is reached.
     pub workload: Option<String>,
 }
 
-/// The largest groups. The processes of the others are counted by reason.
+/// Keeps the largest groups. Processes of the remaining groups are counted by reason.
 fn bounded(counts: BTreeMap<NotAttached, u64>) -> BTreeMap<NotAttached, u64> {
     let mut groups: Vec<(NotAttached, u64)> = counts.into_iter().collect();
     groups.sort_by_key(|(_, count)| Reverse(*count));
@@ -83,18 +83,18 @@ fn bounded(counts: BTreeMap<NotAttached, u64>) -> BTreeMap<NotAttached, u64> {
 pub struct Records(Pipeline);
 
 impl Records {
-    /// Those of this pipeline.
+    /// Returns the records of a pipeline.
     pub fn of(pipeline: &Pipeline) -> Self {
         Self(pipeline.clone())
     }
 
-    /// How many processes there are from which nothing is read, by the reason.
+    /// Returns the number of processes that are not read, by reason.
     pub fn reasons(&self) -> BTreeMap<String, u64> {
         self.count(RunState::not_attached)
     }
 
-    /// Processes from which nothing is read, by reason, namespace and workload: at most `MAX_WORKLOADS` groups with a
-    /// workload, the largest ones. Processes that nobody wants to be read here have no workload.
+    /// Returns the number of processes that are not read, by reason, namespace and workload: the largest groups with a
+    /// workload, at most `MAX_WORKLOADS`. Processes that are excluded on purpose have no workload.
     pub fn not_attached(&self) -> BTreeMap<NotAttached, u64> {
         let mut counts = BTreeMap::new();
         let mut count = |state: &RunState, identity: &Identity, resource: &[KeyValue]| {
@@ -121,7 +121,7 @@ impl Records {
         bounded(counts)
     }
 
-    /// How many processes there are by what is said of their state.
+    /// Counts processes by a value derived from their state.
     fn count<W: Ord>(&self, said: impl Fn(&RunState) -> Option<W>) -> BTreeMap<W, u64> {
         let mut counts = BTreeMap::new();
         let runs = self.0.runs().into_iter();
@@ -133,7 +133,7 @@ impl Records {
         counts
     }
 
-    /// The processes that have no feed (or those of a pid), with what an orchestrator knows of them.
+    /// Returns the processes without a feed, or those of one pid, with the metadata of the orchestrator.
     fn noted(&self, pid: Option<u32>) -> Vec<Noted> {
         let shared = self.0.shared();
         let is_meant = |noted: &&Noted| pid.is_none_or(|pid| noted.identity.key.pid == pid);
@@ -144,8 +144,8 @@ impl Records {
         noted
     }
 
-    /// The newest run of a pid from which something is or was read; of one that exited, with why, if no other process
-    /// has its pid.
+    /// Returns the newest run of a pid that gcwatch reads or has read. A run that exited is returned, with the reason,
+    /// only if no other process has its pid.
     fn run_of(&self, pid: u32) -> Option<(Arc<ObservedRun>, Option<ExitedRun>)> {
         let processes = self.0.shared().processes();
         let live = processes.runs.values().rfind(|run| run.key().pid == pid);
@@ -167,7 +167,7 @@ impl Views for Records {
         let mut open: Vec<IncidentRecord> = runs.flat_map(|run| rule::incidents(&run.look(), wall)).collect();
         let owner = self.0.shared().incidents();
         open.extend(owner.open().flat_map(|subject| subject.records(wall)));
-        // One whose process exited meanwhile was met twice.
+        // An incident whose process exited during this function appears twice.
         let mut met = HashSet::new();
         open.retain(|record| met.insert(record.id.clone()));
         open.sort_by_key(|record| (Reverse(record.severity), Reverse(record.since.clone())));
@@ -220,7 +220,7 @@ impl Views for Records {
         let (now, mut incidents) = (now(), self.incidents());
         let open = row::open_incidents(&incidents);
         incidents.retain(|incident| incident.pid == Some(pid));
-        // Before the runs: one that is attached to meanwhile is among these.
+        // Must come before the runs: a process that is attached during this function is then found among the runs.
         let noted = self.noted(Some(pid)).into_iter().next();
         let Some((run, exited)) = self.run_of(pid) else {
             let wall = self.0.wall();
@@ -274,7 +274,7 @@ impl Views for Records {
         let (observed, _) = self.run_of(pid)?;
         let run = observed.look();
         let now = run.present(now());
-        // What was kept before the clock was set has the time of the clock as it was.
+        // Buckets that were kept before the clock was set have the time of the old clock.
         let (newest, attached, wall) = (run.history.unkept(now), run.session.first_attach, run.wall);
         drop(run);
         let mut all: BTreeMap<u64, Bucket> = match folder.read(observed.key()) {

@@ -268,8 +268,8 @@ impl Pipeline {
         }
     }
 
-    /// Adds the finding of a burst, or the reason for having none, to an incident. An incident that has ended does not
-    /// get the finding.
+    /// Adds the finding of a burst, or the reason for a missing finding, to an incident. An incident that has ended gets
+    /// no finding.
     pub fn found(&self, run: RunKey, incident: u64, mut finding: Finding) {
         finding.dated(self.wall().unix_ns(now()));
         if let Some(run) = self.run(run) {
@@ -317,7 +317,7 @@ impl Pipeline {
         open
     }
 
-    /// Ends all open incidents, because no daemon will monitor them after this one.
+    /// Closes all open incidents, because no daemon will monitor them after this one.
     pub fn unwatch_all(&self, now: Moment) {
         for run in self.live() {
             run.hand(self.shared.at(now), Input::Unwatched);

@@ -235,7 +235,7 @@ impl Shared {
         self.outlet().alerts(&resource, notices);
     }
 
-    /// Starts recordings for incidents that have none yet.
+    /// Starts recordings for incidents that are not recorded yet.
     fn record(&self, notices: &Notices) {
         let Some(black_box) = self.black_box.get() else { return };
         // An incident of a service has no process. It names the recording of a process that died.
@@ -389,7 +389,7 @@ impl Shared {
         }
     }
 
-    /// Ends a run whose process has exited, after a last export. A recorded run ends at its newest event.
+    /// Closes a run whose process has exited, after a last export. A recorded run ends at its newest event.
     pub(crate) fn end(&self, run: &ObservedRun) {
         let at = self.at(now());
         run.hand(at, Input::Ended);

@@ -73,7 +73,7 @@ fn strange_files_in_it_hold_nothing_up() {
 fn one_that_hangs_costs_what_outlives_gcwatch() {
     let hung = Hung::mount().unwrap();
     let daemon = with_state(&hung.folder.join("state"));
-    for words in ["what outlives gcwatch is in memory only", "does not respond"] {
+    for words in ["state is kept in memory only", "does not respond"] {
         assert!(daemon.said().contains(words), "{}", daemon.said());
     }
     answers_and_ends(daemon, "hung");

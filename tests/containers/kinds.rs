@@ -231,7 +231,7 @@ fn top_attaches_itself_where_no_daemon_is() {
     let output = enter(&["/run/gcwatch", "top", "--once"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("attached by itself: no daemon on this host"), "{text}");
+    assert!(text.contains("private daemon: none runs on this host"), "{text}");
     let row = text
         .lines()
         .find(|line| line.starts_with("workload"))

@@ -277,7 +277,7 @@ fn a_dump_without_room_is_refused(runtime: Runtime) {
     let output = gcwatch(["heap", &pid, "--lease-folder", &leases]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr(&output).contains("not done: another burst runs"),
+        stderr(&output).contains("no dump taken: another burst runs"),
         "{}",
         stderr(&output)
     );

@@ -65,7 +65,7 @@ fn native_aot_until_10_takes_no_hexadecimal_prefix(runtime: Runtime) {
     let plain = daemon.await_process(plain.pid(), runtime.name, is_known);
     assert_eq!(plain["memory"]["heap_limit"], 96 * MIB, "{}", plain["memory"]);
     let note = plain["memory"]["heap_limit_note"].as_str().unwrap();
-    assert!(note.starts_with("this runtime does not say"), "{note}");
+    assert!(note.starts_with("this runtime does not report it"), "{note}");
     let record = daemon.await_process(prefixed.pid(), runtime.name, is_known);
     let limit = &record["memory"]["heap_limit"];
     if runtime.version.is_some_and(|version| version.starts_with("11.")) {
@@ -73,14 +73,14 @@ fn native_aot_until_10_takes_no_hexadecimal_prefix(runtime: Runtime) {
     } else {
         assert!(limit.is_null(), "{}", record["memory"]);
         assert!(
-            unseen(&record).contains("a limit of its heap\": \"this runtime does not say"),
+            unseen(&record).contains("a limit of its heap\": \"this runtime does not report one"),
             "{}",
             unseen(&record)
         );
     }
     if record["process"]["collector"].is_null() {
         assert!(
-            unseen(&record).contains("settings\": \"this runtime does not say"),
+            unseen(&record).contains("settings\": \"NativeAOT does not send them"),
             "{}",
             unseen(&record)
         );

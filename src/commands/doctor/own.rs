@@ -45,7 +45,7 @@ pub(super) fn own(credentials: &Credentials, options: &TargetOptions) -> SelfRec
     let mut problems = Vec::new();
     let mut remedies = Vec::new();
     if host_pids == Some(false) {
-        problems.push("it sees only the processes of its own pid namespace".to_owned());
+        problems.push("it sees only the processes of gcwatch's pid namespace".to_owned());
         remedies.push("on Kubernetes set hostPID (a sidecar does not need it)".to_owned());
     }
     if hidden == Some(true) {
