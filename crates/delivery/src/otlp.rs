@@ -9,9 +9,9 @@
 //! own log records and spans ->  opentelemetry-otlp (own)              ->   the same receivers and connections
 //! ```
 //!
-//! Layers, each using only earlier layers: `signal`, `settings`, `stats`, `error`; `batch` with `split`, `answer` and
-//! `queue`, which are pure; `target`; `store_handle` (the queue on disk); `outgoing`; `give` and `answer_counts`;
-//! `sender`; `own`; the [`Exporter`] here, and `running`, which stops it.
+//! Layers, each of which uses only the previous ones: `signal`, `settings`, `stats`, `error`; `batch` with `split`,
+//! `answer` and `queue`, which are pure; `target`, `store_handle` (the queue on disk), `outgoing`, `give` and
+//! `answer_counts`; `sender`, `own`, [`Exporter`], and `running`, which stops it.
 //!
 //! With a queue on disk, a request that the receiver does not accept is written there, followed by new requests, each
 //! after 1 s or 1 MiB. When the receiver accepts requests again, new data is sent first, with one stored request after

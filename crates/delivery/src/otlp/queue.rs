@@ -372,7 +372,7 @@ impl Queue {
         self.oldest() < self.flush_to
     }
 
-    /// Makes all queued entries due at once. Returns a mark for [`is_settled`](Self::is_settled).
+    /// Marks all queued entries as due at once. Returns a mark for [`is_settled`](Self::is_settled).
     pub(crate) fn mark_flush(&mut self) -> u64 {
         self.flush_to = self.entered;
         self.entered

@@ -418,7 +418,7 @@ impl Sender {
         self.counts.log_drops(Instant::now());
     }
 
-    /// Sends the oldest stored request. Returns `false` if there is none, or if it cannot be read now.
+    /// Sends the oldest stored request. Returns `false` if no request is stored, or if it cannot be read now.
     async fn send_stored(&mut self) -> bool {
         let (Some(store_handle), Some(target)) = (self.outgoing.store_handle.clone(), self.target.clone()) else {
             return false;

@@ -112,7 +112,7 @@ impl Target {
         &self.headers
     }
 
-    /// Makes foreign text safe to show.
+    /// Returns a foreign text that is safe to show.
     pub(crate) fn shown(&self, text: &str) -> String {
         text::shown(text, &self.secrets)
     }
@@ -122,7 +122,7 @@ impl Target {
         text::endpoint(&self.receiver.endpoint)
     }
 
-    /// Makes one attempt to send `batch`, within the receiver's timeout.
+    /// Sends `batch` once, within the receiver's timeout.
     pub(crate) async fn send(&self, batch: &Arc<Batch>) -> Answer {
         #[cfg(test)]
         if let Some(script) = &self.script {

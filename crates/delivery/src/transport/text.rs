@@ -1,4 +1,4 @@
-//! Makes foreign text safe to show: bounded, on one line, without secrets.
+//! Safe display of foreign text: bounded, on one line, without secrets.
 
 use base::secret::Secret;
 

@@ -80,7 +80,7 @@ impl<E: Exporter> FollowingExporter<E> {
         }
     }
 
-    /// Makes one attempt to send, to the current receiver.
+    /// Sends items once, to the current receiver.
     async fn deliver(&self, items: impl Items<E>) -> OTelSdkResult {
         let count = self.outgoing.queue().take_held(items.count());
         if count < items.count() {
