@@ -29,10 +29,10 @@ pub(crate) use self::value::{Format, FormatArgs};
 #[command(name = "gcwatch", version = env!("GCWATCH_VERSION"), max_term_width = 110)]
 #[command(after_help = "Examples:\n  \
     gcwatch demo                                 recorded processes, to look around\n  \
-    sudo gcwatch run                             watch every .NET process of this host\n  \
+    sudo gcwatch run                             watch every .NET process on this host\n  \
     sudo gcwatch top                             incidents and processes in the terminal\n  \
     sudo gcwatch callers 4711                    the code that triggers collections in process 4711\n  \
-    gcwatch analyze --html out.html a.nettrace   a recording as a page to send\n\n\
+    gcwatch analyze --html out.html a.nettrace   a recording as a page to share\n\n\
     FILE is a .nettrace recording, which may be gzipped or zipped, or - for standard input.\n\
     Exit codes: 0 success, 1 the work failed, 2 wrong usage.")]
 pub(crate) struct Cli {

@@ -268,8 +268,8 @@ impl Pipeline {
         }
     }
 
-    /// Adds the finding of a burst, or the reason for a missing finding, to an incident. An incident that has ended gets
-    /// no finding.
+    /// Adds the finding of a burst, or the reason for a missing finding, to an incident. An incident that has ended
+    /// gets no finding.
     pub fn found(&self, run: RunKey, incident: u64, mut finding: Finding) {
         finding.dated(self.wall().unix_ns(now()));
         if let Some(run) = self.run(run) {

@@ -134,8 +134,8 @@ pub(crate) struct Shared {
     pub(crate) store: OnceLock<Store>,
     pub(crate) history: OnceLock<HistoryFolder>,
     pub(crate) flames: Flames,
-    /// The series of services, with `metrics.aggregate: service`. The lock is taken before the lock of a run, so that the
-    /// readings of a run are applied in order.
+    /// The series of services, with `metrics.aggregate: service`. The lock is taken before the lock of a run, so that
+    /// the readings of a run are applied in order.
     services: Mutex<Services>,
 }
 

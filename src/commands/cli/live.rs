@@ -50,9 +50,9 @@ pub(crate) enum IncidentState {
 #[command(after_help = "Examples:\n  gcwatch incidents\n  gcwatch incidents 5f3a9c01\n  \
     gcwatch incidents --state open --severity error\n  \
     gcwatch incidents --format ndjson | jq -r '.id + \" \" + .summary'\n\n\
-    Asks the daemon of this host (gcwatch run) at http://127.0.0.1:9464, or the one at --connect. Records are those of\n\
-    /api/v1/incidents. A daemon keeps a limited number of ended incidents. Incidents do not change the exit code: 0\n\
-    success, 1 the daemon does not answer or has no incident with this id, 2 wrong usage.")]
+    Queries the daemon on this host (gcwatch run) at http://127.0.0.1:9464, or the daemon at --connect. Records are the\n\
+    records of /api/v1/incidents. A daemon keeps a limited number of ended incidents. Incidents do not change the exit\n\
+    code: 0 success, 1 the daemon does not answer or has no incident with this id, 2 wrong usage.")]
 pub(crate) struct IncidentsArgs {
     /// One incident in full: its id, or the start of it
     #[arg(
@@ -97,8 +97,8 @@ pub(crate) struct IncidentsArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  claude mcp add gcwatch -- gcwatch mcp\n  gcwatch mcp --connect http://node7:9464\n  gcwatch mcp before.nettrace after.nettrace\n\n\
-    Without --connect it asks the daemon of this host (gcwatch run) at http://127.0.0.1:9464. With FILEs no daemon is\n\
-    asked. An agent begins it and speaks to it; see docs/mcp.md."
+    Without --connect, the command queries the daemon on this host (gcwatch run) at http://127.0.0.1:9464. With FILEs,\n\
+    it queries no daemon. Agents start this command; see docs/mcp.md."
 )]
 pub(crate) struct McpArgs {
     /// Answer only from these recordings
@@ -145,7 +145,7 @@ pub(crate) struct DoctorArgs {
 pub(crate) enum Profile {
     /// Every collection; the cost to the process is not measurable
     Gc,
-    /// Like gc, plus allocation ticks, pins, finalized objects, joins, memory pressure: costs allocators 10-15 %
+    /// Gc plus allocation ticks, pins, finalized objects, joins, memory pressure: costs an allocating process 10-15 %
     GcVerbose,
     /// Every collection, and every GC handle that is created or freed
     GcHandles,

@@ -17,7 +17,7 @@ const MAX_OWN_BYTES: usize = 256 << 10;
 /// Conflicts of the session that reads requests.
 const REQUESTS: &str = "requests.mode is diagnosticsource: the runtime has one filter for all sessions of the provider \
                         Microsoft-Diagnostics-DiagnosticSource. Triggers of dotnet-monitor on ASP.NET Core, and other \
-                        tools that ask it for something, stop gcwatch's events, which the daemon then logs; gcwatch \
+                        tools that request its events, stop gcwatch's events, which the daemon then logs; gcwatch \
                         stops theirs when it attaches later, and when it leaves. Exclude their processes with \
                         requests.exclude";
 
