@@ -103,7 +103,7 @@ fn small_heap_is_described() {
     );
     assert_eq!(
         suspect.text,
-        "static entries holds 536 B, 78 % of what lives: 3 Leaked with 456 B in Leaked[]"
+        "static entries holds 536 B, 78 % of all live bytes: 3 Leaked with 456 B in Leaked[]"
     );
     let heap = &survey.heap;
     assert_eq!((heap.objects, heap.method.as_str()), (12, "graph"));

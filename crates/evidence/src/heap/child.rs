@@ -217,7 +217,7 @@ fn compute(what: &What, input: &mut impl Read, output: &mut impl Write, notes: &
             let stacks = profile::stacks(solved);
             let weighted = profile::weighted(&stacks);
             let svg = flame::svg(
-                "What lives, by what keeps it alive",
+                "Live objects by holder",
                 &weighted,
                 flame::Unit::Bytes,
                 &Default::default(),
