@@ -136,7 +136,7 @@ fn unending_bursts_do_not_block_other_processes() {
     let scene = Scene::begin();
     let daemon = start(&scene);
     let hostile: Vec<Runtime> = (0..6).map(|_| Runtime::start(&scene, "holds-bursts")).collect();
-    await_that("a burst of one that holds it", || {
+    await_that("a burst of a process that holds the lock", || {
         daemon.list("/api/v1/incidents", "incidents").len() >= hostile.len()
     });
     let honest = Runtime::start(&scene, "well-behaved");

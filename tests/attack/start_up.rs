@@ -82,7 +82,7 @@ async fn processes_with_private_tmp_are_found() {
     }
     assert!(
         missed.is_empty(),
-        "{} of {count} were not seen: {missed:?}",
+        "{} of {count} processes were not found: {missed:?}",
         missed.len()
     );
     supervised.stop().await;

@@ -54,10 +54,10 @@ fn rows() -> Vec<Row> {
             &format!("--bounding-set -all,{two} --inh-caps -all --no-new-privs"),
             None,
         ),
-        row("the same user and group, none", &own, None),
+        row("the same user and group, no capabilities", &own, None),
         row("the same user, another group", &other_group, Some((BOTH, &[]))),
         row(
-            "a user, both in bounds alone",
+            "a user, both only in the bounding set",
             &format!("--reuid 65532 --regid 65532 --clear-groups --inh-caps -all --bounding-set -all,{two}"),
             Some((&["runAsUser 0"], &["AppArmor"])),
         ),

@@ -175,7 +175,7 @@ async fn failures_are_retried() {
 async fn rejected_alert_is_found_and_dropped() {
     let mut receiver = Receiver::start().await;
     let wrong = || Reply::http(400, &[]);
-    // All three; the first; the second and third; the second, which is invalid; the third.
+    // The requests contain: all three, the first, the second and third, the second (invalid), the third.
     receiver.script([wrong(), Reply::Accept, wrong(), wrong(), Reply::Accept]);
     let notifier = Notifier::start(&only(alertmanager(&receiver), Duration::from_millis(50))).unwrap();
     notifier.notify(&resource(), &[began(1), began(2), began(3)], Wall::UNIX);

@@ -477,8 +477,8 @@ fn invalid_variables_are_reported_and_ignored() {
 
 /// Scenario: headers with secrets come from the configuration file, from a separate file, from a named variable, and
 /// from the environment.
-/// Guarantee: they are sent, and the higher layer wins for the same name. Neither printed configurations nor debug
-/// output contain them.
+/// Guarantee: the headers are sent, and the higher layer wins for the same name. Neither printed configurations nor
+/// debug output contain them.
 #[test]
 fn secrets_are_sent_but_never_printed() {
     let file = "otlp:\n  headers: {X-One: hunter2, x-two: hunter2}\n  headers_from:\n    authorization: {file: /run/secrets/token}\n    x-three: {env: TOKEN}\n";
@@ -589,7 +589,7 @@ fn errors_do_not_contain_secrets() {
 }
 
 /// Scenario: files have values without effect, and endpoints that look like errors.
-/// Guarantee: they are accepted with warnings, each with its position.
+/// Guarantee: the files are accepted with warnings, each with its position.
 #[test]
 fn questionable_configurations_are_accepted_with_warnings() {
     let file = include_str!("../config/warnings.yaml");

@@ -269,7 +269,7 @@ fn metrics_match_table() {
 }
 
 /// Scenario: the table itself is checked.
-/// Guarantee: it contains no attribute and no metric twice, names are lower case with dots, and descriptions and
+/// Guarantee: the table contains no attribute and no metric twice, names are lower case with dots, and descriptions and
 /// sources are sentences.
 #[test]
 fn names_are_unique_and_well_formed() {
