@@ -218,14 +218,15 @@ fn table() -> PathBuf {
 const HEAD: &str = "\
 # Compatibility
 
-Written by `tests/live/run`: real processes, each recorded by `gcwatch record` and compared with its own counters
-(`GC.CollectionCount`, `GC.GetTotalPauseDuration`). In every row all collections except those in progress at the ends
-were complete, no event was lost or undecoded, and the number of collections and the pause time match the process's own.
+With this page you can check whether gcwatch was tested with your runtime, configuration and kernel. `tests/live/run`
+writes this table: it records real processes with `gcwatch record`, and compares the recordings with the counters of the
+processes (`GC.CollectionCount`, `GC.GetTotalPauseDuration`). In every row, all collections except those in progress at
+the ends were complete, no event was lost or undecoded, and the number of collections and the pause time are equal.
 
-*Command* is what the runtime accepted, trying the newest first. *Versions* are those of GCStart, GCEnd, GCHeapStats,
-GCGlobalHeapHistory and GCPerHeapHistory as received. Runtimes: the tests download `core3.1.23`, `net10.0.0` and
-`net10.0.0-musl`; the others come from a folder of packs. Kernel and control groups of this table are those of the host
-of the test; [the second table](#machines) has machines in which both are known.
+*Command* is the newest command that the runtime accepted. *Versions* are the received versions of GCStart, GCEnd,
+GCHeapStats, GCGlobalHeapHistory and GCPerHeapHistory. The tests download the runtimes `core3.1.23`, `net10.0.0` and
+`net10.0.0-musl`; the other runtimes come from a folder of packs. Kernel and control groups of this table are those of
+the test host; [the second table](#machines) has machines with known versions of both.
 
 | Runtime | Configuration | Processor | C library | Command | Versions | Also seen |
 |---|---|---|---|---|---|---|
