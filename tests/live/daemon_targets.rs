@@ -412,7 +412,7 @@ async fn connecting_runtime_is_resumed() {
         .until(read.pid(), "read", |run| run.collections.len() > 2)
         .await;
     assert_eq!((run.opened, run.is_attached()), (1, true));
-    assert_eq!(run.collections[0].number, 1, "read from the first collection on");
+    assert_eq!(run.collections[0].number, 1, "the first collection is read");
     // `start` waits until the program works, so this process was resumed.
     let over = pointed(scene.start(NET_10, "steady")).start();
     supervised

@@ -1,4 +1,4 @@
-//! What every thread does, of a program whose threads are known.
+//! The stacks of every thread of a program with known threads.
 
 use serde_json::Value;
 
@@ -14,10 +14,10 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(tests, known.chain([MUSL[1]]); every_thread_is_described);
 }
 
-/// Scenario: a program with a thread that holds objects on its stack and sleeps, eight that sleep in two places, a
-/// finalizer thread that waits in a finalizer, and `Main`.
-/// Guarantee: each is in a group with its method; equal ones are together; the finalizer thread is named and its
-/// finalizer is on its stack.
+/// Scenario: a program has a thread that holds objects on its stack and sleeps, eight threads that sleep in two places,
+/// a finalizer thread that waits in a finalizer, and `Main`.
+/// Guarantee: each thread is in a group with its method, and equal stacks share a group. The finalizer thread is
+/// identified, with the finalizer on its stack.
 fn every_thread_is_described(runtime: Runtime) {
     let scene = Scene::begin();
     let start = Start::known(runtime, "heap.dll", &["300"]).env("HLIST", "100");
@@ -44,7 +44,7 @@ fn every_thread_is_described(runtime: Runtime) {
     assert_eq!(threads(&with("Program.Main")), 1, "{found:#?}");
     let finalizing = with("Finalizing.Finalize");
     assert_eq!(threads(&finalizing), 1, "{found:#?}");
-    // 3.1 neither lists its managed threads nor names them for the system.
+    // .NET Core 3.1 neither lists its managed threads nor names its system threads.
     if !runtime.is_core_3() {
         assert_eq!(finalizing[0]["finalizer"], true, "{found:#?}");
         assert_eq!(found[0]["finalizer"], finalizing[0]["threads"][0]);

@@ -1,4 +1,4 @@
-//! Changes of alerts as the pipeline gives them, without a process.
+//! Changes of alerts as the pipeline would send them, without a process.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use rule_language::load::{SourceFile, load};
 /// 2026-01-02 03:04:05 UTC.
 pub const STARTED: u64 = 1_767_323_045_000_000_000;
 
-/// A minute later.
+/// One minute later.
 pub const ENDED: u64 = STARTED + 60_000_000_000;
 
 pub const RULES: &str = "\
@@ -39,7 +39,7 @@ rules:
     source: a test
 ";
 
-/// The rules of a text.
+/// Loads the rules of a text.
 pub fn rules(text: &str) -> RuleSet {
     let file = SourceFile {
         name: "test.yaml".to_owned(),
@@ -59,7 +59,7 @@ pub fn attribute(key: &str, value: &str) -> KeyValue {
     key_value(key, Value::StringValue(value.to_owned()))
 }
 
-/// A process in a cluster.
+/// Returns the resource of a process in a cluster.
 pub fn resource() -> Resource {
     Resource {
         attributes: vec![
@@ -74,7 +74,7 @@ pub fn resource() -> Resource {
     }
 }
 
-/// The beginning of the alert of a process.
+/// Returns the start of the alert of a process.
 pub fn fired(pid: u32) -> Notice {
     let alert = Alert {
         rule: rule(),
@@ -119,12 +119,12 @@ pub fn ended(pid: u32) -> Notice {
     }
 }
 
-/// The beginning of the incident of a process.
+/// Returns the start of the incident of a process.
 pub fn began(pid: u32) -> IncidentNotice {
     changes(pid).remove(0)
 }
 
-/// Its end.
+/// Returns the end of the incident of a process.
 pub fn over(pid: u32) -> IncidentNotice {
     changes(pid).remove(1)
 }

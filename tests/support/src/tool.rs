@@ -37,7 +37,7 @@ impl Tool {
         assert!(over.is_err(), "the session stays open");
     }
 
-    /// Ends the session, reads the rest of its stream, and returns the length of the rest.
+    /// Stops the session, reads the rest of its stream, and returns the length of the rest.
     pub fn end(&self, mut session: Session) -> usize {
         let mut length = 0;
         let draining = session.drain(|bytes| length += bytes.len());

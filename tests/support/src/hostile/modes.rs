@@ -1,4 +1,4 @@
-//! What a hostile runtime does, by name.
+//! The behaviours of a hostile runtime, by name.
 
 use std::time::Duration;
 
@@ -11,38 +11,39 @@ use super::forge::{Forge, UNSORTED, monotonic};
 #[derive(Debug, Clone, Copy)]
 pub struct Mode {
     pub name: &'static str,
-    /// One line.
+    /// Description in one line.
     pub about: &'static str,
     pub does: Does,
 }
 
-/// What a mode does.
+/// Behaviour of a mode.
 #[derive(Debug, Clone, Copy)]
 pub enum Does {
-    /// Each command is answered, and each session has a stream without end, made of such pieces.
+    /// Answers each command. Each session has an endless stream of these pieces.
     Stream(Pieces),
-    /// The same, in the format of other writers.
+    /// Like `Stream`, in the format of other writers.
     StreamV6(Pieces),
-    /// The same, and no command to stop is obeyed or answered.
+    /// Like `Stream`, but neither obeys nor answers a command to stop.
     NeverStops(Pieces),
-    /// The same, but for sessions with stacks: a burst, as much as it has, and as much again when it is stopped.
+    /// Like `Stream`, except for sessions with stacks: they get a burst with all samples, and many more samples when
+    /// they are stopped.
     Burst(Pieces),
-    /// The same, but sessions with stacks have none, and do not end when they are stopped.
+    /// Like `Stream`, but sessions with stacks get no stacks and do not end when they are stopped.
     HoldsBursts(Pieces),
-    /// A stream that is these bytes and then nothing, without an end.
+    /// Sends these bytes, then keeps the stream open without further bytes.
     Bytes(&'static [u8]),
-    /// These bytes again and again, after the beginning of a stream.
+    /// Sends the start of a stream, then repeats these bytes.
     After(&'static [u8]),
-    /// Each session ends as soon as it has begun.
+    /// Ends each session immediately after its start.
     EndsAtOnce,
-    /// Connections are taken, and no command is answered.
+    /// Accepts connections, and answers no command.
     Silent,
-    /// Each command is answered with these bytes, and no session begins.
+    /// Answers each command with these bytes, and starts no session.
     Answers(&'static [u8]),
 }
 
-/// The next piece of a stream: the forge of the session, how many pieces were before. Around 50 KB, and once: a pause
-/// after it.
+/// Writes the next piece of a stream, usually about 50 KB. Takes the forge of the session and the number of previous
+/// pieces. Returns the pause after the piece.
 type Pieces = fn(&mut Forge, u32) -> Result<Duration, EncodeError>;
 
 const NO_DELAY: Duration = Duration::ZERO;
@@ -51,37 +52,37 @@ const NO_DELAY: Duration = Duration::ZERO;
 pub const MODES: &[Mode] = &[
     Mode {
         name: "well-behaved",
-        about: "twenty whole collections a second: the neighbour that must lose nothing",
+        about: "twenty complete collections per second: the neighbour that must lose nothing",
         does: Does::Stream(well_behaved),
     },
     Mode {
         name: "time-stands-still",
-        about: "whole collections without end, all at the same instant",
+        about: "endless complete collections, all at the same instant",
         does: Does::Stream(time_stands_still),
     },
     Mode {
         name: "time-runs-back",
-        about: "whole collections, each an hour before the last",
+        about: "complete collections, each an hour before the previous",
         does: Does::Stream(time_runs_back),
     },
     Mode {
         name: "flood",
-        about: "whole collections as fast as they are read, one every microsecond of the stream",
+        about: "complete collections as fast as they are read, one per microsecond of the stream",
         does: Does::Stream(flood),
     },
     Mode {
         name: "never-stops",
-        about: "a flood that goes on when the session is stopped; the command is not answered",
+        about: "a flood that continues after an unanswered stop command",
         does: Does::NeverStops(flood),
     },
     Mode {
         name: "stays-open",
-        about: "twenty whole collections a second that go on when the session is stopped; the command is not answered",
+        about: "twenty complete collections per second that continue after an unanswered stop command",
         does: Does::NeverStops(well_behaved),
     },
     Mode {
         name: "ends-without-start",
-        about: "ends of collections that never began, in nine runtimes of one process",
+        about: "ends of collections that never started, in nine runtimes of one process",
         does: Does::Stream(ends_without_start),
     },
     Mode {
@@ -91,7 +92,7 @@ pub const MODES: &[Mode] = &[
     },
     Mode {
         name: "stops-without-end",
-        about: "background collections with final stops without end",
+        about: "background collections with final stops without an end",
         does: Does::Stream(stops_without_end),
     },
     Mode {
@@ -111,17 +112,17 @@ pub const MODES: &[Mode] = &[
     },
     Mode {
         name: "redefined",
-        about: "one metadata id that is given another meaning again and again",
+        about: "one metadata id whose meaning changes repeatedly",
         does: Does::Stream(redefined),
     },
     Mode {
         name: "pending-never-sorted",
-        about: "events from the newest to the oldest, none of which promises an order",
+        about: "events from the newest to the oldest, without a guaranteed order",
         does: Does::Stream(pending_never_sorted),
     },
     Mode {
         name: "threads-without-end",
-        about: "each event on a thread of its own",
+        about: "each event on another thread",
         does: Does::Stream(threads_without_end),
     },
     Mode {
@@ -131,7 +132,7 @@ pub const MODES: &[Mode] = &[
     },
     Mode {
         name: "huge-stacks",
-        about: "stacks of 90 KB for events that nobody asked stacks for",
+        about: "stacks of 90 KB for events without requested stacks",
         does: Does::Stream(huge_stacks),
     },
     Mode {
@@ -141,7 +142,7 @@ pub const MODES: &[Mode] = &[
     },
     Mode {
         name: "thread-indexes",
-        about: "a V6 stream that names thread after thread",
+        about: "a V6 stream that names threads without end",
         does: Does::StreamV6(thread_indexes),
     },
     Mode {
@@ -151,7 +152,7 @@ pub const MODES: &[Mode] = &[
     },
     Mode {
         name: "not-a-stream",
-        about: "a stream that is no nettrace",
+        about: "a stream that is not nettrace",
         does: Does::Bytes(b"GIF89a and so on, for long enough to be taken for a header"),
     },
     Mode {
@@ -161,22 +162,22 @@ pub const MODES: &[Mode] = &[
     },
     Mode {
         name: "no-header",
-        about: "a session that begins, and brings no byte",
+        about: "a session that starts and sends no byte",
         does: Does::Bytes(b""),
     },
     Mode {
         name: "ends-at-once",
-        about: "sessions that end as soon as they have begun",
+        about: "sessions that end immediately after their start",
         does: Does::EndsAtOnce,
     },
     Mode {
         name: "silent",
-        about: "takes connections, and answers nothing",
+        about: "accepts connections, and answers nothing",
         does: Does::Silent,
     },
     Mode {
         name: "burst",
-        about: "behaves well but for sessions with stacks: 1,500 stacks of 100 frames, whose methods have names of 6 KB",
+        about: "behaves well except in sessions with stacks: 1,500 stacks of 100 frames, with method names of 6 KB",
         does: Does::Burst(well_behaved),
     },
     Mode {
@@ -186,12 +187,12 @@ pub const MODES: &[Mode] = &[
     },
     Mode {
         name: "answers-garbage",
-        about: "answers each command with bytes that are no answer",
+        about: "answers each command with bytes that are not an answer",
         does: Does::Answers(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n"),
     },
     Mode {
         name: "answers-without-end",
-        about: "answers that claim 65,535 bytes and bring twenty",
+        about: "answers that claim 65,535 bytes and have twenty",
         does: Does::Answers(b"DOTNET_IPC_V1\0\xff\xff\xff\0\0\0"),
     },
 ];
@@ -217,12 +218,12 @@ fn time_runs_back(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError
     Ok(NO_DELAY)
 }
 
-/// Stacks of a burst, and the frames of each.
+/// Number of stacks of a burst, and number of frames of each stack.
 const STACKS: u64 = 1500;
 const FRAMES: u64 = 100;
 
-/// Samples of allocations with a stack each, which no other sample has. `number`: of the call; `at`: when
-/// they claim to be.
+/// Writes samples of allocations, each with a unique stack. `number` is the number of the call; `at` is the time of the
+/// samples.
 pub(super) fn samples(forge: &mut Forge, number: u64, at: i64) -> Result<(), EncodeError> {
     for stack in number * STACKS..(number + 1) * STACKS {
         let frames = (0..FRAMES).map(|frame| METHODS + frame * METHOD_BYTES + stack % METHOD_BYTES);
@@ -240,11 +241,11 @@ pub(super) fn samples(forge: &mut Forge, number: u64, at: i64) -> Result<(), Enc
     Ok(())
 }
 
-/// Where the code of methods begins, and how long it is.
+/// Address of the first method, and size of each method.
 const METHODS: u64 = 1 << 32;
 const METHOD_BYTES: u64 = 1 << 20;
 
-/// The methods of the stacks.
+/// Writes the methods of the stacks.
 pub(super) fn methods(forge: &mut Forge) -> Result<(), EncodeError> {
     let at = monotonic();
     for method in 0..FRAMES {
@@ -310,7 +311,7 @@ fn per_heap_histories(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeE
     Ok(NO_DELAY)
 }
 
-/// A definition of an event of the collector's, so that its events are wanted.
+/// Writes the definition of an event of the collector, whose events gcwatch wants.
 fn define(forge: &mut Forge, id: u32, name: String) -> Result<(), EncodeError> {
     forge.encoder.metadata(&Metadata {
         id,

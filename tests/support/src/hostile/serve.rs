@@ -188,7 +188,7 @@ const CAPTURED_PIECES: u32 = 40;
 /// Size of a captured stream, in bytes, after which no further piece is added.
 const CAPTURED_BYTES: usize = 256 << 10;
 
-/// Writes the start of the stream of each mode to `FOLDER/MODE.nettrace.gz`, unless the mode has no stream of its own.
+/// Writes the start of each mode's stream to `FOLDER/MODE.nettrace.gz`, unless the mode has no separate stream.
 ///
 /// # Errors
 ///
