@@ -12,21 +12,21 @@ use tokio::time::Instant;
 use super::client::{Answer, Body, Transport};
 use super::error::Failed;
 
-/// What happens to a request.
+/// The outcome of a request.
 pub(crate) enum ScriptedAnswer {
-    /// It is answered: status, `Retry-After`, the pieces of the body, and how the body ends.
+    /// An answer: status, `Retry-After`, the pieces of the body, and the end of the body.
     Answer(u16, Option<&'static str>, Vec<Bytes>, End),
-    /// It is answered with the pieces that are sent, in order when the sender is dropped.
+    /// An answer with the pieces that are sent. It ends cleanly when the sender is dropped.
     Live(mpsc::Receiver<Bytes>),
-    /// It is not answered.
+    /// No answer.
     Nothing,
 }
 
-/// How a body ends.
+/// The end of a body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
     InOrder,
-    /// Nothing more comes, and the connection stays.
+    /// No further piece arrives, and the connection stays open.
     Silence,
     Broken,
 }
@@ -37,7 +37,7 @@ impl ScriptedAnswer {
     }
 }
 
-/// A request that was made.
+/// A request that was sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) at: Instant,
@@ -46,12 +46,12 @@ pub(crate) struct Asked {
     pub(crate) body: Vec<u8>,
 }
 
-/// Answers requests as its steps say; after the last one it does not answer.
+/// Answers requests with its steps, and does not answer after the last one.
 #[derive(Clone, Default)]
 pub(crate) struct Script {
     steps: Arc<Mutex<VecDeque<ScriptedAnswer>>>,
     asked: Arc<Mutex<Vec<Asked>>>,
-    /// Called while a request is under way.
+    /// Called while a request is being answered.
     pub(crate) meanwhile: Option<Arc<dyn Fn(usize) + Send + Sync>>,
 }
 
@@ -111,7 +111,7 @@ impl Transport for Script {
     }
 }
 
-/// The pieces of a body.
+/// The remaining pieces of a body.
 pub(crate) enum Pieces {
     Given(VecDeque<Bytes>, End),
     Live(mpsc::Receiver<Bytes>),
@@ -127,7 +127,7 @@ impl Body for Pieces {
             (Some(piece), _) => Ok(Some(piece)),
             (None, End::InOrder) => Ok(None),
             (None, End::Silence) => pending().await,
-            (None, End::Broken) => Err(Failed::Broken("the script says so".to_owned())),
+            (None, End::Broken) => Err(Failed::Broken("the script ends it".to_owned())),
         }
     }
 }
