@@ -1,5 +1,5 @@
-//! From the keys to the options of the daemon's parts, with the checks that concern several keys: a function for each
-//! part, which gives its findings to a [`Resolver`].
+//! Converts the keys to the options of the daemon's parts, and checks conditions that involve several keys. Each part
+//! has a function that adds its findings to a [`Resolver`].
 
 use std::io;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(crate) use self::receivers::otlp;
 pub(crate) use self::store::store;
 pub(crate) use self::web::web;
 
-/// Reads a small file: the value of a header.
+/// Reads a small file that contains the value of a header.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
 /// A finding on several keys together.
@@ -36,11 +36,11 @@ pub(crate) struct Finding {
     pub(crate) message: String,
     /// The other keys.
     pub(crate) with: Vec<KeyPath>,
-    /// An error, which prevents the start; else a warning.
+    /// Whether the finding is an error, which prevents the start, or a warning.
     pub(crate) is_error: bool,
 }
 
-/// What the keys are resolved with, and what was found.
+/// The inputs for resolving keys, and the findings.
 pub(crate) struct Resolver<'a> {
     pub(crate) origins: &'a Origins,
     pub(crate) environment: &'a Environment,
@@ -57,7 +57,7 @@ impl Resolver<'_> {
         self.add(path, message.into(), with, true);
     }
 
-    /// An error because of which there is no value.
+    /// Adds an error. Returns `None`, because there is no value.
     fn refused<T>(&mut self, path: KeyPath, message: impl Into<String>) -> Option<T> {
         self.error(path, message);
         None
@@ -74,13 +74,13 @@ impl Resolver<'_> {
             with,
             is_error,
         };
-        // A finding on a common key is found for each signal, and reported once.
+        // A finding for a common key occurs once per signal, and is reported once.
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
     }
 
-    /// Whether the value of exactly this key is no default.
+    /// Returns whether this key has a value other than its default.
     fn is_set(&self, path: &KeyPath) -> bool {
         *self.origins.of(path) != Origin::Default
     }
@@ -99,12 +99,12 @@ impl Resolver<'_> {
         Ok(Secret::new(text.trim_end()))
     }
 
-    /// A secret that is not empty.
+    /// Returns a secret that is not empty.
     fn secret_at(&mut self, source: &SecretSource, path: KeyPath) -> Option<Secret> {
         match self.secret(source) {
             Ok(secret) if secret.reveal().is_empty() => self.refused(path, "the value is empty"),
             Ok(secret) => Some(secret),
-            // Where neither or both of its keys are set, that is reported already.
+            // If neither or both of its keys are set, the error is already reported.
             Err(message) => {
                 self.error_with(path.clone(), vec![path], message);
                 None
@@ -113,7 +113,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Checks of whole sections, except those that have a function of their own.
+/// Checks whole sections, except those with a separate function.
 pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
     let targets = &document.targets;
     for (index, path) in targets.sockets.iter().enumerate() {
@@ -122,7 +122,7 @@ pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
         }
     }
     if !targets.lease_folder.is_absolute() {
-        let message = "the path must be absolute: all gcwatches of a host must use the same directory";
+        let message = "the path must be absolute: all gcwatch instances of a host must use the same directory";
         resolver.error(KeyPath::of("targets.lease_folder"), message);
     }
     let state = document.state.directory.as_ref();
@@ -131,7 +131,7 @@ pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
     }
     if let Some(socket) = &targets.listen {
         let path = KeyPath::of("targets.listen");
-        // sun_path of sockaddr_un has 108 bytes, the last of them 0.
+        // The field sun_path of sockaddr_un has 108 bytes, and the last byte is 0.
         let length = socket.as_os_str().len();
         if !socket.is_absolute() {
             resolver.error(path, "the path must be absolute: processes connect to it");
@@ -167,7 +167,7 @@ pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
     }
 }
 
-/// Attributes of every target.
+/// Returns the attributes of every target.
 pub(crate) fn resource(resolver: &mut Resolver<'_>, document: &Document) -> Vec<(String, String)> {
     let resource = &document.resource;
     let mut attributes = resource.attributes.clone();
@@ -198,12 +198,12 @@ pub(crate) fn log(document: &Document) -> LogOptions {
     }
 }
 
-/// Options of gcwatch's own telemetry.
+/// Returns the options of gcwatch's own telemetry.
 pub(crate) fn self_telemetry(document: &Document, origins: &Origins) -> SelfTelemetryOptions {
     let keys = &document.self_telemetry;
     let on = keys.enabled && document.otlp.enabled;
     let mut attributes = keys.attributes.clone();
-    // The specification: OTEL_SERVICE_NAME overrides the service.name in OTEL_RESOURCE_ATTRIBUTES.
+    // According to the specification, OTEL_SERVICE_NAME overrides the service.name in OTEL_RESOURCE_ATTRIBUTES.
     let inner = attributes.remove("service.name");
     let named = *origins.of(&KeyPath::of("self_telemetry.service_name")) != Origin::Default;
     SelfTelemetryOptions {

@@ -11,7 +11,8 @@ use kubernetes::settings::{Settings, Source};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Kubernetes {
-    /// The source of pod metadata. `auto`: the API server if gcwatch runs in a pod with a service account, else none.
+    /// The source of pod metadata. `auto`: the API server if gcwatch runs in a pod with a service account; otherwise,
+    /// `none`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) metadata: Source,
     /// The node that gcwatch runs on: only its pods are read. In a manifest it is `spec.nodeName` of the pod.
@@ -23,8 +24,8 @@ pub(crate) struct Kubernetes {
     /// The interval of requests to the kubelet.
     #[schemars(extend("x-restart" = true, "x-minimum" = "5s", "x-maximum" = "1h"))]
     pub(crate) kubelet_interval: HumanDuration,
-    /// PEM file of the certificate authorities of the kubelet; not set: those of the service account, outside of a pod
-    /// the system's.
+    /// PEM file of the certificate authorities of the kubelet. By default, those of the service account are used, or
+    /// those of the system outside a pod.
     #[schemars(extend("x-restart" = true))]
     pub(crate) kubelet_certificate: Option<PathBuf>,
     /// If false, the kubelet's certificate is not verified (it is often self-signed), so an impostor can receive

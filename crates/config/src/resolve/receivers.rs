@@ -246,7 +246,7 @@ fn address(
     }
     let Some(appended) = appended else {
         if url.path() == "/" {
-            let message = "the endpoint of one signal is used as it is, and this one has no path (usually `/v1/traces` and so on)";
+            let message = "the endpoint of one signal is used unchanged, and this endpoint has no path (usually `/v1/traces` and so on)";
             resolver.warning(path, message);
         }
         return Some(url.to_string());

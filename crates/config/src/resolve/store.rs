@@ -1,4 +1,4 @@
-//! The store of evidence outside of the host.
+//! Resolves the store of evidence outside the host.
 
 use evidence::store::StoreOptions;
 use strict_yaml::path::KeyPath;

@@ -61,7 +61,7 @@ pub(crate) fn web(resolver: &mut Resolver<'_>, document: &Document) -> WebOption
     }
     let is_nobody = web.token_from.is_none() && web.users_from.is_empty();
     if is_nobody && web.protects == Protects::All {
-        let message = "requires `token_from` or `users_from`: nobody could log in";
+        let message = "requires `token_from` or `users_from`: otherwise, no user could log in";
         resolver.error(path.key("protects"), message);
     }
     let mut pattern = |key: &str, pattern: &Option<String>, places: &[&str], example: &str| {
