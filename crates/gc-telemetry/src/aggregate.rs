@@ -108,7 +108,7 @@ struct Process {
     container: Option<String>,
     /// The totals of its previous reading.
     totals: Vec<Metric>,
-    /// Its values that rise and fall.
+    /// Gauges and other values that can rise and fall.
     values: Vec<Metric>,
 }
 
@@ -291,7 +291,7 @@ impl Service {
         }
     }
 
-    /// Its metrics, with the values of the given processes.
+    /// Returns the metrics of the service, with the values of the given processes.
     fn metrics(
         &mut self,
         processes: &[&Process],
@@ -384,7 +384,7 @@ fn gauge_rule(name: &str) -> Option<GaugeRule> {
     row.map(|(_, rule)| *rule)
 }
 
-/// How a metric of processes becomes one of their service: a word for people.
+/// Returns the rule by which a metric of processes becomes a metric of their service, as a word for display.
 pub fn rule_name(definition: &MetricDefinition) -> &'static str {
     let is = |other: &MetricDefinition| std::ptr::eq(definition, other);
     match definition.instrument {

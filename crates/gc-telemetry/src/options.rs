@@ -130,7 +130,7 @@ words! {
 }
 
 words! {
-    /// What has its own series.
+    /// The subject of a series.
     #[derive(Default)]
     pub enum Aggregate {
         /// Each process.
@@ -156,7 +156,7 @@ pub struct MetricOptions {
     pub runtime_metrics: RuntimeMetrics,
     /// Amount of detail for each process.
     pub detail: Detail,
-    /// What has its own series.
+    /// The subject of a series.
     pub aggregate: Aggregate,
     /// Classes of requests.
     pub routes: Routes,

@@ -17,7 +17,7 @@ const MAX_EXEMPLARS: usize = 8;
 /// A point of a metric.
 pub(super) trait Point: Clone {
     fn attributes(&self) -> &[KeyValue];
-    /// Subtracts an older total. A total that has fallen was counted from scratch, so it stays as it is.
+    /// Subtracts an older total. A total that has fallen was counted from scratch, so it is not changed.
     fn subtract(&mut self, older: &Self);
     /// Adds another part. `max_buckets` bounds the buckets of an exponential histogram.
     fn add(&mut self, part: &Self, max_buckets: usize);

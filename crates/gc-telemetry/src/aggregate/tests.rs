@@ -180,7 +180,7 @@ fn service_on_host_has_one_id() {
 }
 
 /// Scenario: more services end than are remembered.
-/// Guarantee: those that ended first are forgotten; a newer one that comes back continues its totals.
+/// Guarantee: the services that ended first are forgotten; a service that ended later and returns continues its totals.
 #[test]
 fn ended_services_are_bounded() {
     let options = MetricOptions::default();
