@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::table::{self, BAD, Column, FAINT, HEADING, MARK, head, left, row, wrapped};
 use crate::units::{UNKNOWN, plural};
 
-/// Least number of characters of an id that select an incident.
+/// Minimum number of characters of an id that select an incident.
 const MIN_ID: usize = 4;
 /// Characters of an id in the table.
 const SHOWN_ID: usize = 8;
@@ -28,7 +28,7 @@ pub enum State {
     Ended,
 }
 
-/// Conditions that a listed incident fulfils. `None`: no condition.
+/// The conditions for listed incidents. A field is `None` if it is not restricted.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// The state.
@@ -225,7 +225,7 @@ struct Evidence {
 }
 
 impl Incident {
-    /// Reads the known fields of a record. A record of another shape has none.
+    /// Reads the known fields of a record. The fields of other records are empty.
     fn read(record: &Value) -> Self {
         Self::deserialize(record).unwrap_or_default()
     }

@@ -155,7 +155,7 @@ const COLUMNS: [Column; 10] = [
     }),
 ];
 
-/// Where memory is.
+/// The columns of the memory breakdown.
 const MEMORY_COLUMNS: [Column; 11] = [
     column("pid", 7, 0, |row| right(row.pid.to_string())),
     column("unreached", 9, 0, |row| {
