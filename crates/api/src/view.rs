@@ -1,7 +1,7 @@
 //! Records for display, which the API serves to the page, to `gcwatch top` and to other clients.
 //!
 //! Sizes are in bytes, durations in nanoseconds, and times in RFC 3339 or, in columns, in Unix milliseconds. Unknown
-//! values are null: never 0, never omitted. Names are a contract: existing names never change, and new ones may be
+//! values are null, never 0 and never omitted. Names are a contract: existing names never change, and new names may be
 //! added.
 
 mod alert;

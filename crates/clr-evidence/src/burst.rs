@@ -317,7 +317,7 @@ fn ticks_ns(header: &TraceHeader) -> i64 {
 }
 
 impl BurstState {
-    /// Ends the burst at the last sample that counts, because no sample represents later allocations.
+    /// Sets the end of the burst to the last sample that counts, because no sample represents later allocations.
     fn end_with_the_last_sample(&mut self, at: i64) {
         if self.most_samples.is_some_and(|most| self.samples.count() >= most) {
             self.window.end = Some(self.window.end.map_or(at, |end| end.min(at)));

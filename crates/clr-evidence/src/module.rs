@@ -198,8 +198,8 @@ pub(crate) mod tests {
     const LIBRARY: Option<Owner> = Some(Owner::Library);
     const PROGRAM: Option<Owner> = Some(Owner::Program);
 
-    /// Scenario: a program on the shared framework has another assembly of its own, libraries whose names start like
-    /// the framework, a newer version of a framework assembly, and a module generated at run time.
+    /// Scenario: a program on the shared framework has a second assembly, libraries whose names start like the
+    /// framework, a newer version of a framework assembly, and a module generated at run time.
     /// Guarantee: the directory and the list determine the framework, and the command line determines the program.
     #[test]
     fn owners_are_found_on_shared_framework() {

@@ -5,8 +5,8 @@
 //! The dump is a blocking collection of generation 2 that was requested (reason 1). The thread that writes its bulk
 //! events also writes its end. With server GC, another thread writes its start, which can come later in the stream. A
 //! dump therefore consists of the events of one thread up to an end, and the start with the same number shows whether
-//! it is the requested collection. Collections that occur during the dump are walked as well: a
-//! collection before the dump is discarded, and a collection after it is skipped.
+//! it is the requested collection. Collections that occur during the dump are walked as well: a collection before the
+//! dump is discarded, and a collection after it is skipped.
 //!
 //! # Completeness
 //!

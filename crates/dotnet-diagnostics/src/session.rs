@@ -230,8 +230,8 @@ impl Session {
         timer.as_mut().poll(cx)
     }
 
-    /// Asks the runtime to stop the session, on a second connection and in a separate task. The caller must read
-    /// the stream to its end at the same time. Further calls have no effect.
+    /// Requests the end of the session, on a second connection and in a separate task. The caller must read the stream
+    /// to its end at the same time. Further calls have no effect.
     ///
     /// # Panics
     /// Panics outside a tokio runtime.

@@ -123,8 +123,8 @@ pub struct Member {
     pub count: u64,
     /// Maximum value of the summary's main figure.
     pub peak: Option<f64>,
-    /// Largest share of the harm that a cause has explained so far, 0 to 1; `None` if the rule is not a cause, or if
-    /// the share is unknown.
+    /// The largest share of the harm that a cause has explained so far, 0 to 1; `None` if the rule is not a cause, or
+    /// if the share is unknown.
     pub share: Option<f64>,
     /// Group of the rule.
     pub group: Option<Arc<str>>,

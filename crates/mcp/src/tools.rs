@@ -21,7 +21,7 @@ use super::source::{Answer, Asker, Refusal, Source};
 pub(super) struct Listed {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// What the tool returns, and when to use it.
+    /// Description of the tool's result and of its use.
     pub(super) description: &'static str,
     pub(super) arguments: fn() -> Map<String, Value>,
 }

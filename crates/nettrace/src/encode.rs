@@ -308,8 +308,8 @@ impl Encoder {
         std::mem::take(&mut self.out)
     }
 
-    /// Ends the stream and returns the bytes that were not taken. Writes a sequence point if events follow the last
-    /// one.
+    /// Finishes the stream and returns the bytes that were not taken. Writes a sequence point if events follow the last
+    /// sequence point.
     ///
     /// # Errors
     ///

@@ -61,8 +61,8 @@ impl ServiceKey {
     }
 }
 
-/// The workload that a process is of, with its kind: `deployment/shop`; without an owner `pod/shop-1`; outside of
-/// Kubernetes the name of the service or of the program.
+/// Returns the workload of a process, with its kind: `deployment/shop`; `pod/shop-1` without an owner; outside
+/// Kubernetes, the name of the service or of the program.
 pub fn workload(identity: &Identity, resource: &[KeyValue]) -> String {
     let owner = OWNERS.into_iter().chain(["k8s.pod.name"]).find_map(|key| {
         let kind = key.strip_prefix("k8s.")?.strip_suffix(".name")?;

@@ -14,7 +14,7 @@ use crate::identity::SaidLimit;
 /// A smaller difference is rounding, in percent of the smaller limit.
 const MIN_DIFFERENCE_PERCENT: u64 = 5;
 
-/// What is known of the limit of a heap.
+/// The limit of a heap, as known from several sources.
 #[derive(Debug, Default)]
 pub(crate) struct HeapLimit {
     /// The limit that follows from the configuration and the container's present limit, in bytes.
@@ -47,7 +47,8 @@ fn differ(one: u64, other: u64) -> bool {
 }
 
 impl HeapLimit {
-    /// Applies a reading from outside. A limit that is not known now stays as it was. Returns whether the limit changed.
+    /// Applies a reading from outside. If the limit is currently unknown, the previous limit stays. Returns whether the
+    /// limit changed.
     pub(crate) fn measured(&mut self, present: Option<u64>, follows_container: bool, said: SaidLimit) -> bool {
         let before = self.present;
         if !self.is_refuted {
@@ -74,8 +75,8 @@ impl HeapLimit {
         self.refreshed = self.present.filter(is_accepted).or(self.refreshed);
     }
 
-    /// Returns whether a collection that committed so much shows that a limit is not in force which the runtime did not
-    /// report. If so, the limit is unknown from now on.
+    /// Returns whether a collection that committed this many bytes proves that a limit that the runtime did not report
+    /// is not in force. If so, the limit becomes unknown.
     pub(crate) fn refute(&mut self, committed: u64, said: SaidLimit) -> bool {
         let limit = self.limit(said).filter(|_| said == SaidLimit::Nothing);
         let is_refuted = limit.is_some_and(|limit| committed > limit.saturating_add(limit / 4));
@@ -117,9 +118,10 @@ mod tests {
         stale.map(|stale| (stale.kept / MIB, stale.fresh / MIB))
     }
 
-    /// Scenario: a runtime reports 300 MiB, three quarters of its container; the container's limit is raised, lowered and
-    /// set back; its configuration is in a single file.
-    /// Guarantee: the heap keeps its limit, and each difference is known while it lasts. A difference of rounding is none.
+    /// Scenario: a runtime reports 300 MiB, three quarters of its container; the container's limit is raised, lowered
+    /// and set back; its configuration is in a single file.
+    /// Guarantee: the heap keeps its limit, and each difference is reported while it lasts, except for a difference of
+    /// rounding.
     #[test]
     fn changed_container_leaves_stale_limit() {
         let mut limit = HeapLimit::default();
@@ -136,9 +138,9 @@ mod tests {
         assert_eq!(stale(300), None);
     }
 
-    /// Scenario: a difference that exists from the first reading on: with a configuration that was read, and with one that
-    /// is not visible; a runtime that says that its heap has no limit.
-    /// Guarantee: only the first is a stale limit.
+    /// Scenario: a difference exists at the first reading, with a configuration that was read and with an invisible
+    /// one; another runtime reports that its heap has no limit.
+    /// Guarantee: only the first case is a stale limit.
     #[test]
     fn difference_needs_a_proof() {
         let said = SaidLimit::Bytes(300 * MIB);
@@ -175,7 +177,7 @@ mod tests {
     }
 
     /// Scenario: a runtime refreshes its limit, and a new session reports it.
-    /// Guarantee: the reported limit counts from then on.
+    /// Guarantee: the reported limit applies after the report.
     #[test]
     fn report_replaces_refresh() {
         let mut limit = HeapLimit::default();

@@ -20,7 +20,7 @@ const GATHERED_NS: u64 = 30_000_000_000;
 const GOOD_FOR_NS: u64 = 45_000_000_000;
 
 /// Memory that a process has and does not use, in bytes; `None` if unknown. Only the first and the third line can be
-/// given back without a price: the collector needs the second one, or it collects more often.
+/// released without a cost: the collector needs the second one, or it collects more often.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reserve {
     /// The limit without the highest usage.

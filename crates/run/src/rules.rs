@@ -148,7 +148,7 @@ impl RunRules {
             .keep_events(self.run, Arc::clone(&self.process), share, recordings);
     }
 
-    /// The process has this part of what all processes have in common from now on.
+    /// Sets the tenant and the service of the process.
     pub(crate) fn know_share(&mut self, share: Share) {
         self.incidents.know_share(share.clone());
         self.share = share;

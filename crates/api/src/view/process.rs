@@ -166,7 +166,7 @@ pub struct HistoryColumns {
     pub start_ms: Vec<u64>,
     /// Time for which the managed threads were suspended.
     pub stopped_ns: Vec<u64>,
-    /// Longest pause of the collections that ended in the interval.
+    /// Duration of the longest pause of the collections that ended in the interval.
     pub longest_ns: Vec<Option<u64>>,
     /// 99th percentile of the pauses, too high by at most half.
     pub p99_ns: Vec<Option<u64>>,
@@ -258,7 +258,7 @@ pub struct CauseRecord {
     pub unknown_pauses: u64,
     /// Sum of the known pauses.
     pub pause_ns: u64,
-    /// Longest pause.
+    /// Duration of the longest pause.
     pub longest_ns: Option<u64>,
 }
 

@@ -725,8 +725,8 @@ mod tests {
     proptest! {
         /// Scenario: allocations, collections and background collections occur in any order, with collections inside
         /// background collections.
-        /// Guarantee: the first measurement is unknown, every other one is known, their intervals are contiguous, and
-        /// the sum over any of them is the difference of the totals.
+        /// Guarantee: the first measurement is unknown, and all following measurements are known; their intervals are
+        /// contiguous, and the sum over any of them is the difference of the totals.
         #[test]
         fn sums_are_differences_of_totals(steps in prop::collection::vec(step(), 1..60)) {
             let mut model = Model::default();

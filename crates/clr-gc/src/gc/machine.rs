@@ -337,8 +337,8 @@ impl Machine {
         self.tools.session_ended(thread);
     }
 
-    /// Records that events are missing between `after` (`None`: the start of the stream) and `before`, both in
-    /// nanoseconds since the sync point.
+    /// Records that events are missing between `after` and `before`, both in nanoseconds since the sync point. `after`
+    /// is `None` for the start of the stream.
     pub fn lost(&mut self, after: Option<i64>, before: i64) {
         self.losses.add(after, before);
         self.allocated.lost();

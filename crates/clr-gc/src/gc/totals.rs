@@ -16,7 +16,7 @@ pub struct PauseQuantiles {
     pub p95: i64,
     /// 99th percentile.
     pub p99: i64,
-    /// Longest pause.
+    /// Duration of the longest pause.
     pub max: i64,
 }
 

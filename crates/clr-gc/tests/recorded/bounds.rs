@@ -162,9 +162,9 @@ fn burst_of_collections_waits_for_losses() {
     assert!(collections.iter().all(|gc| gc.is_complete() && !gc.lossy));
 }
 
-/// Scenario: parts of collections that never become complete fill each store: ends of collections that never started,
-/// in four runtimes; ends without a restart; background collections with endless stops; endless heaps; threads that
-/// stop and never restart.
+/// Scenario: parts of collections that never become complete fill each store: ends of collections that never started
+/// (in four runtimes), ends without a restart, background collections with endless stops, endless heaps, and threads
+/// that stop and never restart.
 /// Guarantee: the stream uses a few megabytes, and every reported collection is incomplete.
 #[test]
 fn incomplete_collections_use_bounded_memory() {

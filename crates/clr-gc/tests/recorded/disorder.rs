@@ -142,7 +142,7 @@ fn check<'e>(
         "{name}, {what}: {sum} bytes were allocated, and {true_sum} are true"
     );
     // The events after a collection prove that none of its events is missing (numbers, counts, the order of edges). No
-    // events follow the last collections; only sequence numbers could prove it, and these events have none.
+    // events follow the last collections. Only sequence numbers could prove it, which these events do not contain.
     let last = truth.iter().map(|gc| gc.number).max().unwrap_or(0) - 1;
     for mut claimed in claimed
         .into_iter()

@@ -70,7 +70,7 @@ impl Host {
         &self.given
     }
 
-    /// Our own pid in this `/proc`. `None`: it is not ours.
+    /// Returns gcwatch's pid in this `/proc`, or `None` if this `/proc` does not contain gcwatch.
     pub(super) fn own_pid(&self) -> Option<u32> {
         let link = std::fs::read_link(self.proc_root.join("self")).ok()?;
         link.to_str()?.parse().ok()

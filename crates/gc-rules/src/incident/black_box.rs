@@ -112,7 +112,7 @@ impl Recorder {
     }
 
     /// Records an incident that is severe enough and not recorded yet. Returns whether the incident now has a
-    /// recording: a recording of the current events, or an earlier one of the same rule and service.
+    /// recording: a recording of the current events, or an existing recording of the same rule and service.
     pub(super) fn record(&mut self, incident: &mut Incident, now: Moment, wall: Wall) -> bool {
         if incident.black_box.is_some() || incident.process_ended.is_some() || !incident.is_recorded() {
             return false;

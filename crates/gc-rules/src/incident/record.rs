@@ -106,15 +106,16 @@ pub struct IncidentRecord {
 pub struct EvidenceRecord {
     /// Name of the evidence in rules.
     pub name: Evidence,
-    /// Location: the name of a field of the same record, or the path under which gcwatch serves the evidence.
+    /// Location of the evidence: the name of a field of the same record, or the path under which gcwatch serves the
+    /// evidence.
     #[serde(rename = "where")]
     pub place: String,
     /// Content of the evidence in one clause.
     pub text: String,
     /// Path under which gcwatch serves a report page; null if the evidence is not a recording.
     pub report: Option<String>,
-    /// Address outside of the host: of the recording, or of the record that has this evidence. The object is there as
-    /// soon as the store has accepted it. Null if evidence stays on the host (`evidence.store`).
+    /// Address outside the host: of the recording, or of the record with this evidence. The object exists as soon as
+    /// the store has accepted it. Null if evidence stays on the host (`evidence.store`).
     pub stored: Option<String>,
 }
 
@@ -216,7 +217,7 @@ impl IncidentRecord {
         }
     }
 
-    /// Adds the addresses of evidence outside of the host. `base` is the address of this host's objects, or `None` if
+    /// Adds the addresses of evidence outside the host. `base` is the address of this host's objects, or `None` if
     /// evidence stays on the host.
     #[must_use]
     pub fn in_store(mut self, base: Option<&str>) -> Self {
@@ -229,7 +230,7 @@ impl IncidentRecord {
         self
     }
 
-    /// Returns the address of one kind of evidence outside of the host.
+    /// Returns the address of one kind of evidence outside the host.
     pub fn evidence_stored(&self, name: Evidence) -> Option<&str> {
         self.evidence_of(name).and_then(|evidence| evidence.stored.as_deref())
     }

@@ -12,7 +12,7 @@ words! {
         Info = "info",
         /// Should be investigated in working hours.
         Warning = "warning",
-        /// Something does not work as it should.
+        /// A part of the service does not work as it should.
         Error = "error",
         /// Immediate action needed.
         Critical = "critical",
@@ -53,7 +53,7 @@ words! {
         Stable = "stable",
         /// Believed to be reliable.
         Test = "test",
-        /// Its threshold is a first guess.
+        /// The threshold is an initial estimate.
         #[default]
         Experimental = "experimental",
         /// Will be removed; its description names the replacement.
@@ -65,7 +65,7 @@ words! {
     /// Time at which the condition is evaluated.
     #[derive(Default)]
     pub enum On {
-        /// At each collection, for that collection. Each match is an occurrence. The alert ends `keep_firing_for` after
+        /// For a collection: at each collection. Each match is an occurrence. The alert ends `keep_firing_for` after
         /// the last occurrence.
         Gc = "gc",
         /// For the process: once per second, at each collection (of generation 0 and 1 only if the previous one was at

@@ -140,7 +140,7 @@ fn change<'a>(placed: Placed<'a>, drafts: &mut [Draft<'a>], complete: bool, repo
     if !matched && complete {
         let hint = did_you_mean(text, drafts.iter().map(|draft| draft.id.as_str()));
         let message = format!(
-            "overrides: {} matches no rule of this file and earlier ones{}",
+            "overrides: {} matches no rule of this file or of previous files{}",
             quoted(text),
             hint.map(|hint| format!("; {hint}")).unwrap_or_default()
         );

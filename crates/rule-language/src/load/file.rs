@@ -56,7 +56,7 @@ pub(super) fn tree(file: usize, text: &str, report: &mut Report<'_>) -> Option<N
     }
 }
 
-/// Returns whether this gcwatch version supports the version and the required fields of the file.
+/// Returns whether this version of gcwatch supports the version and the required fields of the file.
 pub(super) fn is_readable(root: Placed<'_>, report: &mut Report<'_>) -> bool {
     if let Some(entry) = entry(root.node, "apiVersion")
         && let Some(scalar) = scalar(&entry.value)
@@ -78,7 +78,7 @@ pub(super) fn is_readable(root: Placed<'_>, report: &mut Report<'_>) -> bool {
             let hint = did_you_mean(name, field::ALL.iter().map(|field| field.name));
             let hint = hint.unwrap_or_else(|| "use a newer version".to_owned());
             let message = format!(
-                "requires.fields: this gcwatch version does not have the required field {}; {hint}",
+                "requires.fields: this version does not have the required field {}; {hint}",
                 quoted(name)
             );
             report.error(root.at(node.at), message);

@@ -35,7 +35,7 @@ fn condemned(given: &mut Given<'_>) -> Result<Option<CondemnReasons1>, FieldErro
         let Some(bit) = CondemnReasons1::NAMES.iter().position(|known| *known == name) else {
             let hint = did_you_mean(name, CondemnReasons1::NAMES.iter().copied());
             let hint = hint.unwrap_or_else(|| WORDS.to_owned());
-            return Err(invalid("condemned_reasons", format!("`{name}` is not known; {hint}")));
+            return Err(invalid("condemned_reasons", format!("`{name}` is unknown; {hint}")));
         };
         bits |= 1 << bit;
     }
@@ -405,7 +405,7 @@ mod tests {
         );
         assert_eq!(
             error(&[("condemned_reasons", "BeforeOom")]),
-            "condemned_reasons: `BeforeOom` is not known; did you mean `BeforeOOM`?"
+            "condemned_reasons: `BeforeOom` is unknown; did you mean `BeforeOOM`?"
         );
     }
 }

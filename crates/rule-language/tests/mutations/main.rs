@@ -81,7 +81,7 @@ fn families() -> Vec<Family> {
     families
 }
 
-/// Loads the rule set of a family with another text of its own file.
+/// Loads the rule set of a family with another text for the family's own file.
 fn rules(family: &Family, text: &str) -> Option<Arc<RuleSet>> {
     let own = format!("{}.yaml", family.name);
     let files = family.tests.document.rule_files.iter();

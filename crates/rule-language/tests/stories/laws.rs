@@ -106,9 +106,9 @@ fn seen(transitions: &[Transition]) -> Vec<String> {
 }
 
 proptest! {
-    /// Scenario: in any story, nothing is known about the collections, and conditions are true or false for any known
-    /// value.
-    /// Guarantee: unknown never matches and never fires.
+    /// Scenario: in any story, the data about the collections is unknown, and conditions are true or false for any
+    /// known value.
+    /// Guarantee: an unknown condition never matches and never fires.
     #[test]
     fn unknown_never_fires(gaps in prop::collection::vec(1..5000u64, 1..60)) {
         let mut story = Story::with(Arc::clone(&BLIND));

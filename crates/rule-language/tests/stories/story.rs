@@ -26,7 +26,7 @@ pub(crate) enum What {
     Gc(i64),
     /// A blocking collection of generation 2 with a pause in milliseconds.
     Full(i64),
-    /// A collection about which nothing is known.
+    /// A collection whose data is unknown.
     Blind,
     /// The process gets this name.
     Named(&'static str),

@@ -31,7 +31,7 @@ pub struct Bucket {
     pub index: u64,
     /// Time for which the managed threads were suspended, in nanoseconds.
     pub stopped_ns: u64,
-    /// Longest pause of a collection, in nanoseconds.
+    /// Duration of the longest pause of a collection, in nanoseconds.
     pub longest_ns: Option<u64>,
     /// Pauses by class of length: class and count, in order.
     pub pauses: Vec<(u8, u32)>,
