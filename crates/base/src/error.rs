@@ -8,7 +8,7 @@ pub fn causes(error: &dyn Error) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let next = error.to_string();
-        // An error text can start with the text of the wrapping error, or end with the text of its own cause.
+        // An error text can start with the text of the wrapping error, or end with the text of its cause.
         if causes.last().is_some_and(|last| next.starts_with(last)) {
             causes.pop();
             causes.push(next);

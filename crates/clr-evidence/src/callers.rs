@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     /// Scenario: the stops of two threads appear to overlap, as if more events wait than the decoder can hold.
-    /// Guarantee: each collection is assigned to the trigger of its own thread, and every trigger has a collection.
+    /// Guarantee: each collection is assigned to the trigger of the same thread, and every trigger has a collection.
     #[test]
     fn collection_is_assigned_to_its_thread() {
         let suspend = [1, 0, 0, 0, 255, 255, 255, 255, 0, 0];

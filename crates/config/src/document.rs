@@ -106,7 +106,7 @@ pub(crate) struct Web {
     #[schemars(extend("x-restart" = true))]
     pub(crate) protects: Protects,
     /// Whether agents can use `/mcp` (Model Context Protocol), under the same access rules. `auto`: only on a loopback
-    /// address. It has no tool that costs a process something (docs/mcp.md).
+    /// address. It does not offer tools with a cost for a process (docs/mcp.md).
     #[schemars(extend("x-restart" = true))]
     pub(crate) mcp: Mcp,
     /// URL of the trace viewer with `{trace_id}`, such as `https://jaeger.example.org/trace/{trace_id}`. Trace ids on

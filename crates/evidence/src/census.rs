@@ -24,8 +24,8 @@ use gc_rules::ledger::{Ledger, WORTH_SAYING};
 
 use super::automatic::{Condition, Others, minutes, part};
 
-/// Maximum time for which an incident waits until a dump can be taken. The cause of growth is known after a minute or
-/// two, and the growth continues.
+/// Maximum time for which an incident waits until a dump can be taken. The cause of growth is known after one or two
+/// minutes, and the growth continues.
 pub const DUMP_WAIT_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// Maximum number of types on a path in an incident.
 const MAX_STEPS: usize = 8;

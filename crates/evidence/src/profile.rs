@@ -2,7 +2,7 @@
 //! in development). Pure.
 //!
 //! Repeated values are in tables to which the profile refers by index. Index 0 of each table is its empty value. Each
-//! sample has one value: the bytes that it stands for.
+//! sample has one value: the bytes that it represents.
 
 use std::collections::HashMap;
 use std::hash::Hash;

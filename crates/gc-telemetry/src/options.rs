@@ -119,7 +119,7 @@ words! {
     /// Export of the conventions' `dotnet.gc.*` metrics, which a process with .NET 9 or later may also export.
     #[derive(Default)]
     pub enum RuntimeMetrics {
-        /// Export for processes that are not known to export these metrics.
+        /// Export for processes without evidence that they export these metrics themselves.
         #[default]
         Auto = "auto",
         /// Export for all processes.

@@ -1,4 +1,4 @@
-//! The tools that cost a process something: `callers`, `allocations`, `heap`, `stacks`, `record`.
+//! The tools with a cost for a process: `callers`, `allocations`, `heap`, `stacks`, `record`.
 //!
 //! ```text
 //! arguments -> gcwatch command -- first call --> price and confirmation -> kept for one use

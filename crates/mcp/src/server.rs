@@ -32,7 +32,7 @@ pub enum Offer {
     Reading,
     /// Tools for recordings, which query no daemon.
     Recordings,
-    /// Tools that read, and tools that cost a process something and need a confirmation.
+    /// Tools that read, and tools with a cost for a process that need a confirmation.
     Bursts,
 }
 

@@ -167,7 +167,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// V4: writes the definition of a new kind of event from the payload of the definition.
+    /// Writes the definition of a new kind of event (V4) from the payload of the definition.
     pub(crate) fn definition_v4(&mut self, payload: &[u8]) -> Result<(), EncodeError> {
         let header = BlobHeader {
             processor: u32::MAX,

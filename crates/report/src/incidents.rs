@@ -300,7 +300,7 @@ fn unix_ms(time: &str) -> Option<u64> {
     u64::try_from(time.as_millisecond()).ok()
 }
 
-/// A duration in words.
+/// Formats a duration in words.
 fn words(ms: u64) -> String {
     match ms {
         0..120_000 => format!("{} s", ms / 1000),
@@ -364,7 +364,7 @@ pub fn write(out: &mut dyn Write, all: &Incidents, filter: &Filter) -> io::Resul
     Ok(())
 }
 
-/// The severity, padded here, because a column counts the characters of a style too.
+/// Returns the severity, padded here because a column also counts the characters of a style.
 fn painted(incident: &Incident) -> String {
     let word = incident.severity.as_deref().unwrap_or(UNKNOWN);
     match incident.severity() {

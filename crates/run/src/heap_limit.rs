@@ -1,46 +1,46 @@
-//! Maximum bytes that the heap of a process can commit, and whether the runtime knows the present limit of its
-//! container.
+//! The maximum number of bytes that the heap of a process can commit, and whether the runtime knows the current limit
+//! of its container.
 //!
-//! A runtime takes its limit when it starts: a configured one, or a share of the container's limit. If the container's
-//! limit is changed in place, the runtime keeps its own until the program calls `GC.RefreshMemoryLimit` or restarts
-//! (runtime issue 39820).
+//! A runtime determines its limit when it starts: from its configuration, or as a share of the container's limit. If
+//! the container's limit is changed in place, the runtime keeps its own limit until the program calls
+//! `GC.RefreshMemoryLimit` or restarts (runtime issue 39820).
 //!
-//! The present limit is a guess: from outside, the environment, `runtimeconfig.json` and the container are visible,
-//! and settings in a single file are not. So a difference counts only if the guess was right before, or if the
-//! configuration was read and has no absolute limit.
+//! The current limit is an estimate: the environment, `runtimeconfig.json` and the container are visible from outside,
+//! but settings in a single file are not. A difference therefore counts only if the estimate was correct before, or if
+//! the configuration was read and has no absolute limit.
 
 use crate::identity::SaidLimit;
 
-/// A smaller difference is rounding, in percent of the smaller limit.
+/// Minimum difference of two limits, in percent of the smaller limit. A smaller difference is due to rounding.
 const MIN_DIFFERENCE_PERCENT: u64 = 5;
 
 /// The limit of a heap, as known from several sources.
 #[derive(Debug, Default)]
 pub(crate) struct HeapLimit {
-    /// The limit that follows from the configuration and the container's present limit, in bytes.
+    /// Limit according to the configuration and the container's current limit, in bytes.
     present: Option<u64>,
-    /// The first value of `present`: a runtime that does not report its limit keeps this one.
+    /// First value of `present`. A runtime that does not report its limit keeps this limit.
     first: Option<u64>,
-    /// The value of `present` when the program refreshed its limit last.
+    /// Value of `present` when the program last refreshed its limit.
     refreshed: Option<u64>,
-    /// Whether the reported limit and `present` were equal once.
+    /// Whether the reported limit and `present` were ever equal.
     was_equal: bool,
     /// Whether the configuration was read and has no absolute limit.
     follows_container: bool,
-    /// A collection committed more by far than `present`: that limit is not in force.
+    /// Whether a collection committed much more than `present`, so that this limit is not in force.
     is_refuted: bool,
 }
 
 /// A limit that the runtime keeps although the container's limit has changed, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StaleLimit {
-    /// The limit of the heap that is in force.
+    /// Limit of the heap that is in force.
     pub kept: u64,
-    /// The limit of the heap after a refresh or a restart.
+    /// Limit of the heap after a refresh or a restart.
     pub fresh: u64,
 }
 
-/// Whether two limits differ by more than rounding.
+/// Returns whether two limits differ by more than rounding.
 fn differ(one: u64, other: u64) -> bool {
     let allowed = u128::from(one.min(other)) * u128::from(MIN_DIFFERENCE_PERCENT);
     u128::from(one.abs_diff(other)) * 100 > allowed
@@ -64,12 +64,13 @@ impl HeapLimit {
         self.present != before
     }
 
-    /// The runtime reported its limit: what was refreshed before is in it.
+    /// Records that the runtime reported its limit, which includes earlier refreshes.
     pub(crate) fn reported(&mut self) {
         self.refreshed = None;
     }
 
-    /// The program refreshed its limit. The runtime refuses a limit below what the heap has committed.
+    /// Records that the program refreshed its limit. The runtime refuses a limit below the committed memory of the
+    /// heap.
     pub(crate) fn refresh(&mut self, committed: Option<u64>) {
         let is_accepted = |present: &u64| committed.is_none_or(|committed| committed <= *present);
         self.refreshed = self.present.filter(is_accepted).or(self.refreshed);
@@ -87,7 +88,8 @@ impl HeapLimit {
         is_refuted
     }
 
-    /// Maximum bytes that the heap can commit; `None` without a limit, or if unknown.
+    /// Returns the maximum number of bytes that the heap can commit; `None` if there is no limit, or if the limit is
+    /// unknown.
     pub(crate) fn limit(&self, said: SaidLimit) -> Option<u64> {
         match said {
             SaidLimit::NoLimit => None,
@@ -96,7 +98,7 @@ impl HeapLimit {
         }
     }
 
-    /// Returns the limit that the runtime keeps, if another one follows from the container's present limit.
+    /// Returns the limit that the runtime keeps, if the container's current limit results in another limit.
     pub(crate) fn stale(&self, said: SaidLimit) -> Option<StaleLimit> {
         let (kept, fresh) = (self.limit(said)?, self.present?);
         let is_proven = match said {
@@ -154,12 +156,12 @@ mod tests {
         assert_eq!(stale(true, SaidLimit::NoLimit), None);
     }
 
-    /// Scenario: a runtime that does not report its limit; the container's limit is raised, the program refreshes, the
-    /// limit is lowered below what the heap has committed, and the program tries to refresh.
-    /// Guarantee: the first limit stays in force until the refresh, a refused refresh changes nothing, and a reading that
-    /// failed changes nothing either.
+    /// Scenario: a runtime does not report its limit; the container's limit is raised, the program refreshes, the limit
+    /// is lowered below the committed memory of the heap, and the program tries to refresh.
+    /// Guarantee: the first limit stays in force until the refresh; a refused refresh and a failed reading have no
+    /// effect.
     #[test]
-    fn refresh_takes_the_present_limit() {
+    fn refresh_applies_current_limit() {
         let said = SaidLimit::Nothing;
         let mut limit = HeapLimit::default();
         assert!(limit.measured(Some(300 * MIB), true, said));
@@ -190,8 +192,9 @@ mod tests {
         assert_eq!(mib(limit.stale(SaidLimit::Bytes(590 * MIB))), None);
     }
 
-    /// Scenario: a collection commits more by far than a limit that is only visible from outside, and a little more.
-    /// Guarantee: the first shows that the limit is not in force, and it stays unknown.
+    /// Scenario: a collection commits much more than a limit that is only visible from outside; another one commits
+    /// slightly more.
+    /// Guarantee: the first collection proves that the limit is not in force, and the limit stays unknown.
     #[test]
     fn collection_refutes_limit() {
         let said = SaidLimit::Nothing;

@@ -221,7 +221,7 @@ impl Run {
         self.heap_limit.limit(self.identity.said_limit())
     }
 
-    /// The limit that the runtime keeps although its container's limit has changed.
+    /// Returns the limit that the runtime keeps although its container's limit has changed.
     pub fn stale_limit(&self) -> Option<StaleLimit> {
         let stale = self.heap_limit.stale(self.identity.said_limit());
         stale.filter(|_| !self.identity.assumes_memory())

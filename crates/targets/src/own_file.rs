@@ -270,7 +270,7 @@ impl Credentials {
     }
 }
 
-/// The ranges of `uid_map` or `gid_map`: the id inside, the id outside, the number of ids.
+/// Parses the ranges of `uid_map` or `gid_map`: the id inside, the id outside, the number of ids.
 fn ranges(map: &str) -> Vec<Range> {
     let range = |line: &str| {
         let mut numbers = line.split_ascii_whitespace().skip(1).map(str::parse);
@@ -296,7 +296,7 @@ mod tests {
         OwnFiles::of(std::process::id()).unwrap()
     }
 
-    /// A folder with a file, a link to it, a FIFO and a link to the FIFO.
+    /// Creates a folder with a file, a link to the file, a FIFO and a link to the FIFO.
     fn folder() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
@@ -309,8 +309,8 @@ mod tests {
         folder
     }
 
-    /// The names of the files in a folder that are opened while `work` runs, by any program, each once. Returns `None` if
-    /// the kernel reports `O_PATH` as well, as those before Linux 6.10 do.
+    /// Returns the names of the files in a folder that are opened by any program while `work` runs, each once. Returns
+    /// `None` if the kernel also reports `O_PATH`, as kernels before Linux 6.10 do.
     fn opened_during(folder: &Path, work: impl FnOnce()) -> Option<BTreeSet<String>> {
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
         inotify::add_watch(&watch, folder, WatchFlags::OPEN).unwrap();

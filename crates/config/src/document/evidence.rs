@@ -9,7 +9,7 @@ use evidence::census::CensusOptions;
 use evidence::store::StoreOptions;
 
 words! {
-    /// Whether something is done that costs something.
+    /// Whether an action with a cost is performed.
     #[derive(Default)]
     pub enum Switch {
         /// No.
@@ -42,7 +42,7 @@ pub(crate) struct Evidence {
     /// Heap dumps for incidents of rules with `evidence: [census]`, whose memory grows by live objects. Two dumps show
     /// the types and roots that grew. Each dump suspends all threads, performs a full collection, and needs memory in
     /// addition to the heap. A dump is only taken within the following limits. The incident contains the reason if
-    /// there was none.
+    /// no dump was taken.
     pub(crate) census: Switch,
     /// Interval between the first and the second heap dump.
     #[schemars(extend("x-minimum" = "1s", "x-maximum" = "1d"))]

@@ -21,11 +21,11 @@ pub(crate) struct Kubernetes {
     /// URL of the kubelet, for `metadata: kubelet`; not set: `https://127.0.0.1:10250`.
     #[schemars(extend("x-restart" = true))]
     pub(crate) kubelet_url: Option<WebUrl>,
-    /// The interval of requests to the kubelet.
+    /// Interval between requests to the kubelet.
     #[schemars(extend("x-restart" = true, "x-minimum" = "5s", "x-maximum" = "1h"))]
     pub(crate) kubelet_interval: HumanDuration,
-    /// PEM file of the certificate authorities of the kubelet. By default, those of the service account are used, or
-    /// those of the system outside a pod.
+    /// PEM file of the certificate authorities of the kubelet. By default, the authorities of the service account are
+    /// used, or the authorities of the system outside a pod.
     #[schemars(extend("x-restart" = true))]
     pub(crate) kubelet_certificate: Option<PathBuf>,
     /// If false, the kubelet's certificate is not verified (it is often self-signed), so an impostor can receive
@@ -43,8 +43,9 @@ pub(crate) struct Kubernetes {
     /// service, in preference to the deployment.
     #[schemars(extend("x-restart" = true))]
     pub(crate) well_known_labels: bool,
-    /// Kubernetes Events on the pod of an incident when it begins, gets worse and ends: `kubectl describe pod` shows them.
-    /// The service account must be allowed to create events. Only incidents that receivers are notified of have them.
+    /// Kubernetes Events on the pod of an incident when it starts, becomes worse and ends, as shown by `kubectl
+    /// describe pod`. The service account must be allowed to create events. Only incidents of which receivers are
+    /// notified have events.
     #[schemars(extend("x-restart" = true))]
     pub(crate) events: Switch,
 }

@@ -255,9 +255,9 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any sequence of arrivals, successes, failures, missing files and times.
-        /// Guarantee: at most one object is being sent; the limits hold but for that object; every object that arrived
-        /// is deleted, replaced or dropped once, or still counted.
+        /// Scenario: arrivals, successes, failures, missing files and times occur in any order.
+        /// Guarantee: at most one object is being sent; the limits hold except for that object; every object that
+        /// arrived is deleted, replaced or dropped once, or still counted.
         #[test]
         fn every_object_is_accounted_for(inputs in proptest::collection::vec((0_u8..6, 0_u64..60, 0_u64..4), 0..200)) {
             let mut queue = Queue::new(LIMITS);

@@ -224,7 +224,7 @@ fn copy(mut file: File, to: &Path) -> io::Result<()> {
     copied
 }
 
-/// An error with its causes, in one line.
+/// Returns an error with its causes, in one line.
 fn text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -462,7 +462,7 @@ mod tests {
         assert!(names.eq(STOPPED_FIELDS.iter().map(|field| field.name)));
     }
 
-    /// The phases of a sweeping collection with the given `mark_roots`.
+    /// Returns the phases of a sweeping collection with the given `mark_roots`.
     fn sweeping(mark_roots: i64) -> Phases {
         Phases {
             mark_sized_refs: Some(0),

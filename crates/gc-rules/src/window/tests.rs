@@ -255,7 +255,7 @@ fn came() -> impl Strategy<Value = Vec<(u64, u64, Worth)>> {
 
 proptest! {
     /// Scenario: samples arrive at any time; some are late, unknown or excluded by the filter, and half of the cases
-    /// start with equal samples. Windows are over time and over samples.
+    /// start with equal samples. Windows cover a time or a number of samples.
     /// Guarantee: after each sample, every function has the value that its definition yields for all samples, within
     /// the documented resolution.
     #[test]

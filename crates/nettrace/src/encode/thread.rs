@@ -9,7 +9,7 @@ use crate::intake::{FORGET_METADATA, FORGET_THREADS};
 use crate::limits::MAX_SEQUENCE_POINT_THREADS;
 
 impl Encoder {
-    /// V6: assigns thread indexes to threads.
+    /// Assigns thread indexes to threads (V6).
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// V6: removes thread indexes, each with its last sequence number. The indexes will not refer to these threads
+    /// Removes thread indexes (V6), each with its last sequence number. The indexes will not refer to these threads
     /// again.
     ///
     /// # Errors

@@ -1,10 +1,8 @@
 //! The memory ledger: divides the memory of a process by kind, from the figures of the kernel and the collector.
 //!
-//! ```text
 //! control group (limit, usage, kinds of pages) --+
 //! smaps of the process (anonymous, heap, shared) +-> Sources -> divide -> Ledger (a record)
-//! newest collection (live, free, committed) -----+                  Series -> how fast a line grows
-//! ```
+//! last collection (live, free, committed) -------+                  Series -> growth of a line
 //!
 //! # Division
 //!
@@ -69,17 +67,17 @@ impl HeapFigures {
         }
     }
 
-    /// Objects without the free space between them.
+    /// Returns the bytes of objects, without the free space between them.
     pub fn objects(&self) -> Option<u64> {
         self.after?.checked_sub(self.free?)
     }
 
-    /// Free space between objects, and memory that is committed beyond them.
+    /// Returns the free space between objects, and the memory that is committed beyond them.
     pub fn room(&self) -> Option<u64> {
         Some(self.free?.saturating_add(self.unused()?))
     }
 
-    /// Committed beyond objects and tables.
+    /// Returns the bytes committed beyond objects and tables.
     fn unused(&self) -> Option<u64> {
         let tails = self.committed?.saturating_sub(self.after?);
         Some(tails.saturating_add(self.kept?))
@@ -114,9 +112,9 @@ pub fn not_looked_at(old: u64, looked_at: Option<(u64, u64)>, watched_ns: u64) -
 /// All sources for the memory of a process at one time, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// The smallest limit that applies to the process.
+    /// The lowest limit that applies to the process.
     pub limit: Option<u64>,
-    /// The group with this limit, or that of the container; `None` if the process is in no such group.
+    /// The group with this limit, or the group of the container; `None` if the process is not in such a group.
     pub group: Option<Memory>,
     /// Name of the other process of the group with the most private memory.
     pub largest_other: Option<CommandName>,

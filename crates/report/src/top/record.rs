@@ -1,10 +1,10 @@
-//! The parts of the API records that are drawn.
+//! The parts of the API records that are displayed.
 
 use base::text::shown;
 use gc_rules::ledger::Ledger;
 use serde::{Deserialize, Deserializer};
 
-/// Deserializes a text that is safe to draw ([`shown`]) and bounded.
+/// Deserializes a text that is bounded and safe to display ([`shown`]).
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Option::<String>::deserialize(deserializer).map(|text| clean(&text.unwrap_or_default()))
 }
@@ -141,7 +141,8 @@ impl MemoryLines {
         all.into_iter().flatten().reduce(u64::saturating_add)
     }
 
-    /// The order of rows: the limit that was never reached, and memory beyond working room. Working room is not a saving.
+    /// Returns the sort key of rows: the limit that was never reached, and memory beyond working room. Working room
+    /// cannot be saved.
     pub(super) fn order(&self) -> Option<u64> {
         let lines = [self.limit_never_reached, self.beyond_working_room];
         lines.into_iter().flatten().reduce(u64::saturating_add)

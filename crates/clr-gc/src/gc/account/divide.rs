@@ -537,7 +537,7 @@ mod tests {
     proptest! {
         /// Scenario: edges, marks and phase times arrive in any order and include those of damaged streams; the stop is
         /// in pieces; the time attributed to another tool, or to a missing CPU, exceeds its length.
-        /// Guarantee: the parts add up to the length of the stop, none is negative, and each lies in its range.
+        /// Guarantee: the parts add up to the length of the stop, none is negative, and each is in its range.
         #[test]
         fn parts_of_arbitrary_stop_add_up(
             edges in prop::array::uniform4(edge()),
