@@ -36,7 +36,9 @@ const EXTRA_LINES: usize = 12;
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<bool> {
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     if !(args.once || on_terminal) {
-        return Err(anyhow!("standard output is not a terminal; use --once to print one frame"));
+        return Err(anyhow!(
+            "standard output is not a terminal; use --once to print one frame"
+        ));
     }
     let runtime = executor()?;
     let listener = Listener::new(args.connect.as_deref(), args.token_file.as_deref())?;

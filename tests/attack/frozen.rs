@@ -176,7 +176,9 @@ fn stopped_daemon_does_not_block_processes(runtime: Runtime) {
             living.await_line("a collection", |line| line.starts_with("did "));
         }
         let last = first + COLLECTIONS_PER_PROCESS - 1;
-        await_that("the last collection is reported", || newest(&daemon, living.pid()) >= Some(last));
+        await_that("the last collection is reported", || {
+            newest(&daemon, living.pid()) >= Some(last)
+        });
         let gcs = daemon.list(
             &format!("/api/v1/gcs?pid={}&limit={COLLECTIONS_PER_PROCESS}", living.pid()),
             "gcs",

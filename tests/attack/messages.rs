@@ -44,7 +44,9 @@ fn crash_loop_does_not_delay_other_messages() {
         .map(|_| Runtime::start_as(&scene, "well-behaved", "loop"))
         .collect();
     let waiting = |daemon: &test_support::daemon::Daemon| daemon.metric("gcwatch_notifications_queue");
-    await_that("the quota of the loop is used", || waiting(&daemon) == Some(SHARE as f64));
+    await_that("the quota of the loop is used", || {
+        waiting(&daemon) == Some(SHARE as f64)
+    });
     let summed = (LIVES - SHARE) as f64;
     await_that("messages beyond the quota are counted", || {
         daemon.metric("gcwatch_notifications_summed_up_total") == Some(summed)

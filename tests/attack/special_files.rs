@@ -196,7 +196,9 @@ fn file_of_another_user_is_not_read() {
     fs::write(&config, limit).unwrap();
     let daemon = daemon(&scene, "");
     daemon.await_target(of_other.pid(), "attached", is_attached);
-    let refused = daemon.await_target(of_root.pid(), "the heap is full", |target| target["state"] == "unattachable");
+    let refused = daemon.await_target(of_root.pid(), "the heap is full", |target| {
+        target["state"] == "unattachable"
+    });
     assert_eq!(refused["reason"], "at-heap-limit", "{refused}");
     daemon.end();
 }

@@ -13,11 +13,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(tests, native.iter().copied(); native_aot_before_11_ignores_hexadecimal_prefix);
     for runtime in ALL {
         if ["net9.0.22", "net10.0.14", "net11.0.0"].contains(&runtime.name) {
-            let name = format!(
-                "{}::{}::limit_is_seen_only_at_start",
-                module_path!(),
-                runtime.name
-            );
+            let name = format!("{}::{}::limit_is_seen_only_at_start", module_path!(), runtime.name);
             tests.add(
                 name,
                 move || need(runtime),

@@ -411,7 +411,11 @@ fn other_variables_take_effect() {
     let own = set(&[attributes]);
     assert_eq!(own.self_telemetry.service_name, "inner");
     assert_eq!(own.self_telemetry.attributes, [("team".to_owned(), "a,b".to_owned())]);
-    assert_eq!(own.options.pipeline.resource, [], "the variable does not apply to targets");
+    assert_eq!(
+        own.options.pipeline.resource,
+        [],
+        "the variable does not apply to targets"
+    );
     assert_eq!(
         set(&[attributes, ("OTEL_SERVICE_NAME", "outer")])
             .self_telemetry

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! lead       96 bytes, read only by file(1)
-//! signature  a header with the digest of the next one; padded to 8 bytes
+//! signature  a header with the digest of the next header; padded to 8 bytes
 //! header     fields by tag: name, files, scripts, dependencies
 //! payload    cpio ("newc"), compressed
 //! ```

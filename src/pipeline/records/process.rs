@@ -310,10 +310,7 @@ fn unseen(run: &Run, collector: &Option<String>) -> Vec<Unseen> {
         );
     }
     if history.collections > 0 && history.figures.committed.is_none() {
-        add(
-            "committed memory of the heap".to_owned(),
-            ".NET 8 and later send it",
-        );
+        add("committed memory of the heap".to_owned(), ".NET 8 and later send it");
     }
     let who = run.identity.who();
     let says_nothing = who.native_aot == Some(true) || run.identity.major().is_some_and(|major| major < SETTINGS_SINCE);
