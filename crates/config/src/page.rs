@@ -288,7 +288,7 @@ fn form(form: Form, path: &str) -> String {
         Form::Text if path.contains("certificate") || path.ends_with("key") => "path",
         Form::Text => "string",
         Form::Word => {
-            let rule = schema().at(&KeyPath::of(path)).map(|(rule, _)| words(rule));
+            let rule = schema().at(&KeyPath::from_dotted(path)).map(|(rule, _)| words(rule));
             let words: Vec<String> = rule
                 .into_iter()
                 .flatten()

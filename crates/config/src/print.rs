@@ -83,7 +83,7 @@ fn is_unused(config: &Config, path: &KeyPath) -> bool {
     } else {
         "metrics.bounds"
     };
-    *path == KeyPath::of(unused) && *config.origins.of(path) == Origin::Default
+    *path == KeyPath::from_dotted(unused) && *config.origins.of(path) == Origin::Default
 }
 
 /// Returns the origin of each value that is not a default, by the line of its key.

@@ -118,19 +118,19 @@ pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
     let targets = &document.targets;
     for (index, path) in targets.sockets.iter().enumerate() {
         if !path.is_absolute() {
-            resolver.error(KeyPath::of("targets.sockets").index(index), "the path must be absolute");
+            resolver.error(KeyPath::from_dotted("targets.sockets").index(index), "the path must be absolute");
         }
     }
     if !targets.lease_folder.is_absolute() {
         let message = "the path must be absolute: all gcwatch instances of a host must use the same directory";
-        resolver.error(KeyPath::of("targets.lease_folder"), message);
+        resolver.error(KeyPath::from_dotted("targets.lease_folder"), message);
     }
     let state = document.state.directory.as_ref();
     if state.is_some_and(|path| !path.is_absolute()) {
-        resolver.error(KeyPath::of("state.directory"), "the path must be absolute");
+        resolver.error(KeyPath::from_dotted("state.directory"), "the path must be absolute");
     }
     if let Some(socket) = &targets.listen {
-        let path = KeyPath::of("targets.listen");
+        let path = KeyPath::from_dotted("targets.listen");
         // The field sun_path of sockaddr_un has 108 bytes, and the last byte is 0.
         let length = socket.as_os_str().len();
         if !socket.is_absolute() {
@@ -141,7 +141,7 @@ pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
         }
     }
     let requests = &document.requests;
-    let path = KeyPath::of("requests.sources");
+    let path = KeyPath::from_dotted("requests.sources");
     for (index, name) in requests.sources.iter().enumerate().filter(|(_, name)| !is_source(name)) {
         let message = format!(
             "{name:?} must be the name of one ActivitySource, such as Acme.Jobs; requests of ASP.NET Core need none"
@@ -154,13 +154,13 @@ pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
     let mut bounds = document.metrics.bounds.windows(2).enumerate();
     let falls = |(_, pair): &(usize, &[HumanDuration])| matches!(pair, [one, next] if one >= next);
     if let Some((index, [one, next])) = bounds.find(falls) {
-        let path = KeyPath::of("metrics.bounds").index(index + 1);
+        let path = KeyPath::from_dotted("metrics.bounds").index(index + 1);
         resolver.error(path, format!("the bounds must be ascending: {next} comes after {one}"));
     }
     let histogram = document.metrics.histogram;
     let explicit = histogram == Histogram::Explicit;
     for (key, used) in [("metrics.bounds", explicit), ("metrics.max_buckets", !explicit)] {
-        let path = KeyPath::of(key);
+        let path = KeyPath::from_dotted(key);
         if !used && resolver.is_set(&path) {
             resolver.warning(path, format!("has no effect: `metrics.histogram` is {histogram}"));
         }
@@ -171,7 +171,7 @@ pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
 pub(crate) fn resource(resolver: &mut Resolver<'_>, document: &Document) -> Vec<(String, String)> {
     let resource = &document.resource;
     let mut attributes = resource.attributes.clone();
-    let path = KeyPath::of("resource.attributes");
+    let path = KeyPath::from_dotted("resource.attributes");
     let named = [
         ("environment", "deployment.environment.name", &resource.environment),
         ("cluster", "k8s.cluster.name", &resource.cluster),
@@ -205,7 +205,7 @@ pub(crate) fn self_telemetry(document: &Document, origins: &Origins) -> SelfTele
     let mut attributes = keys.attributes.clone();
     // According to the specification, OTEL_SERVICE_NAME overrides the service.name in OTEL_RESOURCE_ATTRIBUTES.
     let inner = attributes.remove("service.name");
-    let named = *origins.of(&KeyPath::of("self_telemetry.service_name")) != Origin::Default;
+    let named = *origins.of(&KeyPath::from_dotted("self_telemetry.service_name")) != Origin::Default;
     SelfTelemetryOptions {
         traces: on && keys.traces,
         metrics: on && keys.metrics,

@@ -134,7 +134,7 @@ fn cell(text: &str) -> String {
 }
 
 fn functions(out: &mut String) {
-    let path = KeyPath::of("rules").index(0).key("let").key("NAME").key("fn");
+    let path = KeyPath::from_dotted("rules").index(0).key("let").key("NAME").key("fn");
     let words = schema()
         .at(&path)
         .map(|(rule, _)| check::words(rule))

@@ -59,7 +59,7 @@ pub struct Schema<'a> {
 const MAX_FINDINGS: usize = 100;
 
 /// State of one validation.
-struct Walk<'a> {
+struct Validation<'a> {
     schema: Schema<'a>,
     findings: Vec<Finding>,
 }
@@ -78,7 +78,7 @@ impl<'a> Schema<'a> {
     /// Checks the node against the schema of `path`. Returns the value (`None` if it is empty) and all faults. A value
     /// with findings is incomplete.
     pub fn check(self, node: &Node, path: &KeyPath) -> (Option<Value>, Vec<Finding>) {
-        let mut walk = Walk {
+        let mut walk = Validation {
             schema: self,
             findings: Vec::new(),
         };
@@ -157,7 +157,7 @@ fn is_secret(rule: &Value) -> bool {
     rule.get("x-secret") == Some(&Value::Bool(true))
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Validation<'a> {
     fn finding(&mut self, at: Position, path: &KeyPath, message: String) {
         let path = path.clone();
         self.findings.push(Finding {

@@ -20,7 +20,7 @@ const API: &str = "/api/v2/alerts";
 /// Returns the receivers of notifications.
 pub(crate) fn alerts(resolver: &mut Resolver<'_>, document: &Document) -> AlertSettings {
     let alerts = &document.alerts;
-    let place = |list: &str, index: usize| KeyPath::of("alerts").key(list).index(index);
+    let place = |list: &str, index: usize| KeyPath::from_dotted("alerts").key(list).index(index);
     let alertmanagers = alerts.alertmanagers.iter().enumerate();
     let alertmanagers = alertmanagers
         .filter_map(|(index, keys)| alertmanager(resolver, keys, &place("alertmanagers", index)))
@@ -74,7 +74,7 @@ fn here(resolver: &mut Resolver<'_>, url: &LinkUrl) -> Option<String> {
         Ok(url) => Some(url),
         Err(place) => {
             let message = format!("`{place}` is unknown; set NODE_NAME or POD_NAME");
-            resolver.refused(KeyPath::of("alerts").key("external_url"), message)
+            resolver.refused(KeyPath::from_dotted("alerts").key("external_url"), message)
         }
     }
 }

@@ -36,7 +36,7 @@ fn default_endpoint(protocol: Protocol) -> Endpoint {
 /// Returns the receiver of each signal.
 pub(crate) fn otlp(resolver: &mut Resolver<'_>, document: &Document) -> OtlpSettings {
     let otlp = &document.otlp;
-    let section = KeyPath::of("otlp");
+    let section = KeyPath::from_dotted("otlp");
     if !otlp.enabled {
         resolver.warning(section.key("enabled"), "nothing is exported over OTLP");
     }
@@ -57,7 +57,7 @@ pub(crate) fn otlp(resolver: &mut Resolver<'_>, document: &Document) -> OtlpSett
     let evidence = &document.evidence;
     let profiles = profiles.filter(|_| evidence.profiles == Switch::On);
     if evidence.profiles == Switch::On && evidence.bursts == Switch::Off {
-        let path = KeyPath::of("evidence.profiles");
+        let path = KeyPath::from_dotted("evidence.profiles");
         resolver.warning(path, "has no effect without `evidence.bursts: on`");
     }
     let settings = OtlpSettings {
@@ -73,7 +73,7 @@ pub(crate) fn otlp(resolver: &mut Resolver<'_>, document: &Document) -> OtlpSett
             max_age: otlp.queue.max_age.0,
         }),
     };
-    let retry_for = KeyPath::of("otlp.limits.retry_for");
+    let retry_for = KeyPath::from_dotted("otlp.limits.retry_for");
     if settings.disk.is_some() && resolver.is_set(&retry_for) {
         let message = "has no effect with `state.directory`: see `otlp.queue.max_age`";
         resolver.warning(retry_for, message);
@@ -113,7 +113,7 @@ fn limits(resolver: &mut Resolver<'_>, limits: &Limits) {
         ),
     ];
     for (keys, conflict, message) in pairs {
-        let [batch, queue] = keys.map(KeyPath::of);
+        let [batch, queue] = keys.map(KeyPath::from_dotted);
         // A batch limit by default is not an error if the queue is set to less: a batch is never larger than the queue.
         if conflict && resolver.is_set(&batch) {
             // The error is reported at the key that was set, or at the later key if both were set.
@@ -131,7 +131,7 @@ fn receiver(
     which: Signal,
     common: &Common,
 ) -> Option<Receiver> {
-    let section = KeyPath::of(&format!("otlp.{which}"));
+    let section = KeyPath::from_dotted(&format!("otlp.{which}"));
     let own_headers = !signal.headers.is_empty() || !signal.headers_from.is_empty();
     let own_client = signal.client_certificate.is_some() || signal.client_key.is_some();
     // The headers are checked even if the signal is off, so that errors are reported before it is enabled.
@@ -150,7 +150,7 @@ fn receiver(
         (Some(own), _) => (own.clone(), section.key("endpoint"), None),
         (None, common) => {
             let endpoint = common.clone().unwrap_or_else(|| default_endpoint(protocol));
-            (endpoint, KeyPath::of("otlp.endpoint"), Some(which.http_path()))
+            (endpoint, KeyPath::from_dotted("otlp.endpoint"), Some(which.http_path()))
         }
     };
     let insecure = signal.insecure.or(otlp.insecure);

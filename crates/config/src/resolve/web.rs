@@ -33,7 +33,7 @@ pub(super) fn unusable(pattern: &str, places: &[&str], example: &str) -> Option<
 /// Returns the options of the listener.
 pub(crate) fn web(resolver: &mut Resolver<'_>, document: &Document) -> WebOptions {
     let web = &document.web;
-    let path = KeyPath::of("web");
+    let path = KeyPath::from_dotted("web");
     let token = web.token_from.as_ref();
     let token = token.and_then(|source| login(resolver, source, path.key("token_from"), SHORTEST_TOKEN));
     let mut users = Vec::new();

@@ -100,7 +100,7 @@ pub(super) fn rule(draft: &Draft<'_>, common: &mut Common<'_>) -> Option<Rule> {
 
 fn keys_of(draft: &Draft<'_>, report: &mut Report<'_>) -> document::Rule {
     let value = |(key, placed): (&&str, &Placed<'_>)| {
-        let path = KeyPath::of("rules").index(0).key(key);
+        let path = KeyPath::from_dotted("rules").index(0).key(key);
         Some(((*key).to_owned(), schema().check(placed.node, &path).0?))
     };
     let values: Map<String, Value> = draft.keys.iter().filter_map(value).collect();
@@ -491,7 +491,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
 
     /// Compiles the conditions under which the rule does not fire.
     fn exceptions(&mut self) -> Vec<Exception> {
-        let path = KeyPath::of("rules").index(0).key("exceptions").index(0);
+        let path = KeyPath::from_dotted("rules").index(0).key("exceptions").index(0);
         let draft = self.partial.draft;
         let mut exceptions = Vec::new();
         for layer in draft.layers("exceptions") {

@@ -147,7 +147,7 @@ pub(super) fn words(root: Placed<'_>, report: &mut Report<'_>) -> Words {
             continue;
         }
         words.places.insert(list.key.clone(), list.at);
-        match typed::<TextList>(&list.value, &KeyPath::of("lists").key(&list.key)) {
+        match typed::<TextList>(&list.value, &KeyPath::from_dotted("lists").key(&list.key)) {
             Some(TextList(texts)) => {
                 let texts = texts.into_iter().map(String::into_boxed_str).collect();
                 words.lists.insert(list.key.clone(), texts);
