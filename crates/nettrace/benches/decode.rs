@@ -61,7 +61,7 @@ fn recording(name: &str) -> Vec<u8> {
 }
 
 /// An event with its payload.
-struct Kept {
+struct StoredEvent {
     metadata: Metadata,
     sequence: u32,
     thread: u64,
@@ -109,7 +109,7 @@ fn repeat(bytes: &[u8], length: usize) -> Vec<u8> {
     out
 }
 
-fn events(bytes: &[u8]) -> (TraceHeader, Vec<Kept>) {
+fn events(bytes: &[u8]) -> (TraceHeader, Vec<StoredEvent>) {
     let mut decoder = Decoder::new(Options {
         order: Order::File,
         ..Options::default()
@@ -118,7 +118,7 @@ fn events(bytes: &[u8]) -> (TraceHeader, Vec<Kept>) {
     let mut events = Vec::new();
     while let Some(item) = decoder.next_item().unwrap() {
         if let Item::Event(event) = item {
-            events.push(Kept {
+            events.push(StoredEvent {
                 metadata: event.metadata.clone(),
                 sequence: event.sequence,
                 thread: event.thread,

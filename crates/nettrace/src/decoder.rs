@@ -9,7 +9,7 @@ use crate::intake::{Intake, Point};
 use crate::item::{Ending, Event, Item, Stack};
 use crate::keep::Keeper;
 use crate::options::{Options, Order};
-use crate::queue::Taken;
+use crate::queue::DequeuedEntry;
 use crate::stats::Stats;
 use step::{Decoded, OpenBlock, Position};
 
@@ -199,7 +199,7 @@ impl Decoder {
         self.ending
     }
 
-    fn event(&self, Taken { entry, content, .. }: &Taken) -> Option<Event<'_>> {
+    fn event(&self, DequeuedEntry { entry, content, .. }: &DequeuedEntry) -> Option<Event<'_>> {
         // Every queued event has a definition.
         let (metadata, tag) = self.intake.definitions.get(entry.definition)?;
         let (activities, payload) = self.intake.queue.content(*content);

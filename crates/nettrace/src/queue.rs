@@ -115,7 +115,7 @@ pub(crate) struct Queue {
 
 /// An entry removed from the queue. The payload stays in the arena until the next push.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
+pub(crate) struct DequeuedEntry {
     pub(crate) entry: Entry,
     pub(crate) content: Content,
     /// Whether the entry was delivered before its order was certain.
@@ -195,7 +195,7 @@ impl Queue {
 
     /// Removes and returns the next event that can be delivered.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<Taken> {
+    pub(crate) fn take(&mut self) -> Option<DequeuedEntry> {
         if self.waiting == 0 {
             return None;
         }
@@ -217,7 +217,7 @@ impl Queue {
             self.flushing = false;
             self.early = 0;
         }
-        Some(Taken { entry, content, early })
+        Some(DequeuedEntry { entry, content, early })
     }
 
     /// Returns the activities and the payload of a removed entry.

@@ -4,7 +4,7 @@
 use super::Decoder;
 use crate::blob::{BlobHeader, BlobReader, HeaderLayout};
 use crate::error::Error;
-use crate::frame::{self, BlockHeader, BlockKind, Head, Seen, TAG_END};
+use crate::frame::{self, BlockHeader, BlockKind, Head, FrameProgress, TAG_END};
 use crate::header::{Format, TraceHeader};
 use crate::item::Ending;
 use crate::keep::{Block, BlockContent};
@@ -49,8 +49,8 @@ impl Decoder {
         let (bytes, offset) = (self.input.bytes(), self.input.offset());
         match self.place {
             Position::Prolog => match frame::prolog(bytes)? {
-                Seen::Part(reading) => return Ok(Decoded::Need(reading)),
-                Seen::Whole(format, length) => {
+                FrameProgress::Part(reading) => return Ok(Decoded::Need(reading)),
+                FrameProgress::Whole(format, length) => {
                     self.format = format;
                     self.place = if format == Format::V4 {
                         Position::Object
@@ -84,10 +84,10 @@ impl Decoder {
         Ok(Decoded::Done)
     }
 
-    fn step_head(&mut self, head: Seen<Head>) -> Result<Decoded, Error> {
+    fn step_head(&mut self, head: FrameProgress<Head>) -> Result<Decoded, Error> {
         let (head, length) = match head {
-            Seen::Part(reading) => return Ok(Decoded::Need(reading)),
-            Seen::Whole(head, length) => (head, length),
+            FrameProgress::Part(reading) => return Ok(Decoded::Need(reading)),
+            FrameProgress::Whole(head, length) => (head, length),
         };
         let offset = self.input.offset();
         let Head::Block(kind, size) = head else {
