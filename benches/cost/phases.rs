@@ -184,7 +184,7 @@ pub(crate) fn measure(runtime: &Path, tmp: &Path, gen0_size: &str, phases: usize
         // Wait until the program has started and its socket exists.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let process = Scan::host().inspect(pid)?;
-        let client = Client::new(Endpoint::of(&process)?);
+        let client = Client::new(Endpoint::for_process(&process)?);
         let mut done = Vec::new();
         for phase in 0..=2 * phases {
             done.push(if phase % 2 == 0 {

@@ -165,7 +165,7 @@ pub(crate) struct Asked {
 impl Asked {
     pub(crate) async fn find(pid: u32) -> anyhow::Result<Self> {
         let process = of_files(pid, move || Scan::host().inspect(pid)).await??;
-        let client = guarded(Client::new(Endpoint::of(&process)?));
+        let client = guarded(Client::new(Endpoint::for_process(&process)?));
         let info = client.probe().await?;
         let runtime = info.and_then(|info| info.runtime_version);
         Ok(Self {

@@ -244,7 +244,7 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
         looked = look_at(pid, args) => looked?,
         () = interrupts.reach(1) => anyhow::bail!("process {pid}: interrupted"),
     };
-    let endpoint = Endpoint::of(&asked.process)?;
+    let endpoint = Endpoint::for_process(&asked.process)?;
     let client = guarded(Client::with_deadlines(endpoint, deadlines(price.within())));
     if args.price {
         return Ok(true);

@@ -50,7 +50,7 @@ pub(crate) async fn each<T: Send + 'static, F: Future<Output = T> + Send + 'stat
 
 /// Queries the runtime of a process.
 pub(crate) async fn ask(process: &Process, within: Duration) -> Result<Option<ProcessInfo>, Obstacle> {
-    let endpoint = Endpoint::of(process).map_err(|error| error.obstacle())?;
+    let endpoint = Endpoint::for_process(process).map_err(|error| error.obstacle())?;
     let client = Client::with_deadlines(endpoint, Deadlines::uniform(within));
     client.probe().await.map_err(|error| error.obstacle())
 }

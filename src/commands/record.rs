@@ -34,7 +34,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<bool> {
 
 async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     let process = Scan::host().inspect(args.process.pid())?;
-    let client = guarded(Client::new(Endpoint::of(&process)?));
+    let client = guarded(Client::new(Endpoint::for_process(&process)?));
     let info = client.probe().await?;
     let mut config = SessionConfig {
         buffer_mb: args.buffer_mb.unwrap_or(args.profile.buffer_mb()),

@@ -625,7 +625,7 @@ impl Task {
             Ok(_) => return self.failed("the process exited".to_owned()),
             Err(because) => return self.failed(because),
         };
-        let endpoint = match Endpoint::of(&process) {
+        let endpoint = match Endpoint::for_process(&process) {
             Ok(endpoint) => endpoint,
             Err(error) => return self.failed(error.to_string()),
         };

@@ -427,7 +427,7 @@ impl Owner {
     /// Starts the session and returns when its stream has started.
     fn begin(shop: &Service) -> Self {
         let process = Scan::host().inspect(shop.pid).unwrap();
-        let client = Client::new(Endpoint::of(&process).unwrap());
+        let client = Client::new(Endpoint::for_process(&process).unwrap());
         let mut provider = Provider::new(session::PROVIDER, session::KEYWORDS, session::LEVEL);
         provider.arguments = Some(format!(
             "FilterAndPayloadSpecs=\"{}/{}:-Path=httpContext.Request.Path.Value\"",

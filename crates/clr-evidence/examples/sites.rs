@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Reading /proc blocks the thread.
     let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
-    let client = Client::new(Endpoint::of(&process)?);
+    let client = Client::new(Endpoint::for_process(&process)?);
     let config = SessionConfig {
         // Most of the buffer is for the rundown.
         buffer_mb: 32,

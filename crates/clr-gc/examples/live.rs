@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let pid: u32 = std::env::args().nth(1).ok_or("usage: live PID")?.parse()?;
     // Reading /proc blocks.
     let process = spawn_blocking(move || Scan::host().inspect(pid)).await??;
-    let client = Client::new(Endpoint::of(&process)?);
+    let client = Client::new(Endpoint::for_process(&process)?);
     let mut session = client.collect_tracing(&SessionConfig::garbage_collection()).await?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "attached to {}", process.name)?;

@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         stop: COMMAND_TIMEOUT,
         ..Deadlines::default()
     };
-    let client = Client::with_deadlines(Endpoint::of(&process)?, deadlines);
+    let client = Client::with_deadlines(Endpoint::for_process(&process)?, deadlines);
     let config = SessionConfig {
         // Memory of the target, used only as needed for the dump. Events that do not fit are dropped, and the dump is
         // refused.

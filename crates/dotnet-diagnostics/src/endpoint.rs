@@ -56,7 +56,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// Returns [`Error::NotAttachable`] with [`Process::obstacle`] if the process has one, or if it has no socket.
-    pub fn of(process: &Process) -> Result<Self, Error> {
+    pub fn for_process(process: &Process) -> Result<Self, Error> {
         let pid = process.pid;
         let listener = process.visible.then_some(pid);
         match (&process.socket, &process.obstacle) {

@@ -101,7 +101,7 @@ pub use connections::{Connections, OpenConnections};
 pub use deadlines::Deadlines;
 pub use endpoint::Endpoint;
 pub use error::{Error, Peer, Stage};
-pub use guard::{Guard, Held};
+pub use guard::{Guard, GuardedStream};
 pub use session::Session;
 
 #[cfg(doctest)]

@@ -15,7 +15,7 @@ use crate::deadlines::Deadlines;
 use crate::endpoint::{Connected, Endpoint};
 use crate::error::{Error, Peer, Stage};
 use crate::exchange::stop_tracing;
-use crate::guard::Held;
+use crate::guard::GuardedStream;
 use crate::message::{CollectVersion, Command, Compromise};
 
 /// A running event session. Its stream is in nettrace format, from the first byte (`Nettrace`).
@@ -71,7 +71,7 @@ pub struct Session {
     compromises: Vec<Compromise>,
     connected: Connected,
     /// Handle of the guard, if there is one.
-    held: Option<Box<dyn Held>>,
+    held: Option<Box<dyn GuardedStream>>,
     endpoint: Endpoint,
     deadlines: Deadlines,
     /// Wakes the reader at the deadline of the stop.
@@ -94,7 +94,7 @@ impl Session {
         version: CollectVersion,
         compromises: Vec<Compromise>,
         connected: Connected,
-        held: Option<Box<dyn Held>>,
+        held: Option<Box<dyn GuardedStream>>,
         endpoint: Endpoint,
         deadlines: Deadlines,
     ) -> Self {

@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use self::parked::{Inserted, Parked};
+use self::parked::{Inserted, ParkedRuntimes};
 use crate::message::{Advertise, Cookie};
 
 /// Maximum number of runtimes per port.
@@ -41,7 +41,7 @@ pub(crate) struct Waiting {
 
 #[derive(Debug, Default)]
 struct WaitingRuntimes {
-    parked: Parked,
+    parked: ParkedRuntimes,
     /// First connections that [`Waiting::next_new`] has not returned yet.
     arrived: VecDeque<Advertised>,
 }

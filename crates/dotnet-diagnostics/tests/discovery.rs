@@ -132,7 +132,7 @@ impl Host {
         self.add(entry);
         let process = self.scan().inspect(entry.pid).unwrap();
         assert_eq!(process.socket, None, "{process:?}");
-        let error = Endpoint::of(&process).unwrap_err();
+        let error = Endpoint::for_process(&process).unwrap_err();
         let obstacle = process.obstacle.unwrap();
         assert_eq!(error.obstacle(), obstacle);
         obstacle.reason

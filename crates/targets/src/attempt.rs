@@ -157,7 +157,7 @@ impl<S: Sink> Attempt<S> {
         if let Some(why) = at_limit {
             return Err(self.unattachable_because(heap_limit::REASON, format!("{why}; {}", heap_limit::REMEDY)));
         }
-        let endpoint = match (Endpoint::of(&process), self.reverse.clone()) {
+        let endpoint = match (Endpoint::for_process(&process), self.reverse.clone()) {
             (Ok(endpoint), _) | (Err(_), Some(endpoint)) => endpoint,
             (Err(error), None) => return Err(self.unattachable(error.obstacle())),
         };

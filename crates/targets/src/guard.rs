@@ -49,7 +49,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dotnet_diagnostics::Held;
+use dotnet_diagnostics::GuardedStream;
 
 pub use self::held::Counts;
 use self::held::{HeldStream, Shared};
@@ -92,7 +92,7 @@ impl Guard {
 }
 
 impl dotnet_diagnostics::Guard for Guard {
-    fn hold(&self, stream: BorrowedFd<'_>) -> Box<dyn Held> {
+    fn hold(&self, stream: BorrowedFd<'_>) -> Box<dyn GuardedStream> {
         Box::new(HeldStream::new(&self.shared, stream))
     }
 }

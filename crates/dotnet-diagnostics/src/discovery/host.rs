@@ -22,12 +22,12 @@ pub(super) struct Host {
     proc_root: PathBuf,
     /// Sockets that the operator configured.
     given: BTreeMap<SocketName, SocketAddress>,
-    seen: Arc<Seen>,
+    seen: Arc<ScanCache>,
 }
 
 /// Values that are read once per scan, on demand.
 #[derive(Debug, Default)]
-struct Seen {
+struct ScanCache {
     /// Paths on which runtimes listen, by network namespace. All processes of a namespace share one table in `/proc`.
     listeners: Mutex<HashMap<(u64, u64), Arc<Listeners>>>,
     credentials: OnceLock<Credentials>,

@@ -12,7 +12,7 @@ use crate::message::Cookie;
 
 /// The waiting connections of runtimes.
 #[derive(Debug, Default)]
-pub(super) struct Parked {
+pub(super) struct ParkedRuntimes {
     runtimes: HashMap<Cookie, Runtime>,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Inserted {
     Refused,
 }
 
-impl Parked {
+impl ParkedRuntimes {
     pub(super) fn insert(&mut self, advertised: Advertised, stream: UnixStream) -> Inserted {
         if let Some(runtime) = self.runtimes.get_mut(&advertised.cookie) {
             // The same cookie from another process is a copy. The first process keeps the cookie while its connection
@@ -107,7 +107,7 @@ mod tests {
     /// not replace a live connection.
     #[tokio::test]
     async fn newest_live_connection_is_taken() {
-        let mut parked = Parked::default();
+        let mut parked = ParkedRuntimes::default();
         let (old, _old_end) = UnixStream::pair().unwrap();
         let (new, new_end) = UnixStream::pair().unwrap();
         assert_eq!(parked.insert(advertised(1, 7), old), Inserted::First);

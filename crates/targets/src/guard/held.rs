@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dotnet_diagnostics::Held;
+use dotnet_diagnostics::GuardedStream;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use tracing::warn;
@@ -221,7 +221,7 @@ impl HeldStream {
     }
 }
 
-impl Held for HeldStream {
+impl GuardedStream for HeldStream {
     fn was_closed(&self) -> bool {
         let Some(id) = self.id else { return false };
         let mut state = self.shared.state();
