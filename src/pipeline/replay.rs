@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
+use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, ReportTiming};
 use clr_gc::stream::{Advanced, GcStream, ProcessKey, Scope};
 use nettrace::{Ending, TraceHeader};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -47,7 +47,7 @@ impl Player {
     pub fn new(source: Source) -> Self {
         Self {
             source,
-            stream: GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS)),
+            stream: GcStream::new(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS)),
             drained: true,
             finished: false,
             ended: false,

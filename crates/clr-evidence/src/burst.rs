@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use clr_gc::event::{ClrEvent, RUNTIME_PROVIDER};
-use clr_gc::gc::{LIVE_SETTLE_NS, Settling};
+use clr_gc::gc::{LIVE_SETTLE_NS, ReportTiming};
 use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
 use nettrace::limits::Limits;
 use nettrace::{Ending, TraceHeader};
@@ -67,7 +67,7 @@ impl Burst {
     pub fn new(origin: Origin) -> Self {
         let (settling, limits) = match origin {
             Origin::File => (
-                Settling::AtTheEnd,
+                ReportTiming::AtTheEnd,
                 StreamLimits {
                     decoder: Limits {
                         // Files can cover whole machines, but they are read as fast as possible.
@@ -79,7 +79,7 @@ impl Burst {
                 },
             ),
             Origin::Live => (
-                Settling::After(LIVE_SETTLE_NS),
+                ReportTiming::After(LIVE_SETTLE_NS),
                 StreamLimits {
                     decoder: Limits {
                         // The bytes that 2,500 collections per second write in 0.2 s, with their stacks and marks,

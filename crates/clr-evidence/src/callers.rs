@@ -333,7 +333,7 @@ mod tests {
         let mut at = 0;
         let mut observe = |thread: u64, id: u16, payload: &[u8]| {
             at += 1;
-            let layout = Layout::of(RUNTIME_PROVIDER, id.into(), None).unwrap();
+            let layout = Layout::find(RUNTIME_PROVIDER, id.into(), None).unwrap();
             let event = event::decode(layout, payload, PointerSize::Eight).unwrap();
             triggers.observe(&event, (thread, at), true, None, &mut budget);
         };

@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::io::Write;
 
-use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
+use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, ReportTiming};
 use clr_gc::stream::{GcStream, Scope};
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::message::SessionConfig;
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     writeln!(out, "attached to {}", process.name)?;
 
     // A collection is reported once no more facts can arrive for it.
-    let mut stream = GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS));
+    let mut stream = GcStream::new(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS));
     loop {
         let count = session.read(stream.space(64 << 10)).await?;
         stream.filled(count);

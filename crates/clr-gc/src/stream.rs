@@ -19,7 +19,7 @@ use nettrace::limits::Limits;
 use nettrace::{Decoder, Event, Gap, Item, Options, TraceHeader};
 
 use crate::event::{ClrEvent, Layout, PayloadError, decode};
-use crate::gc::{LossIntervals, Open, Outcome, Settling};
+use crate::gc::{LossIntervals, Open, Outcome, ReportTiming};
 use process::{is_core_clr, process_of};
 
 /// Progress of [`GcStream::advance`].
@@ -92,7 +92,7 @@ pub struct Observed<'a> {
 #[derive(Debug)]
 pub struct GcStream {
     decoder: Decoder,
-    settling: Settling,
+    settling: ReportTiming,
     max_processes: usize,
     processes: Vec<Process>,
     losses: LossIntervals,
@@ -103,22 +103,22 @@ pub struct GcStream {
 
 impl GcStream {
     /// Creates an empty stream.
-    pub fn new(scope: Scope, settling: Settling) -> Self {
+    pub fn new(scope: Scope, settling: ReportTiming) -> Self {
         Self::with_limits(scope, settling, StreamLimits::default())
     }
 
     /// Creates an empty stream with the given limits.
-    pub fn with_limits(scope: Scope, settling: Settling, limits: StreamLimits) -> Self {
+    pub fn with_limits(scope: Scope, settling: ReportTiming, limits: StreamLimits) -> Self {
         Self::made(scope, settling, limits, false)
     }
 
     /// Like [`with_limits`](Self::with_limits), but keeps the stacks of events.
     /// [`Event::stack`](nettrace::Event::stack) is set if the stream contains the stack.
-    pub fn with_stacks(scope: Scope, settling: Settling, limits: StreamLimits) -> Self {
+    pub fn with_stacks(scope: Scope, settling: ReportTiming, limits: StreamLimits) -> Self {
         Self::made(scope, settling, limits, true)
     }
 
-    fn made(scope: Scope, settling: Settling, limits: StreamLimits, stacks: bool) -> Self {
+    fn made(scope: Scope, settling: ReportTiming, limits: StreamLimits, stacks: bool) -> Self {
         let options = Options {
             interest: Box::new(move |metadata| scope.tag(metadata)),
             limits: limits.decoder,

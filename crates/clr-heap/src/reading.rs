@@ -356,7 +356,7 @@ impl DumpReading {
             if metadata.provider == RUNDOWN_PROVIDER && metadata.event_id == MODULE_DC_END {
                 return Some(TAG_MODULE);
             }
-            let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version);
+            let layout = Layout::find(&metadata.provider, metadata.event_id, metadata.version);
             let layout = layout.filter(|_| metadata.provider == RUNTIME_PROVIDER);
             Some(layout.map_or(TAG_OTHER, |layout| layout.to_tag().saturating_add(TAG_LAYOUT)))
         };

@@ -17,7 +17,7 @@
 use std::cell::Cell;
 
 use clr_gc::event::ClrEvent;
-use clr_gc::gc::{Collection, Finalizers, OtherStops, Outcome, Settling, Suspension, Totals};
+use clr_gc::gc::{Collection, Finalizers, OtherStops, Outcome, ReportTiming, Suspension, Totals};
 use clr_gc::stream::{GcStream, Observed, ProcessKey, Scope};
 use gc_requests::request::Request;
 use gc_requests::requests::Requests;
@@ -114,7 +114,7 @@ pub struct Recording {
 impl Recording {
     /// Reads a source to its end. Calls `observer` with every event of the scope, in stream order.
     pub fn read(source: &mut Source, scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
-        let mut stream = GcStream::new(scope, Settling::AtTheEnd);
+        let mut stream = GcStream::new(scope, ReportTiming::AtTheEnd);
         let mut requests = Requests::recorded();
         let mut program = Program::default();
         let mut process = None;

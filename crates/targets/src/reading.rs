@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::time::TimeBase;
 use clr_gc::event::{ClrEvent, GcReason};
-use clr_gc::gc::{LIVE_SETTLE_NS, Open, Outcome, Settling};
+use clr_gc::gc::{LIVE_SETTLE_NS, Open, Outcome, ReportTiming};
 use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
 use nettrace::Ending;
 use tokio::time::Instant;
@@ -413,7 +413,7 @@ impl<T: RunSink> StreamReading<T> {
 
 /// Returns a live stream that has not read any bytes.
 fn empty() -> GcStream {
-    let settling = Settling::After(LIVE_SETTLE_NS);
+    let settling = ReportTiming::After(LIVE_SETTLE_NS);
     GcStream::with_limits(Scope::Collections, settling, StreamLimits::one_live_process())
 }
 

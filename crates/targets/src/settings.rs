@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clr_gc::event::{ClrEvent, RUNDOWN_PROVIDER};
-use clr_gc::gc::Settling;
+use clr_gc::gc::ReportTiming;
 use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
 use dotnet_diagnostics::message::{CollectVersion, Provider, Rundown, SessionConfig};
 use dotnet_diagnostics::{Client, Error};
@@ -163,7 +163,7 @@ pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Erro
 
 /// Returns the settings in a stream.
 fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
-    let mut stream = GcStream::with_limits(Scope::Everything, Settling::After(0), StreamLimits::one_live_process());
+    let mut stream = GcStream::with_limits(Scope::Everything, ReportTiming::After(0), StreamLimits::one_live_process());
     let space = stream.space(bytes.len());
     space.get_mut(..bytes.len())?.copy_from_slice(bytes);
     stream.filled(bytes.len());
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     fn take(settings: &mut GcSettings, id: u32, payload: &[u8]) {
-        let layout = Layout::of(RUNDOWN_PROVIDER, id, Some(0)).unwrap();
+        let layout = Layout::find(RUNDOWN_PROVIDER, id, Some(0)).unwrap();
         settings.take_in(&decode(layout, payload, PointerSize::Eight).unwrap());
     }
 

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
 
-use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
+use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, ReportTiming};
 use clr_gc::stream::{Advanced, GcStream, Scope};
 use nettrace::Ending;
 
@@ -24,7 +24,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new() -> Self {
         Self {
-            stream: GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS)),
+            stream: GcStream::new(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS)),
             since: Instant::now(),
             bytes: 0,
             collections: 0,

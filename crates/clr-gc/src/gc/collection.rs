@@ -291,7 +291,7 @@ impl Suspension {
     pub fn account(&self) -> Option<Account> {
         self.stopped_ns?;
         let spans = [(self.edges.suspend_begin?, self.edges.restart_end?)];
-        let stopped = Stopped::of(self.edges, &spans, PauseKind::Final);
+        let stopped = Stopped::new(self.edges, &spans, PauseKind::Final);
         Some(if self.is_for_background() {
             stopped.divide().account
         } else {

@@ -2,7 +2,7 @@
 
 use crate::event::{GcReason, GcStart, GcType, HeapStats, PerHeapHistory, Phases};
 use crate::gc::account::{Account, Divided, Marking, MarkingCost, Stopped};
-use crate::gc::allocated::{Allocated, AllocatedUnknown, Measured, Spaces};
+use crate::gc::allocated::{Allocated, AllocatedUnknown, CollectionFacts, Spaces};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, Implausible, Missing, MissingParts, Pause, PerHeapSums, plausible,
 };
@@ -292,7 +292,7 @@ impl Forming {
                 .filter(|&number| number != self.number)
                 .collect(),
             kind,
-            edges: StopEdges::of(stop),
+            edges: StopEdges::from_stop(stop),
         }
     }
 
@@ -321,7 +321,7 @@ impl Forming {
             handles: self.heap_stats.map(|stats| stats.gc_handle_count),
             pinned: self.heap_stats.map(|stats| stats.pinned_object_count),
             cost: Some(cost),
-            ..Stopped::of(StopEdges::of(stop), spans, kind)
+            ..Stopped::new(StopEdges::from_stop(stop), spans, kind)
         }
     }
 
@@ -361,13 +361,13 @@ impl Forming {
     }
 
     /// Returns the input for the allocation measurement, once, when the histories are complete.
-    pub(crate) fn measured(&self, at: i64) -> Option<Measured> {
+    pub(crate) fn measured(&self, at: i64) -> Option<CollectionFacts> {
         let global = self
             .global
             .filter(|_| self.allocated.is_none() && self.has_all_histories())?;
         let start = self.start.as_ref().map(|start| start.0);
         let lasted = start.map(|start| at.saturating_sub(start));
-        Some(Measured {
+        Some(CollectionFacts {
             number: self.number,
             start,
             at,

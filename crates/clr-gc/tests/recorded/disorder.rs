@@ -3,7 +3,7 @@
 use std::fmt::Arguments;
 
 use clr_gc::event::{Layout, PointerSize, decode};
-use clr_gc::gc::{Account, Cause, Collection, Machine, Outcome, Settling};
+use clr_gc::gc::{Account, Cause, Collection, Machine, Outcome, ReportTiming};
 use clr_gc::stream::Scope;
 
 use crate::account::assert_adds_up;
@@ -22,7 +22,7 @@ struct Sent {
 /// here.
 fn events(name: &str) -> Vec<Sent> {
     let mut events = Vec::new();
-    Recording::of(&recordings::bytes(name), Scope::Collections, |observed| {
+    Recording::read_bytes(&recordings::bytes(name), Scope::Collections, |observed| {
         let layout = observed.layout.unwrap();
         if ["ProcessInfo", "GCSettingsRundown"].contains(&layout.name()) {
             return;
@@ -38,7 +38,7 @@ fn events(name: &str) -> Vec<Sent> {
 }
 
 fn collections<'e>(events: impl IntoIterator<Item = &'e Sent>) -> Vec<Collection> {
-    let mut machine = Machine::new(Some(0), Settling::AtTheEnd);
+    let mut machine = Machine::new(Some(0), ReportTiming::AtTheEnd);
     for event in events {
         let decoded = decode(event.layout, &event.payload, PointerSize::Eight).unwrap();
         machine.observe(event.at, event.thread, &decoded);
@@ -72,7 +72,7 @@ fn assert_accounts(claimed: &Account, truth: &Account, ns: i64, context: Argumen
         .parts()
         .filter(|part| part.cause != Cause::Unexplained && !is_shared(part.cause));
     for part in others {
-        let most = truth.of(part.cause).unwrap_or(0);
+        let most = truth.get(part.cause).unwrap_or(0);
         assert!(
             part.ns >= 0 && part.ns <= most + 1_000,
             "{context}: {part:?} of {most} ns"

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use clr_gc::gc::{Collection, Outcome, Settling};
+use clr_gc::gc::{Collection, Outcome, ReportTiming};
 use clr_gc::stream::{GcStream, ProcessKey, Scope};
 use nettrace::encode::{Encoder, EventRecord, ThreadRecord};
 use nettrace::{Decoder, Format, Item, Metadata, Options, TraceHeader};
@@ -91,7 +91,7 @@ impl OneCollect {
 }
 
 fn collections(bytes: &[u8]) -> HashMap<ProcessKey, Vec<Collection>> {
-    let mut stream = GcStream::new(Scope::Collections, Settling::AtTheEnd);
+    let mut stream = GcStream::new(Scope::Collections, ReportTiming::AtTheEnd);
     stream.push(bytes);
     stream.finish();
     stream.advance(|_| ()).unwrap();

@@ -1,6 +1,6 @@
 //! Collections reported while events still arrive.
 
-use clr_gc::gc::{Collection, LIVE_SETTLE_NS, Outcome, Settling};
+use clr_gc::gc::{Collection, LIVE_SETTLE_NS, Outcome, ReportTiming};
 use clr_gc::stream::{GcStream, Scope, StreamLimits};
 
 use crate::recordings::{self, Recording};
@@ -14,7 +14,7 @@ fn live(name: &str, silent: bool) -> (Vec<Collection>, usize) {
     } else {
         StreamLimits::default()
     };
-    let mut stream = GcStream::with_limits(Scope::Collections, Settling::After(LIVE_SETTLE_NS), limits);
+    let mut stream = GcStream::with_limits(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS), limits);
     let (mut reported, mut before_the_end) = (Vec::new(), 0);
     let mut take = |stream: &mut GcStream| {
         while let Some((_, outcome)) = stream.next_outcome() {

@@ -122,7 +122,7 @@ fn survival(sizes: &GenerationSizes) -> Option<Value<'static>> {
 /// Returns the part of the collection's stops that has this cause, or unknown if a part of a stop is unknown.
 fn stopped(gc: &Collection, cause: Cause) -> Option<Value<'static>> {
     gc.pause_ns?;
-    ns(gc.account().of(cause))
+    ns(gc.account().get(cause))
 }
 
 fn reason_name(reason: Option<GcReason>) -> Option<Value<'static>> {

@@ -245,7 +245,7 @@ fn stopped(given: &mut Given<'_>, pauses: &mut [Pause], suspend: Option<i64>) ->
     if !parts.iter().any(|(cause, _)| *cause == Cause::SlowThreads) {
         parts.extend(suspend.map(|ns| (Cause::SlowThreads, ns)));
     }
-    let account = Account::of_parts(parts, pause.pause_ns.unwrap_or(0));
+    let account = Account::from_parts(parts, pause.pause_ns.unwrap_or(0));
     pause.account = Some(account.ok_or_else(|| invalid(ns, "the parts are longer than the stop"))?);
     Ok(())
 }
@@ -280,7 +280,7 @@ fn missing(text: &str) -> Result<MissingParts, FieldError> {
     text.split([',', ' '])
         .filter(|name| !name.is_empty())
         .map(|name| {
-            Missing::of(name)
+            Missing::from_name(name)
                 .ok_or_else(|| invalid("missing", format!("`{name}` is not a part of a collection; {WORDS}")))
         })
         .collect()
@@ -375,7 +375,7 @@ mod tests {
         ];
         let made = collection(1_000_000_000, 7, &fields(&given)).unwrap();
         let account = made.account();
-        let of = |cause| account.of(cause);
+        let of = |cause| account.get(cause);
         assert_eq!(account.total(), 30_000_000);
         assert_eq!(
             (of(Cause::SlowThreads), of(Cause::Stacks)),

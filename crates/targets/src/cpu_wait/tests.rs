@@ -131,7 +131,7 @@ impl Scene {
                 thread,
                 ..StopEdges::default()
             },
-            account: Account::of_parts([(Cause::Plan, length)], length),
+            account: Account::from_parts([(Cause::Plan, length)], length),
             ..Pause::alone(from * MS, length, Some(0), kind)
         }];
         let now = self.now(heard);
@@ -144,7 +144,7 @@ impl Scene {
     /// Returns the milliseconds without a CPU.
     fn no_cpu(&mut self, thread: u64, span: (i64, i64), heard: i64) -> Option<i64> {
         let (account, _) = self.stop(thread, PauseKind::Blocking, span, heard);
-        account.of(Cause::NoCpu).map(|ns| ns / MS)
+        account.get(Cause::NoCpu).map(|ns| ns / MS)
     }
 }
 
@@ -194,9 +194,9 @@ fn longest_waiting_thread_counts() {
     scene.count(20, 81, 5);
     scene.count(21, 81, 60);
     let (account, why) = scene.stop(20, PauseKind::Final, (250, 350), 400);
-    assert_eq!(account.of(Cause::NoCpu), Some(90 * MS));
+    assert_eq!(account.get(Cause::NoCpu), Some(90 * MS));
     assert_eq!(
-        (account.of(Cause::Plan), account.kind(Cause::Plan)),
+        (account.get(Cause::Plan), account.kind(Cause::Plan)),
         (Some(10 * MS), clr_gc::gc::PartKind::Estimated)
     );
     let none = CpuWait {
@@ -208,7 +208,7 @@ fn longest_waiting_thread_counts() {
     // A thread of the pool is read before it has ever suspended the others, but without its page faults.
     scene.count(50, 91, 10);
     let (account, why) = scene.stop(50, PauseKind::Blocking, (610, 700), 800);
-    assert_eq!(account.of(Cause::NoCpu), Some(9 * MS));
+    assert_eq!(account.get(Cause::NoCpu), Some(9 * MS));
     assert_eq!(why.and_then(|why| why.page_faults), None);
 }
 

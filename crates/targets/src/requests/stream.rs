@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::time::TimeBase;
-use clr_gc::gc::{LIVE_SETTLE_NS, Settling};
+use clr_gc::gc::{LIVE_SETTLE_NS, ReportTiming};
 use clr_gc::stream::{Advanced, GcStream, Scope, StreamLimits};
 use dotnet_diagnostics::Session;
 use gc_requests::request::Request;
@@ -65,7 +65,7 @@ impl RequestStream {
         Self {
             stream: GcStream::with_limits(
                 Scope::CollectionsAnd(session::PROVIDER),
-                Settling::After(LIVE_SETTLE_NS),
+                ReportTiming::After(LIVE_SETTLE_NS),
                 StreamLimits::one_live_process(),
             ),
             requests: Requests::live(keep).with_routes(options.routes.clone()),

@@ -110,7 +110,7 @@ impl Cause {
     }
 
     /// Returns the cause with this [`id`](Self::id).
-    pub fn of(id: &str) -> Option<Self> {
+    pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.id() == id)
     }
 
@@ -195,7 +195,7 @@ mod tests {
         let ids: HashSet<&str> = Cause::ALL.iter().map(|cause| cause.id()).collect();
         assert_eq!(ids.len(), Cause::COUNT);
         for (place, cause) in Cause::ALL.into_iter().enumerate() {
-            assert_eq!((cause as usize, Cause::of(cause.id())), (place, Some(cause)));
+            assert_eq!((cause as usize, Cause::from_id(cause.id())), (place, Some(cause)));
         }
         let ranged = Cause::ALL.into_iter().filter(|cause| cause.ranged_place().is_some());
         let roots = Cause::ALL

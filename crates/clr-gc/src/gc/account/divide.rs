@@ -75,7 +75,7 @@ pub(crate) struct Divided {
 
 impl<'a> Stopped<'a> {
     /// Creates a stop of which only the edges are known.
-    pub(crate) fn of(edges: StopEdges, spans: &'a [(i64, i64)], kind: PauseKind) -> Self {
+    pub(crate) fn new(edges: StopEdges, spans: &'a [(i64, i64)], kind: PauseKind) -> Self {
         Self {
             spans,
             edges,
@@ -96,7 +96,7 @@ impl<'a> Stopped<'a> {
 
     /// Divides the stop.
     pub(crate) fn divide(&self) -> Divided {
-        let mut division = Division::of(self.spans);
+        let mut division = Division::new(self.spans);
         let edges = self.edges;
         if let (Some(begin), Some(suspended)) = (edges.suspend_begin, edges.suspend_end) {
             division.skip(begin);
@@ -126,7 +126,7 @@ impl<'a> Stopped<'a> {
 
     /// Divides a stop without a collection.
     pub(crate) fn without_collection(&self) -> Account {
-        let mut division = Division::of(self.spans);
+        let mut division = Division::new(self.spans);
         division.give_known(Cause::SlowThreads, self.edges.suspend_end);
         division.give_known(Cause::NoCollection, self.edges.restart_begin);
         division.resume(self.edges);
@@ -290,7 +290,7 @@ struct Roots {
 }
 
 impl<'a> Division<'a> {
-    fn of(spans: &'a [(i64, i64)]) -> Self {
+    fn new(spans: &'a [(i64, i64)]) -> Self {
         Self {
             spans,
             until: i64::MIN,
@@ -481,11 +481,11 @@ mod tests {
             phases: phases(110 * MS, 55 * MS),
             marking: Some(&marking),
             heaps: 2,
-            ..Stopped::of(edges(0, MS, 196 * MS, 200 * MS), &spans, PauseKind::Blocking)
+            ..Stopped::new(edges(0, MS, 196 * MS, 200 * MS), &spans, PauseKind::Blocking)
         }
         .divide()
         .account;
-        let ms = |cause| account.of(cause).map(|ns| (ns + MS / 2) / MS);
+        let ms = |cause| account.get(cause).map(|ns| (ns + MS / 2) / MS);
         assert_eq!(account.total(), 200 * MS);
         assert_eq!((ms(Cause::SlowThreads), ms(Cause::Prepare)), (Some(1), Some(3)));
         // 20 ms until the stacks were done, of which 0 to 5 ms was marking; half as much again for relocation.
@@ -514,15 +514,15 @@ mod tests {
                 phases: phases(5 * MS, MS),
                 marking,
                 heaps: 2,
-                ..Stopped::of(edges(0, MS, 31 * MS, 32 * MS), &[(0, 32 * MS)], PauseKind::Blocking)
+                ..Stopped::new(edges(0, MS, 31 * MS, 32 * MS), &[(0, 32 * MS)], PauseKind::Blocking)
             }
             .divide()
             .account;
             assert_eq!(account.total(), 32 * MS);
             for cause in [Cause::Stacks, Cause::OldToYoung, Cause::FewRoots, Cause::Survivors] {
-                assert_eq!(account.of(cause), None, "{cause:?}");
+                assert_eq!(account.get(cause), None, "{cause:?}");
             }
-            assert_eq!(account.of(Cause::Plan), Some(2 * MS));
+            assert_eq!(account.get(Cause::Plan), Some(2 * MS));
         }
     }
 
@@ -579,7 +579,7 @@ mod tests {
                 heaps: 1,
                 pinned: (bits & 2 != 0).then_some(1),
                 handles: Some(bits),
-                ..Stopped::of(
+                ..Stopped::new(
                     StopEdges { suspend_begin, suspend_end, restart_begin, restart_end, thread: 1 },
                     &spans,
                     kind,
@@ -591,7 +591,7 @@ mod tests {
             known.had_no_cpu(from_outside[1]);
             for account in [stopped.divide().account, stopped.without_collection(), known] {
                 prop_assert_eq!(account.total(), total);
-                prop_assert!(Cause::ALL.into_iter().all(|cause| account.of(cause).is_none_or(|ns| ns >= 0)));
+                prop_assert!(Cause::ALL.into_iter().all(|cause| account.get(cause).is_none_or(|ns| ns >= 0)));
                 prop_assert_eq!(account.parts().map(|part| part.ns).sum::<i64>(), total);
                 let is_in_range = |part: AccountPart| 0 <= part.low && part.low <= part.ns && part.ns <= part.high;
                 prop_assert!(account.parts().all(is_in_range));

@@ -112,7 +112,7 @@ impl Implausible {
         self.0.into()
     }
 
-    pub(crate) fn of_bits(bits: u32) -> Self {
+    pub(crate) fn from_bits(bits: u32) -> Self {
         Self(bits as u16)
     }
 

@@ -2,11 +2,11 @@
 
 use crate::gc::collection::{Collection, Suspension};
 use crate::gc::forming::Forming;
-use crate::gc::machine::{MAX_FORMING, Machine, PATIENCE_NS, Settled, Settling};
+use crate::gc::machine::{MAX_FORMING, Machine, PATIENCE_NS, FinishedItem, ReportTiming};
 use crate::gc::stop::{Stop, StopEdges, StopId};
 
 impl Machine {
-    pub(super) fn newly_settled(&self) -> impl Iterator<Item = &Settled> {
+    pub(super) fn newly_settled(&self) -> impl Iterator<Item = &FinishedItem> {
         self.settled.iter().rev().take(MAX_FORMING).map(|(_, settled)| settled)
     }
 
@@ -44,7 +44,7 @@ impl Machine {
 
     pub(super) fn settle(&mut self, forming: Box<Forming>) {
         let since = forming.last_event.max(self.newest.unwrap_or(forming.last_event));
-        self.settled.push_back((since, Settled::Collection(forming)));
+        self.settled.push_back((since, FinishedItem::Collection(forming)));
     }
 
     pub(super) fn report(&mut self, forming: Forming) -> Collection {
@@ -69,7 +69,7 @@ impl Machine {
             let known = collection.trigger_thread.and_then(|thread| self.tools.is(thread));
             collection.requested_by_tool = known.or(collection.requested_by_tool);
         }
-        if self.settling != Settling::AtTheEnd && !self.is_finished && !self.losses.is_empty() {
+        if self.settling != ReportTiming::AtTheEnd && !self.is_finished && !self.losses.is_empty() {
             self.forget_losses();
         }
         collection
@@ -80,7 +80,7 @@ impl Machine {
         Suspension {
             reason: stop.reason,
             clr_instance: self.clr_instance,
-            edges: StopEdges::of(&stop),
+            edges: StopEdges::from_stop(&stop),
             suspend_ns: stop.suspend_ns(),
             stopped_ns: stop.stopped_ns(),
             triggered: stop.triggered,
@@ -111,8 +111,8 @@ impl Machine {
             .forming
             .iter()
             .chain(self.settled.iter().filter_map(|(_, settled)| match settled {
-                Settled::Collection(forming) => Some(forming),
-                Settled::Suspension(_) => None,
+                FinishedItem::Collection(forming) => Some(forming),
+                FinishedItem::Suspension(_) => None,
             }));
         let since = allocated.filter_map(|forming| Some(forming.allocated?.ok()?.since));
         if let Some(oldest) = forming.chain(settled).chain(stops).chain(compared).chain(since).min() {
