@@ -155,7 +155,7 @@ pub(crate) struct Log {
     /// Format of log lines.
     #[schemars(extend("x-restart" = true))]
     pub(crate) format: LogFormat,
-    /// Log one line when an incident starts, escalates or ends, independent of `level`.
+    /// Whether one line is logged when an incident starts, escalates or ends, independent of `level`.
     pub(crate) incidents: bool,
 }
 
@@ -173,13 +173,13 @@ impl Default for Log {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SelfTelemetry {
-    /// If false, nothing is exported; `/metrics` still has the metrics.
+    /// Whether telemetry of gcwatch is exported. `/metrics` always contains the metrics.
     pub(crate) enabled: bool,
-    /// Spans: attach, export, reload.
+    /// Whether spans are exported: attach, export, reload.
     pub(crate) traces: bool,
-    /// Metrics: losses, queues, retries.
+    /// Whether metrics are exported: losses, queues, retries.
     pub(crate) metrics: bool,
-    /// The log as log records.
+    /// Whether the log is exported as log records.
     pub(crate) logs: bool,
     /// Minimum level of log records, in the format of `log.level`.
     pub(crate) log_level: LogLevel,

@@ -81,9 +81,9 @@ pub struct LogOptions {
 /// Telemetry of gcwatch itself over OTLP, to the same receivers as the targets' telemetry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelfTelemetryOptions {
-    /// Spans: attach, export, reload.
+    /// Whether spans are exported: attach, export, reload.
     pub traces: bool,
-    /// Metrics: losses, queues, retries.
+    /// Whether metrics are exported: losses, queues, retries.
     pub metrics: bool,
     /// Filter for exporting the log as log records; `None` if the log is not exported.
     pub logs: Option<String>,

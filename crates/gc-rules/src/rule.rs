@@ -109,13 +109,13 @@ pub struct Group {
 /// Destinations of the alerts of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Emit {
-    /// A log record.
+    /// Whether alerts become log records.
     pub log: bool,
-    /// An event on the collection's span, and its error status for severity `error` and above.
+    /// Whether alerts become events on the collection's span, and set its error status for severity `error` and above.
     pub span: bool,
-    /// Counters and state as metrics.
+    /// Whether alerts become metrics: counters and state.
     pub metric: bool,
-    /// Alertmanager and webhooks.
+    /// Whether alerts are sent to Alertmanager and webhooks.
     pub notify: bool,
 }
 

@@ -110,7 +110,7 @@ mod registry;
 mod requests;
 #[expect(clippy::disallowed_methods, reason = "runtimes connect within a deadline")]
 mod reverse;
-#[expect(clippy::disallowed_methods, reason = "rounds begin at intervals")]
+#[expect(clippy::disallowed_methods, reason = "rounds start at intervals")]
 mod rounds;
 #[expect(clippy::disallowed_methods, reason = "settings are read within a deadline")]
 pub mod settings;

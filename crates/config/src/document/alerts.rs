@@ -16,9 +16,9 @@ pub(crate) struct Alerts {
     pub(crate) alertmanagers: Vec<Alertmanager>,
     /// Webhooks. Each change of an alert is one request, in the format of Alertmanager's webhooks.
     pub(crate) webhooks: Vec<Webhook>,
-    /// Write each change as a line of JSON to standard output.
+    /// Whether each change is written as a line of JSON to standard output.
     pub(crate) stdout: bool,
-    /// Send each change as a log record over OTLP.
+    /// Whether each change is sent as a log record over OTLP.
     pub(crate) log: bool,
     /// Interval at which firing alerts are sent to Alertmanager again. Alertmanager resolves an alert after four
     /// intervals without a request.

@@ -9,7 +9,7 @@ use delivery::otlp::settings::{self, Compression, Protocol};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Otlp {
-    /// If false, nothing is sent over OTLP; `/metrics` is still served.
+    /// Whether telemetry is sent over OTLP. `/metrics` is always served.
     pub(crate) enabled: bool,
     /// Receiver: scheme, host and port. With HTTP, `/v1/traces`, `/v1/metrics` and `/v1/logs` are appended.
     #[schemars(extend("x-default" = "http://localhost:4317, with HTTP http://localhost:4318"))]
@@ -100,7 +100,7 @@ impl Default for Queue {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SignalKeys {
-    /// If false, the signal is not sent.
+    /// Whether the signal is sent.
     pub(crate) enabled: bool,
     /// Receiver; with HTTP the complete URL, used unchanged.
     pub(crate) endpoint: Option<Endpoint>,

@@ -357,7 +357,7 @@ pub enum NoAnswer {
         within: Duration,
     },
     /// The caller no longer wants the answer.
-    #[error("it was cancelled")]
+    #[error("the heap dump was cancelled")]
     Cancelled,
 }
 

@@ -253,7 +253,7 @@ impl<A: Aggregate> Buckets<A> {
         self.older.capacity() * size_of::<Tally<A>>()
     }
 
-    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
+    #[expect(clippy::unused_self, reason = "all kinds of series have the same method")]
     pub(super) fn most_memory(&self) -> usize {
         // The capacity of a queue doubles until it suffices.
         PLACES.next_power_of_two() * size_of::<Tally<A>>()

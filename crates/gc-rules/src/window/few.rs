@@ -89,7 +89,7 @@ impl Few {
     }
 
     /// Samples do not expire.
-    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
+    #[expect(clippy::unused_self, reason = "all kinds of series have the same method")]
     pub(super) fn expire(&mut self, _now: u64) -> u64 {
         u64::MAX
     }

@@ -38,7 +38,7 @@ impl Latest {
     }
 
     /// The sample stays until another one is added.
-    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
+    #[expect(clippy::unused_self, reason = "all kinds of series have the same method")]
     pub(super) fn expire(&mut self, _now: u64) -> u64 {
         u64::MAX
     }
@@ -52,12 +52,12 @@ impl Latest {
         Some(self.value).filter(|value| !value.is_nan())
     }
 
-    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
+    #[expect(clippy::unused_self, reason = "all kinds of series have the same method")]
     pub(super) fn memory(&self) -> usize {
         0
     }
 
-    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
+    #[expect(clippy::unused_self, reason = "all kinds of series have the same method")]
     pub(super) fn most_memory(&self) -> usize {
         0
     }

@@ -12,7 +12,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a test fails by panicking, and says what survived"
+    reason = "a test fails by panicking, and prints the surviving mutations"
 )]
 
 mod change;
