@@ -15,7 +15,7 @@ use crate::callers::{Callers, Triggers};
 use crate::method::{METHOD_DC_END_VERBOSE, METHOD_LOAD_VERBOSE, Methods, RUNDOWN_PROVIDER};
 use crate::module::{MODULE_DC_END, MODULE_LOAD, Modules, Owner, PROCESS_INFO_PROVIDER};
 use crate::name::Frame;
-use crate::pprof::Stacked;
+use crate::pprof::SampleStack;
 use crate::stacks::{StackId, Stacks};
 use crate::threads::{SAMPLE_PROVIDER, THREAD_DC, ThreadStacks, Threads};
 
@@ -223,11 +223,11 @@ impl Burst {
     }
 
     /// Returns the stacks of the samples, for a profile in [`pprof`](crate::pprof) format.
-    pub fn stacked(&self) -> Vec<Stacked<'_>> {
+    pub fn stacked(&self) -> Vec<SampleStack<'_>> {
         let addresses = |stack: Option<StackId>| stack.map(|stack| self.state.stacks.frames(stack)).unwrap_or_default();
         let groups = self.state.samples.by_stack();
         groups
-            .map(|(stack, type_name, sum)| Stacked {
+            .map(|(stack, type_name, sum)| SampleStack {
                 frames: addresses(stack).iter().copied().zip(self.frames(stack)).collect(),
                 type_name: allocated(type_name, &self.frames(stack)).map(|names| names.raw),
                 samples: sum.samples,

@@ -32,7 +32,7 @@ use crate::burst_facts::Window;
 use crate::callers::api::asked;
 pub use crate::callers::record::{Caller, Callers, Evidence};
 use crate::name::Frame;
-use crate::site::{Site, Ways, typical};
+use crate::site::{Site, CallPaths, typical};
 use crate::stacks::StackId;
 
 /// Memory per collection or stop whose caller is known and whose end is not, in bytes. The time of collections and
@@ -244,11 +244,11 @@ impl Triggers {
     /// Returns the records, ordered by stopped time, longest first.
     pub(crate) fn report<'a>(&self, frames: impl Fn(Option<StackId>) -> Vec<&'a Frame>, window: Window) -> Callers {
         type Row<'a> = (Option<&'static str>, &'static str, Site<'a>);
-        let mut rows: BTreeMap<Row<'a>, (Option<Evidence>, Ways<'a>, Sum)> = BTreeMap::new();
+        let mut rows: BTreeMap<Row<'a>, (Option<Evidence>, CallPaths<'a>, Sum)> = BTreeMap::new();
         let mut all = Sum::default();
         for (&(reason, stack), sum) in &self.sums {
             let (api, evidence, asked_by) = asked(reason, sum, frames(stack));
-            let row = (api, reason_name(reason), Site::of(&asked_by));
+            let row = (api, reason_name(reason), Site::from_stack(&asked_by));
             let (best, ways, of_row) = rows.entry(row).or_default();
             *best = (*best).max(evidence);
             ways.see(asked_by, sum.triggers.max(sum.collections));

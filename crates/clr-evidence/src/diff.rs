@@ -56,13 +56,13 @@ pub struct Rate {
 #[derive(Debug, Default, PartialEq)]
 pub struct Output {
     total: Rate,
-    rates: BTreeMap<(What, Option<String>), Rate>,
+    rates: BTreeMap<(DiffSubject, Option<String>), Rate>,
 }
 
 /// The subject of a row in a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum What {
+pub enum DiffSubject {
     /// The sum of all allocations.
     Total,
     /// A type.
@@ -76,7 +76,7 @@ pub enum What {
 pub struct Change {
     kind: &'static str,
     /// Subject of the row.
-    pub of: What,
+    pub of: DiffSubject,
     /// Name of the type or site; `None` if unknown.
     pub name: Option<String>,
     /// Rate in the first output.
@@ -116,9 +116,9 @@ impl Output {
                 return Err(NoOutput::NoFirst);
             };
             let key = match line.kind.as_str() {
-                "allocation_type" => (What::Type, line.type_name),
-                "allocation_site" => (What::Site, line.site),
-                "allocations" => (What::Total, None),
+                "allocation_type" => (DiffSubject::Type, line.type_name),
+                "allocation_site" => (DiffSubject::Site, line.site),
+                "allocations" => (DiffSubject::Total, None),
                 _ => continue,
             };
             let per_second = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / seconds);
@@ -128,7 +128,7 @@ impl Output {
                 high: per_second(line.high),
             };
             let sum = match key.0 {
-                What::Total => &mut output.total,
+                DiffSubject::Total => &mut output.total,
                 _ => output.rates.entry(key).or_insert(Rate {
                     low: Some(0.0),
                     high: Some(0.0),
@@ -160,11 +160,11 @@ pub fn diff(before: &Output, after: &Output) -> Vec<Change> {
         changes.push(change(*of, name.clone(), of_one(before), of_one(after)));
     }
     changes.sort_by(|a, b| b.change.abs().total_cmp(&a.change.abs()));
-    changes.insert(0, change(What::Total, None, Some(before.total), Some(after.total)));
+    changes.insert(0, change(DiffSubject::Total, None, Some(before.total), Some(after.total)));
     changes
 }
 
-fn change(of: What, name: Option<String>, before: Option<Rate>, after: Option<Rate>) -> Change {
+fn change(of: DiffSubject, name: Option<String>, before: Option<Rate>, after: Option<Rate>) -> Change {
     // An item that is missing in an output was not sampled there, so its upper limit is unknown.
     let clear = match (before, after) {
         (
@@ -224,10 +224,10 @@ mod tests {
         assert_eq!(
             rows,
             [
-                (What::Total, None, -5.0, None),
-                (What::Type, Some("A"), 100.0, Some(true)),
-                (What::Type, Some("C"), 10.0, None),
-                (What::Type, Some("B"), 0.0, Some(false)),
+                (DiffSubject::Total, None, -5.0, None),
+                (DiffSubject::Type, Some("A"), 100.0, Some(true)),
+                (DiffSubject::Type, Some("C"), 10.0, None),
+                (DiffSubject::Type, Some("B"), 0.0, Some(false)),
             ]
         );
     }

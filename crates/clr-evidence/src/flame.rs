@@ -58,10 +58,10 @@ impl Unit {
 
 /// The stacks above a frame. They are sorted by their frames, so that the stacks of a frame in the next row are a
 /// subslice.
-type Above<'a> = [(&'a [&'a str], u64)];
+type ChildStacks<'a> = [(&'a [&'a str], u64)];
 
 /// Returns the frames in a row above these stacks: name, weight, and stacks.
-fn children<'a>(stacks: &'a Above<'a>, row: usize) -> impl Iterator<Item = (&'a str, u64, &'a Above<'a>)> {
+fn children<'a>(stacks: &'a ChildStacks<'a>, row: usize) -> impl Iterator<Item = (&'a str, u64, &'a ChildStacks<'a>)> {
     let of_row = move |stack: &(&'a [&'a str], u64)| stack.0.get(row).copied().filter(|_| row < MAX_ROWS);
     let groups = stacks.chunk_by(move |one, other| of_row(one) == of_row(other));
     groups.filter_map(move |group| {
@@ -70,7 +70,7 @@ fn children<'a>(stacks: &'a Above<'a>, row: usize) -> impl Iterator<Item = (&'a 
     })
 }
 
-fn sum(stacks: &Above<'_>) -> u64 {
+fn sum(stacks: &ChildStacks<'_>) -> u64 {
     stacks.iter().fold(0, |sum, (_, weight)| sum.saturating_add(*weight))
 }
 
@@ -93,7 +93,7 @@ impl Drawing<'_> {
     }
 
     /// Counts the rows first, because the root is at the bottom. Returns the maximum size of the frames, in bytes.
-    fn measure(&mut self, stacks: &Above<'_>, row: usize) -> usize {
+    fn measure(&mut self, stacks: &ChildStacks<'_>, row: usize) -> usize {
         let mut bytes = 0;
         for (name, weight, above) in children(stacks, row) {
             if self.width(weight) >= self.least_width {
@@ -107,7 +107,7 @@ impl Drawing<'_> {
         bytes
     }
 
-    fn draw(&mut self, stacks: &Above<'_>, row: usize, left: f64) {
+    fn draw(&mut self, stacks: &ChildStacks<'_>, row: usize, left: f64) {
         let mut left = left;
         for (name, weight, above) in children(stacks, row) {
             let width = self.width(weight);

@@ -19,7 +19,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::budget::Budget;
-use crate::method::{NoMethod, number, text};
+use crate::method::{MethodError, number, text};
 
 /// `ModuleDCEnd` of [`RUNDOWN_PROVIDER`](crate::method::RUNDOWN_PROVIDER).
 pub const MODULE_DC_END: u32 = 154;
@@ -120,7 +120,7 @@ pub fn path(payload: &[u8]) -> Option<String> {
 }
 
 /// Returns id and path.
-fn decode(payload: &[u8]) -> Result<(u64, String), NoMethod> {
+fn decode(payload: &[u8]) -> Result<(u64, String), MethodError> {
     let mut rest = payload;
     let id = number::<8>(&mut rest, "ModuleID")?;
     let _assembly = number::<8>(&mut rest, "AssemblyID")?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use clr_evidence::pprof::{Weighed, encode_names};
+use clr_evidence::pprof::{WeightedStack, encode_names};
 
 use crate::survey::Solved;
 
@@ -21,9 +21,9 @@ pub fn stacks(solved: &Solved) -> Vec<(Vec<String>, u64, u64)> {
 /// Encodes an uncompressed pprof profile with `inuse_objects` and `inuse_space`.
 pub fn pprof(solved: &Solved, unix_ns: Option<i64>) -> Vec<u8> {
     let stacks = stacks(solved);
-    let weighed: Vec<Weighed<'_>> = stacks
+    let weighed: Vec<WeightedStack<'_>> = stacks
         .iter()
-        .map(|(names, objects, bytes)| Weighed {
+        .map(|(names, objects, bytes)| WeightedStack {
             names: names.iter().rev().map(String::as_str).collect(),
             values: [*objects, *bytes],
         })
