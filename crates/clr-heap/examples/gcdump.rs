@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
 
-use clr_heap::reading::{DumpReading, Want};
+use clr_heap::reading::{DumpReading, DumpDetail};
 use clr_heap::survey::survey;
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::message::{Provider, RUNTIME_PROVIDER, SessionConfig};
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut session = client.collect_tracing(&config).await?;
     // Stop at once: while the session is open, it dumps again for each session that another tool starts.
     session.request_stop();
-    let mut reading = DumpReading::new(Want::Histogram);
+    let mut reading = DumpReading::new(DumpDetail::Histogram);
     let mut buffer = vec![0; 64 << 10];
     loop {
         match session.read(&mut buffer).await? {

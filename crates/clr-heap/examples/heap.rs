@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{Read, Write};
 
-use clr_heap::reading::{DumpReading, Want};
+use clr_heap::reading::{DumpReading, DumpDetail};
 use clr_heap::survey::survey;
 
 /// Maximum size of the graph, in bytes. A larger heap is still counted by type.
@@ -18,7 +18,7 @@ const MAX_ROWS: usize = 15;
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: heap FILE")?;
     let mut file = File::open(path)?;
-    let mut reading = DumpReading::new(Want::Graph { most: MAX_BYTES });
+    let mut reading = DumpReading::new(DumpDetail::Graph { most: MAX_BYTES });
     let mut buffer = vec![0; 64 << 10];
     loop {
         match file.read(&mut buffer)? {

@@ -59,7 +59,7 @@ pub fn statics(
     wanted: &HashSet<&str>,
 ) -> Result<Vec<StaticField>, NoMetadata> {
     let metadata = find(read)?;
-    Tables::of(&metadata).map(|tables| tables.statics(wanted))
+    Tables::read(&metadata).map(|tables| tables.statics(wanted))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u32> {
@@ -147,7 +147,7 @@ fn index(row: &[u8], at: usize, width: usize) -> Option<u32> {
 }
 
 impl<'a> Tables<'a> {
-    fn of(metadata: &'a [u8]) -> Result<Self, NoMetadata> {
+    fn read(metadata: &'a [u8]) -> Result<Self, NoMetadata> {
         Self::parse(metadata).ok_or(NoMetadata("the metadata is damaged"))
     }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use clr_evidence::pprof::{WeightedStack, encode_names};
 
-use crate::survey::Solved;
+use crate::survey::AnalyzedGraph;
 
 /// Returns stacks of names, outermost first, with objects and own bytes.
-pub fn stacks(solved: &Solved) -> Vec<(Vec<String>, u64, u64)> {
+pub fn stacks(solved: &AnalyzedGraph) -> Vec<(Vec<String>, u64, u64)> {
     let steps = solved.kept.steps();
     let own = steps.iter().enumerate().filter(|(_, step)| step.objects > 0);
     own.map(|(place, step)| {
@@ -19,7 +19,7 @@ pub fn stacks(solved: &Solved) -> Vec<(Vec<String>, u64, u64)> {
 }
 
 /// Encodes an uncompressed pprof profile with `inuse_objects` and `inuse_space`.
-pub fn pprof(solved: &Solved, unix_ns: Option<i64>) -> Vec<u8> {
+pub fn pprof(solved: &AnalyzedGraph, unix_ns: Option<i64>) -> Vec<u8> {
     let stacks = stacks(solved);
     let weighed: Vec<WeightedStack<'_>> = stacks
         .iter()

@@ -64,7 +64,7 @@ const TAG_LAYOUT: u32 = 3;
 
 /// Content of a requested dump.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Want {
+pub enum DumpDetail {
     /// Objects and bytes by type. Takes a few megabytes for any heap.
     #[default]
     Histogram,
@@ -314,7 +314,7 @@ pub struct DumpReading {
 
 #[derive(Debug, Default)]
 struct ReadingState {
-    want: Want,
+    want: DumpDetail,
     phase: Phase,
     types: Vec<Type>,
     by_id: HashMap<u64, u32>,
@@ -346,7 +346,7 @@ struct ReadingState {
 
 impl DumpReading {
     /// Creates a reader.
-    pub fn new(want: Want) -> Self {
+    pub fn new(want: DumpDetail) -> Self {
         let interest = |metadata: &nettrace::Metadata| {
             let is_method = (metadata.provider == RUNDOWN_PROVIDER && metadata.event_id == METHOD_DC_END_VERBOSE)
                 || (metadata.provider == RUNTIME_PROVIDER && metadata.event_id == METHOD_LOAD_VERBOSE);
@@ -361,8 +361,8 @@ impl DumpReading {
             Some(layout.map_or(TAG_OTHER, |layout| layout.to_tag().saturating_add(TAG_LAYOUT)))
         };
         let raw = match want {
-            Want::Histogram => None,
-            Want::Graph { .. } => Some(Raw::default()),
+            DumpDetail::Histogram => None,
+            DumpDetail::Graph { .. } => Some(Raw::default()),
         };
         Self {
             decoder: Decoder::new(Options {
@@ -486,7 +486,7 @@ impl ReadingState {
             reasons.push(format!("{} events cannot be decoded", self.undecodable));
         }
         // A session of .NET 10 for a histogram has no edges.
-        let has_no_edges = self.want == Want::Histogram && self.edges == 0;
+        let has_no_edges = self.want == DumpDetail::Histogram && self.edges == 0;
         if self.edges != self.announced_edges && !has_no_edges {
             reasons.push(format!("only {} of {} references were received", self.edges, self.announced_edges));
         }
@@ -685,7 +685,7 @@ impl ReadingState {
         for one in &mut self.types {
             (one.objects, one.bytes) = (0, 0);
         }
-        if let Want::Graph { .. } = self.want {
+        if let DumpDetail::Graph { .. } = self.want {
             self.raw = Some(Raw::default());
         }
         self.graph_needs = None;
@@ -703,7 +703,7 @@ impl ReadingState {
 
     /// Drops the graph if it would exceed its limit.
     fn bound(&mut self) {
-        let (Some(raw), Want::Graph { most }) = (&self.raw, self.want) else {
+        let (Some(raw), DumpDetail::Graph { most }) = (&self.raw, self.want) else {
             return;
         };
         let needs = raw.bytes(self.objects, self.edges.max(self.announced_edges));

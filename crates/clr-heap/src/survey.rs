@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dominators::{Dominators, NONE};
 use crate::graph::{Graph, Root};
-use crate::merged::{Label, Merged};
+use crate::merged::{Label, PathTree};
 use crate::reading::{Dump, Holder, Type};
 
 /// Maximum number of types, roots and paths in a survey.
@@ -254,7 +254,7 @@ impl fmt::Display for Amount {
 
 /// A graph with its paths and dominators.
 #[derive(Debug)]
-pub struct Solved {
+pub struct AnalyzedGraph {
     /// The live objects and their references.
     pub graph: Graph,
     /// The dominator of each object.
@@ -262,10 +262,10 @@ pub struct Solved {
     /// Retained bytes, by the number of the dominator.
     pub retained: Vec<u64>,
     /// The shortest ways to all objects, by type.
-    pub held: Merged,
+    pub held: PathTree,
     /// The dominator tree by type. The objects and bytes of a step and of all steps below it are those that it retains.
-    pub kept: Merged,
-    /// Step of each object in [`Solved::held`].
+    pub kept: PathTree,
+    /// Step of each object in [`AnalyzedGraph::held`].
     way_of: Vec<u32>,
     tree: Tree,
 }
@@ -278,7 +278,7 @@ struct Tree {
 }
 
 impl Tree {
-    fn of(by: &[u32]) -> Self {
+    fn from_dominators(by: &[u32]) -> Self {
         let mut first = vec![0; by.len()];
         let mut next = vec![0; by.len()];
         for (child, parent) in by.iter().enumerate().skip(1).rev() {
@@ -304,10 +304,10 @@ impl Tree {
     }
 }
 
-impl Solved {
+impl AnalyzedGraph {
     /// Computes paths and dominators of a graph.
-    pub fn of(graph: Graph) -> Self {
-        let dominators = Dominators::of(&graph.starts, &graph.targets, graph.super_root());
+    pub fn new(graph: Graph) -> Self {
+        let dominators = Dominators::compute(&graph.starts, &graph.targets, graph.super_root());
         let mut retained: Vec<u64> = dominators.nodes.iter().map(|node| graph.bytes(*node)).collect();
         for (number, by) in dominators.by.iter().enumerate().skip(1).rev() {
             let own = retained.get(number).copied().unwrap_or(0);
@@ -317,7 +317,7 @@ impl Solved {
         }
         let kept = kept(&graph, &dominators);
         let (held, way_of) = ways(&graph);
-        let tree = Tree::of(&dominators.by);
+        let tree = Tree::from_dominators(&dominators.by);
         Self {
             graph,
             dominators,
@@ -613,8 +613,8 @@ fn label(graph: &Graph, node: u32) -> Label {
 }
 
 /// Returns the dominator tree by type.
-fn kept(graph: &Graph, dominators: &Dominators) -> Merged {
-    let mut kept = Merged::default();
+fn kept(graph: &Graph, dominators: &Dominators) -> PathTree {
+    let mut kept = PathTree::default();
     let mut steps = vec![0_u32; dominators.nodes.len()];
     for (number, (node, by)) in dominators.nodes.iter().zip(&dominators.by).enumerate().skip(1) {
         let parent = steps.get(*by as usize).copied().unwrap_or(0);
@@ -630,8 +630,8 @@ fn kept(graph: &Graph, dominators: &Dominators) -> Merged {
 }
 
 /// Returns the shortest paths. Preferred kinds of roots come first.
-fn ways(graph: &Graph) -> (Merged, Vec<u32>) {
-    let mut held = Merged::default();
+fn ways(graph: &Graph) -> (PathTree, Vec<u32>) {
+    let mut held = PathTree::default();
     let objects = graph.objects();
     let mut way_of = vec![NONE; objects as usize];
     let mut queue: Vec<u32> = Vec::new();
@@ -654,7 +654,7 @@ fn ways(graph: &Graph) -> (Merged, Vec<u32>) {
     (held, way_of)
 }
 
-fn visit(graph: &Graph, node: u32, step: u32, held: &mut Merged, way_of: &mut [u32], queue: &mut Vec<u32>) {
+fn visit(graph: &Graph, node: u32, step: u32, held: &mut PathTree, way_of: &mut [u32], queue: &mut Vec<u32>) {
     for target in graph.targets(node) {
         let Some(way) = way_of.get_mut(*target as usize).filter(|way| **way == NONE) else {
             continue;
@@ -667,8 +667,8 @@ fn visit(graph: &Graph, node: u32, step: u32, held: &mut Merged, way_of: &mut [u
 
 /// Returns the results of a dump, and its graph if there is one. `only` limits the paths to types with this text in
 /// their name.
-pub fn survey(mut dump: Dump, only: Option<&str>) -> (Survey, Option<Solved>) {
-    let solved = Graph::of(&mut dump).map(Solved::of);
+pub fn survey(mut dump: Dump, only: Option<&str>) -> (Survey, Option<AnalyzedGraph>) {
+    let solved = Graph::from_dump(&mut dump).map(AnalyzedGraph::new);
     let mut survey = match &solved {
         Some(solved) => solved.rows(dump.bytes, only),
         None => {

@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use clr_heap::cost::{Forecast, Known, Seen, buffer_mb};
+use clr_heap::cost::{Forecast, ProcessEstimate, PreviousDump, buffer_mb};
 use clr_heap::diff::{Growth, diff};
 use clr_heap::survey::{PathRow, RootRow, Survey, TypeRow, root_shown};
 use gc_rules::incident::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MAX_LIVING};
@@ -66,7 +66,7 @@ impl Default for CensusOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct History {
     /// The first dump of this incident: the time since its end, and its figures.
-    pub first: Option<(Duration, Seen)>,
+    pub first: Option<(Duration, PreviousDump)>,
     /// Time since the start of the last census of the service.
     pub of_service: Option<Duration>,
 }
@@ -201,7 +201,7 @@ fn grows(account: Option<&Ledger>) -> Result<(), String> {
 
 /// Returns the plan of a dump if its cost is within the limits.
 fn afford(live_bytes: u64, condition: &Condition, history: &History, options: &CensusOptions) -> Result<Plan, String> {
-    let known = Known {
+    let known = ProcessEstimate {
         live_bytes,
         server: condition.server,
         collects_twice: condition.major.is_none_or(|major| major < 10),
@@ -257,7 +257,7 @@ fn needs(forecast: &Forecast, live_bytes: u64, history: &History) -> u64 {
 pub struct First {
     survey: Survey,
     /// Figures of the dump.
-    pub seen: Seen,
+    pub seen: PreviousDump,
 }
 
 impl First {
@@ -267,7 +267,7 @@ impl First {
         survey.paths = Vec::new();
         survey.suspects = Vec::new();
         let longest = survey.heap.stopped_ns.iter().max().copied();
-        let seen = Seen {
+        let seen = PreviousDump {
             live_bytes,
             objects: survey.heap.objects,
             stop_ns: longest.and_then(|stop| u64::try_from(stop).ok()),
@@ -535,7 +535,7 @@ mod tests {
         let first = |seconds: u64, stop_ms: u64| History {
             first: Some((
                 Duration::from_secs(seconds),
-                Seen {
+                PreviousDump {
                     live_bytes: 50 * MIB,
                     objects: 700_000,
                     stop_ns: Some(stop_ms * 1_000_000),

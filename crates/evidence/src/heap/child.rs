@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use clr_evidence::{flame, folded};
-use clr_heap::reading::{Dump, DumpReading, ReadAt, Refusal, Want};
+use clr_heap::reading::{Dump, DumpReading, ReadAt, Refusal, DumpDetail};
 use clr_heap::survey::{Record, Survey, survey};
 use clr_heap::{profile, snapshot};
 use flate2::Compression;
@@ -161,9 +161,9 @@ fn limit(what: &What) {
 /// sentence.
 fn compute(what: &What, input: &mut impl Read, output: &mut impl Write, notes: &mut impl Write) -> Result<(), String> {
     let want = if what.histogram {
-        Want::Histogram
+        DumpDetail::Histogram
     } else {
-        Want::Graph { most: what.most }
+        DumpDetail::Graph { most: what.most }
     };
     let mut reading = DumpReading::new(want);
     let mut buffer = vec![0; READ_BYTES];

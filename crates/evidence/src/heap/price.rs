@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use clr_heap::cost::{Forecast, Known};
+use clr_heap::cost::{Forecast, ProcessEstimate};
 use dotnet_diagnostics::discovery::Process;
 
 use crate::heap::session::DUMP_TIMEOUT;
@@ -58,7 +58,7 @@ pub fn of(process: &Process, major: Option<u32>, histogram: bool) -> Price {
     let facts = Facts::of(process);
     let status = of_process(process.pid, "status", MAX_STATUS_BYTES).filter(|_| process.visible);
     let live_bytes = status.as_deref().and_then(anonymous).unwrap_or(0);
-    let known = Known {
+    let known = ProcessEstimate {
         live_bytes,
         server: is_server(process),
         collects_twice: major.is_none_or(|major| major < 10),
