@@ -206,7 +206,7 @@ fn rules(bencher: Bencher<'_, '_>, path: &str) {
             ..History::default()
         };
         let facts = ProcessFacts::default();
-        let review = Review::of(Arc::clone(&rules), facts, base, history, last.unwrap_or(0), Some(0));
+        let review = Review::for_recording(Arc::clone(&rules), facts, base, history, last.unwrap_or(0), Some(0));
         review.alerts().count()
     });
 }

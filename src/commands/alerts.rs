@@ -12,7 +12,7 @@ use base::run_key::RunKey;
 use base::time::Wall;
 use delivery::alerts::stats::ReceiverStats;
 use delivery::alerts::{IncidentNotice, Notifier};
-use gc_rules::incident::{Share, sample};
+use gc_rules::incident::{QuotaOwner, sample};
 use gc_rules::rule::Severity;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use serde::Serialize;
@@ -103,7 +103,7 @@ fn incident() -> (Vec<IncidentNotice>, Option<IncidentNotice>) {
         process: Arc::from("gcwatch"),
         change,
         span: None,
-        share: Share {
+        share: QuotaOwner {
             tenant: "".into(),
             service: "gcwatch".into(),
         },

@@ -169,7 +169,7 @@ fn table(
         }
         summary::write(out, &history.totals, &history.other_stops, recording.observed_ns)?;
         let stopped = &history.totals.stopped;
-        let account = AccountRecord::of_stopped_time(stopped, Some(recording.observed_ns));
+        let account = AccountRecord::from_stopped_time(stopped, Some(recording.observed_ns));
         account::write(out, "stopped time by cause", &account)?;
         summary::write_figures(out, &history.collections)?;
         if let Some((number, ledger)) = memory::newest(&history.collections) {

@@ -33,7 +33,7 @@ use clr_heap::survey::Survey;
 use delivery::otlp::Exporter;
 use dotnet_diagnostics::discovery::{Process, Scan};
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Guard};
-use gc_rules::incident::{Finding, Share};
+use gc_rules::incident::{Finding, QuotaOwner};
 use gc_rules::rule::Evidence;
 use tokio::sync::{Notify, Semaphore};
 use tracing::warn;
@@ -152,7 +152,7 @@ enum Kind {
 struct Running {
     want: WantKey,
     task: Kind,
-    share: Share,
+    share: QuotaOwner,
     begun: Instant,
     /// Maximum duration of the start and of the stop. A burst that exceeds it counts as late.
     within: Duration,
@@ -211,9 +211,9 @@ struct BurstsState {
     /// Number of requests so far.
     came: u64,
     /// End of the newest late burst of each service.
-    late: BTreeMap<Share, Instant>,
+    late: BTreeMap<QuotaOwner, Instant>,
     /// Start of the newest burst of each service.
-    of_service: BTreeMap<Share, Instant>,
+    of_service: BTreeMap<QuotaOwner, Instant>,
     /// Start of the newest burst of each tenant.
     of_tenant: BTreeMap<Arc<str>, Instant>,
     last_tick: Option<Instant>,

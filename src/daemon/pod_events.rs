@@ -73,7 +73,7 @@ mod tests {
         let notice = |change| IncidentNotice {
             run: RunKey { pid: 7, start_time: 1 },
             process: "shop".into(),
-            share: gc_rules::incident::Share {
+            share: gc_rules::incident::QuotaOwner {
                 tenant: "shop".into(),
                 service: "shop".into(),
             },

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
-use gc_rules::incident::{Incident, IncidentEnding, Incidents, Share, StoredIncident};
+use gc_rules::incident::{Incident, IncidentEnding, Incidents, QuotaOwner, StoredIncident};
 use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
@@ -86,7 +86,7 @@ impl StoredState {
         run: RunKey,
         process: &str,
         resource: &Origin,
-        share: &Share,
+        share: &QuotaOwner,
         incident: &Incident,
         wall: Wall,
     ) -> Self {
@@ -107,7 +107,7 @@ impl StoredState {
             resource: plain.collect(),
             tenant: share.tenant.to_string(),
             service: share.service.to_string(),
-            incident: StoredIncident::of(incident, wall),
+            incident: StoredIncident::from_incident(incident, wall),
         }
     }
 
@@ -131,7 +131,7 @@ impl StoredState {
             run,
             process: self.process.as_str().into(),
             resource: Arc::new(resource),
-            share: Share {
+            share: QuotaOwner {
                 tenant: self.tenant.as_str().into(),
                 service: self.service.as_str().into(),
             },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use delivery::alerts::{IncidentNotice, Notices, subject};
-use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents, Share};
+use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents, QuotaOwner};
 use gc_telemetry::origin::Origin;
 
 /// Changes of alerts and incidents of one subject, with its resource.
@@ -20,7 +20,7 @@ pub(crate) struct SubjectIncidents {
     pub(crate) process: Arc<str>,
     pub(crate) resource: Arc<Origin>,
     /// Tenant and service whose quota of messages the subject uses.
-    pub(crate) share: Share,
+    pub(crate) share: QuotaOwner,
     pub(crate) incidents: Incidents,
 }
 

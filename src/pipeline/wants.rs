@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gc_rules::incident::{Share, id_of};
+use gc_rules::incident::{QuotaOwner, id_of};
 use gc_rules::ledger::Ledger;
 use gc_rules::rule::{Evidence, Severity};
 
@@ -31,7 +31,7 @@ pub struct Want {
     /// Kind of evidence.
     pub evidence: Evidence,
     /// Owner of the quota that the request uses.
-    pub share: Share,
+    pub share: QuotaOwner,
     /// Facts about the process.
     pub condition: Condition,
     /// Memory ledger with its growing parts; `None` if unknown or not requested.

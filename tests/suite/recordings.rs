@@ -50,7 +50,7 @@ fn judged(path: &Path, rules: &Arc<RuleSet>) -> (String, Vec<String>) {
         let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
         let facts = ProcessFacts::new(pid, None, recording.stream.runtime.as_deref(), []);
         let length = observed.saturating_mul(rounds.into());
-        let review = Review::of(Arc::clone(rules), facts, base, whole.history(), length, lost);
+        let review = Review::for_recording(Arc::clone(rules), facts, base, whole.history(), length, lost);
         writeln!(text, "{name}: {rounds} x {:.1} s", seconds(observed)).unwrap();
         let mut alerts: BTreeMap<&str, Vec<&Reviewed>> = BTreeMap::new();
         for reviewed in review.alerts() {

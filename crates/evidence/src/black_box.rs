@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use base::time::Moment;
-use gc_rules::incident::{Recordings, Share};
+use gc_rules::incident::{Recordings, QuotaOwner};
 
 use base::run_key::RunKey;
 use targets::BlackBoxes;
@@ -64,7 +64,7 @@ enum Order {
     /// An incident of the run started: write a recording with this id.
     Incident(RunKey, Arc<str>),
     /// The process of that tenant and service exited, so its stream has ended.
-    Ended(RunKey, Share),
+    Ended(RunKey, QuotaOwner),
     /// The process was killed, or exited while its memory was exhausted, at this time.
     Died(RunKey, Moment, Arc<str>),
     /// Complete open recordings, and stop.
@@ -126,7 +126,7 @@ impl BlackBox {
     }
 
     /// Reports that the process of that tenant and service has exited.
-    pub fn ended(&self, run: RunKey, share: Share) {
+    pub fn ended(&self, run: RunKey, share: QuotaOwner) {
         self.order(Order::Ended(run, share));
     }
 

@@ -34,7 +34,7 @@ impl Conditions {
         clippy::mutable_key_type,
         reason = "a pattern is hashed by its text, which does not change"
     )]
-    pub(crate) fn of(rules: &[Arc<Rule>]) -> Self {
+    pub(crate) fn from_rules(rules: &[Arc<Rule>]) -> Self {
         let mut required: HashMap<&Node, u32> = HashMap::new();
         let mut parts: Vec<&Node> = Vec::new();
         for rule in rules.iter().filter(|rule| rule.enabled) {
@@ -88,7 +88,7 @@ pub(crate) struct Truths<'c> {
 
 impl Truths<'_> {
     /// Evaluates the condition of a rule, given the rule's place in the set.
-    pub(crate) fn of(&mut self, rule: usize, scope: &Scope<'_>) -> Truth {
+    pub(crate) fn evaluate(&mut self, rule: usize, scope: &Scope<'_>) -> Truth {
         let parts = self.conditions.of_rule.get(rule).ok_or(EvaluationError::Type)?;
         decide(parts.iter().map(|place| self.part(*place as usize, scope)), false)
     }

@@ -87,10 +87,10 @@ use clr_gc::gc::{Collection, Suspension};
 use super::alert::{Alert, CollectionVerdict, Ending, Holding, Transition};
 use super::field::{self, GcFacts, MemoryTrends, NoWindows, ProcessFacts, Scope, StreamFacts, WindowValues};
 use super::memory::MemoryHistory;
-use super::plan::When;
-use super::rule::{On, Rule};
+use super::plan::SampleTrigger;
+use super::rule::{EvaluationTrigger, Rule};
 use super::rule_set::RuleSet;
-use super::window::{Asked, Key};
+use super::window::{ReadContext, Key};
 use base::time::{Moment, TimeBase, Wall};
 use groups::{Groups, winner};
 use kinds::{KindTruths, Kinds};
@@ -145,8 +145,8 @@ struct Current<'a> {
 #[derive(Debug)]
 pub struct Engine {
     rules: Arc<RuleSet>,
-    /// The subject whose rules are evaluated: see [`On::subject`].
-    subject: On,
+    /// The subject whose rules are evaluated: see [`EvaluationTrigger::subject`].
+    subject: EvaluationTrigger,
     facts: ProcessFacts,
     stream: StreamFacts,
     /// Start of observation, unless the stream facts state it.
@@ -175,18 +175,18 @@ pub struct Engine {
 impl Engine {
     /// Creates the engine of a process that was just attached to, or of a recording at its start.
     pub fn new(rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
-        Self::about(On::Process, rules, facts, now)
+        Self::about(EvaluationTrigger::Process, rules, facts, now)
     }
 
-    /// Creates the engine of a service or of gcwatch itself. It runs the rules that are [about](On::subject) that
+    /// Creates the engine of a service or of gcwatch itself. It runs the rules that are [about](EvaluationTrigger::subject) that
     /// subject.
-    pub fn about(subject: On, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
+    pub fn about(subject: EvaluationTrigger, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
         let mut engine = Self {
             windows: Windows::new(&rules),
             kinds: Kinds::default(),
             runs: Vec::new(),
-            on_gc: Round::of(&rules, true),
-            on_process: Round::of(&rules, false),
+            on_gc: Round::new(&rules, true),
+            on_process: Round::new(&rules, false),
             groups: Groups::default(),
             rules,
             subject: subject.subject(),
@@ -218,7 +218,7 @@ impl Engine {
     }
 
     /// Returns the subject: a process, a service, or gcwatch itself.
-    pub fn subject(&self) -> On {
+    pub fn subject(&self) -> EvaluationTrigger {
         self.subject
     }
 
@@ -265,14 +265,14 @@ impl Engine {
         let facts = self.preceding.collection(collection);
         let current = Current {
             gc: Some(facts),
-            key: Key::of(collection),
+            key: Key::from_collection(collection),
             number: Some(collection.number),
         };
         self.windows.expire(self.now);
         let scope = scope(&self.facts, &self.stream, self.now, current.gc, &NoWindows);
         let (rules, mut kinds) = (Arc::clone(&self.rules), std::mem::take(&mut self.kinds));
-        let mut truths = kinds.of_current(&scope, &rules);
-        self.windows.sample(When::Gc, None, &scope, time, &mut truths);
+        let mut truths = kinds.for_current(&scope, &rules);
+        self.windows.sample(SampleTrigger::Gc, None, &scope, time, &mut truths);
         self.judge_gc(current, time, &mut truths, &mut verdict);
         let is_young = matches!(collection.generation, Some(0 | 1));
         let before = std::mem::replace(&mut self.collected, self.now);
@@ -282,7 +282,7 @@ impl Engine {
             self.unjudged = current.number;
         }
         let scope = self::scope(&self.facts, &self.stream, self.now, current.gc, &NoWindows);
-        self.windows.sample(When::Keyed, current.key, &scope, time, &mut truths);
+        self.windows.sample(SampleTrigger::Keyed, current.key, &scope, time, &mut truths);
         self.kinds = kinds;
         self.settle_groups(&mut verdict.transitions);
         verdict
@@ -302,7 +302,7 @@ impl Engine {
             ..Scope::new(&self.facts, &self.stream, self.now)
         };
         self.windows
-            .sample(When::Suspension, None, &scope, time, &mut KindTruths::default());
+            .sample(SampleTrigger::Suspension, None, &scope, time, &mut KindTruths::default());
     }
 
     /// Advances the time. It is called about once per second and, in a recording, before each collection and suspension
@@ -405,7 +405,7 @@ impl Engine {
                     ..RuleState::default()
                 },
                 |run| {
-                    let round = if rule.on == On::Gc {
+                    let round = if rule.on == EvaluationTrigger::Gc {
                         &self.on_gc
                     } else {
                         &self.on_process
@@ -454,8 +454,8 @@ impl Engine {
             self.runs.push(run);
         }
         self.groups = Groups::new(self.rules.turns.groups());
-        self.on_gc = Round::of(&self.rules, true);
-        self.on_process = Round::of(&self.rules, false);
+        self.on_gc = Round::new(&self.rules, true);
+        self.on_process = Round::new(&self.rules, false);
         before
     }
 
@@ -509,7 +509,7 @@ impl Engine {
         self.measure_memory();
         let scope = Scope::new(&self.facts, &self.stream, self.now);
         self.windows
-            .sample(When::Tick, None, &scope, self.now, &mut KindTruths::default());
+            .sample(SampleTrigger::Tick, None, &scope, self.now, &mut KindTruths::default());
         self.judge_process(Current::default(), transitions);
         self.settle_groups(transitions);
         self.refresh();
@@ -582,7 +582,7 @@ impl Engine {
         let values = self.windows.values(None, self.asked());
         let scope = scope(&self.facts, &self.stream, self.now, None, &values);
         let active = self.runs.iter_mut().filter(|run| run.status.is_active());
-        for run in active.filter(|run| run.rule.on != On::Gc) {
+        for run in active.filter(|run| run.rule.on != EvaluationTrigger::Gc) {
             if run.refresh(&scope)
                 && let Some(group) = run.rule.group
             {
@@ -604,10 +604,10 @@ impl Engine {
     fn begin(&mut self, place: usize, active: Moment, current: Current<'_>, transitions: &mut Vec<Transition>) {
         let values = self.windows.values(current.key, self.asked());
         let Some(run) = self.runs.get_mut(place) else { return };
-        let on_gc = run.rule.on == On::Gc;
+        let on_gc = run.rule.on == EvaluationTrigger::Gc;
         let gc = current.gc.filter(|_| on_gc);
         let scope = scope(&self.facts, &self.stream, self.now, gc, &values);
-        let alert = Alert::of(&run.rule, &scope, active, current.number);
+        let alert = Alert::new(&run.rule, &scope, active, current.number);
         let round = if on_gc { &mut self.on_gc } else { &mut self.on_process };
         round.wake_one(&self.rules, place, run);
         run.status.begin(alert, if on_gc { active } else { self.now });
@@ -617,8 +617,8 @@ impl Engine {
         }
     }
 
-    fn asked(&self) -> Asked {
-        Asked {
+    fn asked(&self) -> ReadContext {
+        ReadContext {
             now: self.now,
             watched: self.watched(),
             so_far: false,
@@ -629,7 +629,7 @@ impl Engine {
     /// and if the whole time were like the observed part. `for` is ignored. Returns `None` if the rule would not fire
     /// or remains unknown.
     pub(crate) fn so_far(&self, rule: &Rule) -> Option<String> {
-        let at = Asked {
+        let at = ReadContext {
             so_far: true,
             ..self.asked()
         };

@@ -98,7 +98,7 @@ impl Field {
     }
 
     /// Returns the field with this name.
-    pub fn of(name: &str) -> Option<&'static Self> {
+    pub fn find(name: &str) -> Option<&'static Self> {
         ALL.iter().find(|field| field.name == name).copied()
     }
 
@@ -246,15 +246,15 @@ mod tests {
                 assert!(names.contains(format!("{stem}_ns").as_str()), "{}", field.name);
             }
         }
-        assert_eq!(Field::of("gc.pause_ms").map(|field| field.kind), Some(Type::Double));
-        assert!(Field::of("gc.nope").is_none());
+        assert_eq!(Field::find("gc.pause_ms").map(|field| field.kind), Some(Type::Double));
+        assert!(Field::find("gc.nope").is_none());
     }
 
     /// Scenario: a rule file compares `gc.pause_mode`.
     /// Guarantee: the check accepts the names of the modes in records, and `Unknown`.
     #[test]
     fn pause_modes_have_names_of_records() {
-        let modes = Field::of("gc.pause_mode").unwrap().texts();
+        let modes = Field::find("gc.pause_mode").unwrap().texts();
         assert_eq!(
             modes,
             [

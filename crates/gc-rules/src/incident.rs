@@ -57,9 +57,9 @@ use crate::alert::Alert;
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, Rule, Severity};
 
-pub use black_box::{BegunRecordings, Recordings, Share, recording_id};
+pub use black_box::{BegunRecordings, Recordings, QuotaOwner, recording_id};
 pub use found::{
-    Finding, Found, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundCensus, FoundHolder, FoundKept,
+    Finding, Findings, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundCensus, FoundHolder, FoundKept,
     FoundLiving, FoundSite, FoundStack, FoundStacks, FoundType, MAX_FOUND, MAX_LIVING,
 };
 pub use machine::Incidents;
@@ -203,7 +203,7 @@ pub struct Incident {
     /// Whether the recording belongs to an earlier incident of the same rule and service, possibly of another process.
     pub is_recorded_before: bool,
     /// Findings of bursts, or the reasons why there was no burst; `None` if there is no result yet.
-    pub found: Option<Arc<Found>>,
+    pub found: Option<Arc<Findings>>,
 }
 
 impl Incident {

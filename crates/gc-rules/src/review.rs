@@ -12,7 +12,7 @@ use super::alert::{Alert, Ending, Transition};
 use super::engine::{Engine, collection_at, suspension_at};
 use super::field::{Open, ProcessFacts, StreamFacts};
 use super::incident::{Incident, IncidentChange, Incidents};
-use super::rule::{On, Rule};
+use super::rule::{EvaluationTrigger, Rule};
 use super::rule_set::RuleSet;
 use base::time::{Moment, TimeBase, Wall};
 use known_rules::KnownRules;
@@ -37,13 +37,13 @@ pub struct History<'a> {
 
 /// A repeated history, see [`repeated`].
 #[derive(Debug, Default)]
-pub struct Repeated {
+pub struct RepeatedHistory {
     collections: Vec<Collection>,
     suspensions: Vec<Suspension>,
     finalizers: Vec<(i64, Finalizers)>,
 }
 
-impl Repeated {
+impl RepeatedHistory {
     /// Returns the whole history.
     pub fn history(&self) -> History<'_> {
         History {
@@ -114,7 +114,7 @@ pub struct Review {
 
 impl Review {
     /// Creates a review of the rules about a process, a service or gcwatch itself. It starts at offset 0.
-    pub fn about(subject: On, rules: Arc<RuleSet>, facts: ProcessFacts, base: TimeBase) -> Self {
+    pub fn about(subject: EvaluationTrigger, rules: Arc<RuleSet>, facts: ProcessFacts, base: TimeBase) -> Self {
         let mut review = Self {
             engine: Engine::about(subject, rules, facts, base.moment(0)),
             base,
@@ -136,7 +136,7 @@ impl Review {
 
     /// Reviews the history of a process in a recording. `observed_ns` is the time from the sync point to the last
     /// event; `lost_events` is the count for the whole recording.
-    pub fn of(
+    pub fn for_recording(
         rules: Arc<RuleSet>,
         facts: ProcessFacts,
         base: TimeBase,
@@ -144,7 +144,7 @@ impl Review {
         observed_ns: i64,
         lost_events: Option<u64>,
     ) -> Self {
-        let mut review = Self::about(On::Process, rules, facts, base);
+        let mut review = Self::about(EvaluationTrigger::Process, rules, facts, base);
         let stream = |lost_events| StreamFacts {
             since: Some(base.moment(0)),
             lost_events,
@@ -196,7 +196,7 @@ impl Review {
                         .extend(verdict.matched);
                 }
                 self.stopped.add(collection);
-                self.incidents.know_stopped(self.base.moment(0), self.stopped);
+                self.incidents.set_stopped_time(self.base.moment(0), self.stopped);
                 self.take(verdict.transitions, now);
                 self.judged.at_collection(&self.engine);
             }
@@ -331,8 +331,8 @@ fn open(history: History<'_>, base: TimeBase) -> Open {
 }
 
 /// Repeats a recording in sequence to simulate a longer run. `length_ns` is the length of one round.
-pub fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> Repeated {
-    let mut whole = Repeated::default();
+pub fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> RepeatedHistory {
+    let mut whole = RepeatedHistory::default();
     let numbers = history
         .collections
         .iter()

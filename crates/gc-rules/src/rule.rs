@@ -8,8 +8,8 @@ use super::field::{Root, Scope};
 mod function;
 mod word;
 
-pub use function::{By, Function};
-pub use word::{Division, Evidence, HarmUnit, On, Role, Severity, Status};
+pub use function::{ComparisonKey, Function};
+pub use word::{Division, Evidence, HarmUnit, EvaluationTrigger, Role, Severity, Status};
 
 /// The length of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ pub struct Window {
     /// Length of the window.
     pub extent: Extent,
     /// Selects the samples that are comparable with the current collection, which is not among them.
-    pub by: By,
+    pub by: ComparisonKey,
     /// Minimum number of samples. With fewer samples, the value is unknown.
     pub min_samples: u32,
     /// Minimum time for which the process must have been observed, in nanoseconds. Before, the value is unknown.
@@ -191,7 +191,7 @@ pub struct Rule {
     /// Minimum severity of its alerts.
     pub severity: Severity,
     /// Time of evaluation.
-    pub on: On,
+    pub on: EvaluationTrigger,
     /// Processes that the rule applies to; `None` for all processes. If unknown, the rule does not apply for now.
     pub select: Option<Expression>,
     /// Services that must run on the host, for rules `on: service`; `select` then selects services.

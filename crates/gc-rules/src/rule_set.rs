@@ -8,7 +8,7 @@ use super::alert::Alert;
 use super::conditions::Conditions;
 use super::plan::Plan;
 use super::rule::{Group, Rule, Window};
-use super::turns::Turns;
+use super::turns::RuleSchedule;
 
 /// All checked rules.
 #[derive(Debug, Clone, Default)]
@@ -20,7 +20,7 @@ pub struct RuleSet {
     /// Assignment of samples to windows.
     pub(crate) plan: Plan,
     /// Evaluation order of the rules.
-    pub(crate) turns: Turns,
+    pub(crate) turns: RuleSchedule,
     /// Shared parts of the conditions.
     pub(crate) conditions: Conditions,
     pub groups: Vec<Group>,
@@ -30,8 +30,8 @@ impl RuleSet {
     /// Creates a rule set. Rules refer to windows and groups by place.
     pub fn new(rules: Vec<Arc<Rule>>, windows: Vec<Window>, groups: Vec<Group>) -> Self {
         Self {
-            turns: Turns::of(&rules, groups.len()),
-            conditions: Conditions::of(&rules),
+            turns: RuleSchedule::from_rules(&rules, groups.len()),
+            conditions: Conditions::from_rules(&rules),
             plan: Plan::new(&windows),
             rules,
             windows,

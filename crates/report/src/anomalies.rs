@@ -13,7 +13,7 @@ use api::gc::Subject;
 use base::time::TimeBase;
 use gc_rules::incident::{Incident, Member, remedy_for_a_file};
 use gc_rules::review::Review;
-use gc_rules::rule::{On, Rule, Severity};
+use gc_rules::rule::{EvaluationTrigger, Rule, Severity};
 
 /// `kind: "rules_judged"`: the number of rules that a recording was sufficient for, and the rules that it was not.
 #[derive(Debug, Serialize)]
@@ -167,7 +167,7 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
 /// Returns a rule and the number of times it held.
 fn member(member: &Member) -> String {
     let rule = member.rule();
-    if rule.on == On::Gc && member.count > 1 {
+    if rule.on == EvaluationTrigger::Gc && member.count > 1 {
         return format!("{} ({})", rule.id, plural(member.count, "time"));
     }
     rule.id.to_string()

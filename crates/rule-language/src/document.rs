@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use base::units::HumanDuration;
 use base::words;
-use gc_rules::rule::{Division, On, Role, Severity, Status};
+use gc_rules::rule::{Division, EvaluationTrigger, Role, Severity, Status};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
@@ -137,7 +137,7 @@ pub(crate) struct Rule {
     #[schemars(extend("x-default" = "`experimental`"))]
     pub(crate) status: Option<Status>,
     /// Time at which the condition is evaluated.
-    pub(crate) on: Option<On>,
+    pub(crate) on: Option<EvaluationTrigger>,
     /// Processes that the rule applies to: an expression on the process. If not set, the rule applies to all processes.
     /// While the expression is unknown, the rule is not evaluated.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]

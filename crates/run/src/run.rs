@@ -166,7 +166,7 @@ impl Run {
             Input::Found { incident, finding } => {
                 self.history.revision += 1;
                 if let Some(rules) = self.rules.as_mut() {
-                    put(outputs, rules.know_found(incident, *finding));
+                    put(outputs, rules.record_finding(incident, *finding));
                 }
             }
             Input::Rules(rules) => put(outputs, self.adopt(&rules, at.now)),
@@ -197,7 +197,7 @@ impl Run {
         let rules = self
             .rules
             .get_or_insert_with(|| RunRules::new(who, share.clone(), attachment.rules, facts, start));
-        rules.know_share(share);
+        rules.set_share(share);
         if let Some(incidents) = attachment.incidents {
             rules.incidents = incidents;
         }
@@ -378,7 +378,7 @@ impl Run {
             return Notices::default();
         };
         if let Some((since, stopped)) = self.history.stopped.recent() {
-            rules.incidents.know_stopped(since, stopped);
+            rules.incidents.set_stopped_time(since, stopped);
         }
         let notices = rules.advance(stream, now);
         self.keep_of_incidents();
@@ -417,7 +417,7 @@ impl Run {
         let Some(rules) = self.rules.as_mut() else {
             return Notices::default();
         };
-        rules.know_share(share);
+        rules.set_share(share);
         rules.learned(facts, now)
     }
 
@@ -493,7 +493,7 @@ impl Run {
     /// Passes the best available ledger to the incidents that gather it.
     fn know_ledger(&mut self) {
         if let (Some(rules), Some(ledger)) = (self.rules.as_mut(), self.ledger.newest()) {
-            rules.incidents.know_ledger(Arc::new(ledger));
+            rules.incidents.set_ledger(Arc::new(ledger));
         }
     }
 

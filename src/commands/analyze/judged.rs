@@ -42,7 +42,7 @@ fn review(rules: &Arc<RuleSet>, recording: &Recording, subject: Subject, history
     let base = time_base(recording);
     // The losses of a stream with several processes cannot be attributed to one process.
     let lost = recording.stream.lost_events.filter(|_| recording.processes.len() == 1);
-    Review::of(
+    Review::for_recording(
         Arc::clone(rules),
         facts,
         base,

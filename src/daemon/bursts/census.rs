@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use clr_heap::survey::Survey;
 use dotnet_diagnostics::Client;
-use gc_rules::incident::{Finding, FoundCensus, Share};
+use gc_rules::incident::{Finding, FoundCensus, QuotaOwner};
 use tracing::warn;
 
 use super::{Outcome, WantKey, remember};
@@ -36,12 +36,12 @@ pub(super) struct Censuses {
     /// The first dump of each incident, the time at which it ended, and its finding.
     first: BTreeMap<WantKey, (Instant, First, FoundCensus)>,
     /// Time of the first dump of the newest census of each service.
-    of_service: BTreeMap<Share, Instant>,
+    of_service: BTreeMap<QuotaOwner, Instant>,
 }
 
 impl Censuses {
     /// Returns the history of dumps for an incident.
-    pub(super) fn history(&self, key: &WantKey, share: &Share, now: Instant) -> History {
+    pub(super) fn history(&self, key: &WantKey, share: &QuotaOwner, now: Instant) -> History {
         let ago = |at: Instant| now.saturating_duration_since(at);
         History {
             first: self.first.get(key).map(|(at, first, _)| (ago(*at), first.seen)),
@@ -51,7 +51,7 @@ impl Censuses {
 
     /// Records that a dump was requested, whatever its outcome. The first dump of an incident counts as the census of
     /// its service.
-    pub(super) fn had(&mut self, key: &WantKey, share: &Share, now: Instant) {
+    pub(super) fn had(&mut self, key: &WantKey, share: &QuotaOwner, now: Instant) {
         if !self.first.contains_key(key) {
             remember(&mut self.of_service, share.clone(), now);
         }
@@ -164,8 +164,8 @@ mod tests {
         (run, incident, Evidence::Census)
     }
 
-    fn share() -> Share {
-        Share {
+    fn share() -> QuotaOwner {
+        QuotaOwner {
             tenant: "shop".into(),
             service: "orders".into(),
         }

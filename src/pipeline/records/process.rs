@@ -41,14 +41,14 @@ pub(crate) fn read(
         kept_from_ms,
         pauses: pauses(history.marks(), run.wall),
         causes: history.causes.all().iter().map(cause).collect(),
-        account: AccountRecord::of_stopped_time(
+        account: AccountRecord::from_stopped_time(
             history.stopped.all(),
             run.session.first_attach.map(|attach| since(attach, now)),
         ),
         account_recent: history
             .stopped
             .recent()
-            .map(|(from, stopped)| AccountRecord::of_stopped_time(&stopped, Some(since(from, now)))),
+            .map(|(from, stopped)| AccountRecord::from_stopped_time(&stopped, Some(since(from, now)))),
         newest: history.kept.newest().rev().map(line).collect(),
         longest: history.longest(now).map(line).collect(),
         settings: settings_of(resource),
@@ -79,7 +79,7 @@ pub(crate) fn unread(noted: &Noted, process: ProcessRow, incidents: Vec<Incident
             span_ms: HISTORY_NS / 1_000_000,
             ..HistoryColumns::default()
         },
-        account: AccountRecord::of_stopped_time(&StoppedTime::default(), None),
+        account: AccountRecord::from_stopped_time(&StoppedTime::default(), None),
         unseen: vec![Unseen {
             what: "everything".to_owned(),
             why,

@@ -17,7 +17,7 @@ use gc_rules::alert::Alert;
 use gc_rules::engine::RuleState;
 use gc_rules::field::{ServiceFacts, StreamFacts};
 use gc_rules::incident::IncidentEnding;
-use gc_rules::rule::{On, Rule};
+use gc_rules::rule::{EvaluationTrigger, Rule};
 use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
 
@@ -53,7 +53,7 @@ impl FleetRules {
         now: Moment,
     ) -> Vec<Changes> {
         let mut changes = Vec::new();
-        let is_judged = || self.watcher.is_some() || about(On::Watcher, rules).next().is_some();
+        let is_judged = || self.watcher.is_some() || about(EvaluationTrigger::Watcher, rules).next().is_some();
         if let Some(own) = own.filter(|_| is_judged()) {
             let subject = self.watcher.get_or_insert_with(|| Subject::watcher(own, rules, now));
             let stream = StreamFacts {
@@ -63,7 +63,7 @@ impl FleetRules {
             changes.extend(subject.tick(stream, rules, now));
         }
         changes.extend(self.expect(book, own, rules, now));
-        if about(On::Service, rules).next().is_some() {
+        if about(EvaluationTrigger::Service, rules).next().is_some() {
             for (key, service) in book.services() {
                 for version in divisions(service, rules) {
                     let key = (key.clone(), version);
@@ -96,7 +96,7 @@ impl FleetRules {
     pub(crate) fn name_recordings(&mut self, book: &ServiceBook, of_dead: impl Fn(RunKey) -> Option<Arc<str>>) {
         for ((key, _), subject) in &mut self.services {
             let dead = book.service(key).and_then(Service::last_death_of_memory);
-            subject.own.incidents.know_recording(dead.and_then(&of_dead));
+            subject.own.incidents.set_recording(dead.and_then(&of_dead));
         }
     }
 
@@ -108,7 +108,7 @@ impl FleetRules {
         rules: &Arc<RuleSet>,
         now: Moment,
     ) -> Vec<Changes> {
-        let names: BTreeSet<&Arc<str>> = about(On::Service, rules).flat_map(|rule| &rule.expect).collect();
+        let names: BTreeSet<&Arc<str>> = about(EvaluationTrigger::Service, rules).flat_map(|rule| &rule.expect).collect();
         for name in &names {
             if !self.expected.contains_key(*name) {
                 let subject = Subject::expected(name, own.map(|(_, resource)| &**resource), rules, now);
@@ -172,7 +172,7 @@ impl FleetRules {
 }
 
 /// Returns the enabled rules with this `on`.
-fn about(on: On, rules: &RuleSet) -> impl Iterator<Item = &Arc<Rule>> {
+fn about(on: EvaluationTrigger, rules: &RuleSet) -> impl Iterator<Item = &Arc<Rule>> {
     let rules = rules.rules.iter();
     rules.filter(move |rule| rule.enabled && rule.on == on)
 }
@@ -186,14 +186,14 @@ fn of_service(facts: ServiceFacts) -> StreamFacts {
 
 /// Returns whether service rules can add to the rules of the processes, or whether a rule looks back in time.
 fn is_worth(facts: &ServiceFacts, rules: &RuleSet) -> bool {
-    let looks_back = || about(On::Service, rules).any(|rule| !rule.windows.is_empty());
+    let looks_back = || about(EvaluationTrigger::Service, rules).any(|rule| !rule.windows.is_empty());
     facts.processes > 1 || facts.deaths_10m > 0 || (facts.processes > 0 && looks_back())
 }
 
 /// Returns the divisions of a service that rules ask for. `None` stands for the service as a whole.
 fn divisions(service: &Service, rules: &RuleSet) -> Vec<Option<Arc<str>>> {
     let mut divisions = vec![None];
-    if about(On::Service, rules).any(|rule| rule.by.is_some()) {
+    if about(EvaluationTrigger::Service, rules).any(|rule| rule.by.is_some()) {
         divisions.extend(service.versions().into_iter().cloned().map(Some));
     }
     divisions

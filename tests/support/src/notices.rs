@@ -6,7 +6,7 @@ use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use delivery::alerts::{IncidentNotice, Notice};
 use gc_rules::alert::{Alert, Ending, Holding, Transition};
-use gc_rules::incident::{IncidentEnding, Incidents, Share};
+use gc_rules::incident::{IncidentEnding, Incidents, QuotaOwner};
 use gc_rules::rule::Rule;
 use gc_rules::rule_set::RuleSet;
 use gc_telemetry::spans::SpanIds;
@@ -144,7 +144,7 @@ fn changes(pid: u32) -> Vec<IncidentNotice> {
         process: Arc::clone(&fired.process),
         change,
         span: fired.span,
-        share: Share {
+        share: QuotaOwner {
             tenant: "user 1000".into(),
             service: "checkout".into(),
         },

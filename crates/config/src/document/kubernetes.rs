@@ -28,8 +28,8 @@ pub(crate) struct Kubernetes {
     /// used, or the authorities of the system outside a pod.
     #[schemars(extend("x-restart" = true))]
     pub(crate) kubelet_certificate: Option<PathBuf>,
-    /// Whether the kubelet's certificate, which is often self-signed, is verified. Without verification, an impostor can
-    /// receive gcwatch's token.
+    /// Whether the kubelet's certificate, which is often self-signed, is verified. Without verification, an impostor
+    /// can receive gcwatch's token.
     #[schemars(extend("x-restart" = true))]
     pub(crate) kubelet_verify: bool,
     /// Labels of pods that become attributes `k8s.pod.label.NAME`.
@@ -39,8 +39,8 @@ pub(crate) struct Kubernetes {
     /// `resource.opentelemetry.io/` always become attributes.
     #[schemars(extend("x-restart" = true))]
     pub(crate) annotations: Vec<String>,
-    /// Whether the labels `app.kubernetes.io/instance`, `app.kubernetes.io/name` and `app.kubernetes.io/version` describe
-    /// the service, in preference to the deployment.
+    /// Whether the labels `app.kubernetes.io/instance`, `app.kubernetes.io/name` and `app.kubernetes.io/version`
+    /// describe the service, in preference to the deployment.
     #[schemars(extend("x-restart" = true))]
     pub(crate) well_known_labels: bool,
     /// Kubernetes Events on the pod of an incident when it starts, becomes worse and ends, as shown by `kubectl

@@ -24,9 +24,9 @@ pub(crate) struct Targets {
     pub(crate) scan_interval: HumanDuration,
     /// Whether the GC settings of each process are read once, in a short session.
     pub(crate) read_settings: bool,
-    /// Whether gcwatch attaches even to processes whose memory is at their heap limit. The first session of such a process
-    /// can end it with an out-of-memory error. By default, gcwatch does not attach, and checks the process again every
-    /// minute.
+    /// Whether gcwatch attaches even to processes whose memory is at their heap limit. The first session of such a
+    /// process can end it with an out-of-memory error. By default, gcwatch does not attach, and checks the process
+    /// again every minute.
     pub(crate) attach_at_heap_limit: bool,
     /// Socket of gcwatch that processes connect to (`DOTNET_DiagnosticPorts`); by default, gcwatch has no such socket.
     #[schemars(extend("x-restart" = true))]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gc_rules::incident::Share;
+use gc_rules::incident::QuotaOwner;
 use tokio::time::Instant;
 
 use crate::alerts::labels::Labels;
@@ -82,12 +82,12 @@ impl FiringAlerts {
     /// service of the message has the same number.
     fn of_greater_share(&self, message: &Message) -> Option<Arc<Labels>> {
         let mut of_tenants: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut of_services: BTreeMap<&Share, usize> = BTreeMap::new();
+        let mut of_services: BTreeMap<&QuotaOwner, usize> = BTreeMap::new();
         for share in self.entries.values().map(|entry| &entry.message.share) {
             *of_tenants.entry(&share.tenant).or_default() += 1;
             *of_services.entry(share).or_default() += 1;
         }
-        let of = |share: &Share| {
+        let of = |share: &QuotaOwner| {
             let of_tenant = of_tenants.get(&*share.tenant).copied().unwrap_or(0);
             (of_tenant, of_services.get(share).copied().unwrap_or(0))
         };

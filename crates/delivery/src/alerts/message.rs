@@ -14,7 +14,7 @@ use crate::alerts::labels::{INCIDENT, Labels, RULE, SEVERITY, fingerprint, label
 use crate::alerts::settings::Links;
 use base::run_key::RunKey;
 use base::time::{Wall, rfc3339};
-use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord, Share, key_of_record};
+use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord, QuotaOwner, key_of_record};
 use gc_rules::rule::{Evidence, Severity};
 use gc_telemetry::notice::IncidentNotice;
 
@@ -73,15 +73,15 @@ pub(crate) struct Message {
     /// Body for a webhook, if an earlier instance created it.
     stored: Option<Value>,
     /// Tenant and service of the message.
-    pub(crate) share: Share,
+    pub(crate) share: QuotaOwner,
     pub(crate) incident: Key,
     pub(crate) change: Change,
 }
 
 /// Returns a share with an empty tenant and an empty service.
 #[cfg(test)]
-fn no_share() -> Share {
-    Share {
+fn no_share() -> QuotaOwner {
+    QuotaOwner {
         tenant: "".into(),
         service: "".into(),
     }
@@ -91,7 +91,7 @@ const NO_INCIDENT: Key = (RunKey { pid: 0, start_time: 0 }, 0);
 
 impl Message {
     /// Creates a message for a change that an earlier instance could not send to a webhook.
-    pub(crate) fn stored(body: Value, share: Share) -> Self {
+    pub(crate) fn stored(body: Value, share: QuotaOwner) -> Self {
         Self {
             labels: Arc::default(),
             fingerprint: 0,
@@ -373,7 +373,7 @@ impl Summary {
             before: None,
             pid: 0,
             stored: None,
-            share: Share {
+            share: QuotaOwner {
                 tenant: Arc::clone(tenant),
                 service: "".into(),
             },

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gc_rules::incident::Share;
+use gc_rules::incident::QuotaOwner;
 use tokio::time::Instant;
 
 use crate::alerts::message::{Change, Message};
@@ -23,7 +23,7 @@ pub(crate) const RETRY_FOR: Duration = Duration::from_secs(3600);
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     /// The changes of each service with changes.
-    lanes: BTreeMap<Share, Lane>,
+    lanes: BTreeMap<QuotaOwner, Lane>,
     /// Number of the last turn of each tenant with changes.
     tenants: BTreeMap<Arc<str>, u64>,
     waiting: usize,

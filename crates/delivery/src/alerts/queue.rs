@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::clock::now_unix_ns;
 use base::secret::Secret;
-use gc_rules::incident::Share;
+use gc_rules::incident::QuotaOwner;
 use gc_rules::rule::Severity;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
@@ -277,7 +277,7 @@ impl ReceiverQueue {
         let waited = Duration::from_nanos(now_unix_ns().saturating_sub(change.since_unix_ns));
         let now = Instant::now();
         let since = now.checked_sub(waited.min(RETRY_FOR)).unwrap_or(now);
-        let share = Share {
+        let share = QuotaOwner {
             tenant: change.tenant.as_str().into(),
             service: change.service.as_str().into(),
         };

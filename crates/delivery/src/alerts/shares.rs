@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gc_rules::incident::Share;
+use gc_rules::incident::QuotaOwner;
 use tokio::time::Instant;
 
 use crate::alerts::labels::{RULE, SEVERITY};
@@ -62,7 +62,7 @@ pub(crate) struct Shares {
     sent: VecDeque<(Instant, Arc<str>)>,
     sent_each: BTreeMap<Arc<str>, usize>,
     /// Services and rules that had a message.
-    known: Recent<(Share, String)>,
+    known: Recent<(QuotaOwner, String)>,
     /// Incidents whose start was not sent.
     unsent: Recent<Key>,
     sums: BTreeMap<SumKey, Sum>,
@@ -259,10 +259,10 @@ impl<K: Ord + Clone> Recent<K> {
 
 /// Sorts items by turns: the first item of each tenant, then the second of each. The services of a tenant take turns in
 /// the same way, and the items of a service are sorted by time.
-pub(crate) fn in_turns<T>(things: impl Iterator<Item = (Instant, Share, T)>) -> Vec<T> {
+pub(crate) fn in_turns<T>(things: impl Iterator<Item = (Instant, QuotaOwner, T)>) -> Vec<T> {
     let mut things: Vec<_> = things.collect();
     things.sort_by_key(|(at, ..)| *at);
-    let mut of_services: BTreeMap<Share, usize> = BTreeMap::new();
+    let mut of_services: BTreeMap<QuotaOwner, usize> = BTreeMap::new();
     let mut ranked: Vec<_> = things
         .into_iter()
         .map(|(at, share, thing)| {

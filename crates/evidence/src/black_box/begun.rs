@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::time::Moment;
-use gc_rules::incident::{BegunRecordings, Recordings, Share};
+use gc_rules::incident::{BegunRecordings, Recordings, QuotaOwner};
 
 #[derive(Debug, Default)]
 pub(super) struct Begun(Mutex<BegunRecordings>);
@@ -15,7 +15,7 @@ impl Begun {
     }
 
     /// Returns the owner of the recording with this id, or `None` if there is no such recording.
-    pub(super) fn share(&self, id: &str) -> Option<Share> {
+    pub(super) fn share(&self, id: &str) -> Option<QuotaOwner> {
         self.lock().share(id)
     }
 
@@ -25,7 +25,7 @@ impl Begun {
 }
 
 impl Recordings for Begun {
-    fn begin(&self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
+    fn begin(&self, share: &QuotaOwner, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
         self.lock().begin(share, rule, at, id)
     }
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use base::directory::create_private;
-use gc_rules::incident::Share;
+use gc_rules::incident::QuotaOwner;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -55,7 +55,7 @@ pub struct Files {
     failed: AtomicU64,
     dropped: AtomicU64,
     /// Owners of the existing recordings that this instance created, by id.
-    shares: Mutex<HashMap<String, Share>>,
+    shares: Mutex<HashMap<String, QuotaOwner>>,
     /// Recordings that contain the end of a process, for the last processes that exited.
     of_dead: Mutex<VecDeque<(RunKey, Arc<str>)>>,
     /// Ids of recordings that an earlier instance did not complete.
@@ -201,7 +201,7 @@ impl Files {
     }
 
     /// Creates a file. `share` is the owner of the recording, if known.
-    pub(super) fn create(&self, id: &str, share: Option<Share>) -> io::Result<File> {
+    pub(super) fn create(&self, id: &str, share: Option<QuotaOwner>) -> io::Result<File> {
         if !is_id(id) {
             return Err(io::Error::other("its id is not a valid file name"));
         }
@@ -213,7 +213,7 @@ impl Files {
         options.open(self.folder.join(format!("{id}{PARTIAL}")))
     }
 
-    fn shares(&self) -> MutexGuard<'_, HashMap<String, Share>> {
+    fn shares(&self) -> MutexGuard<'_, HashMap<String, QuotaOwner>> {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -382,18 +382,18 @@ fn is_id(id: &str) -> bool {
 fn surplus(
     mut all: Vec<Listed>,
     new: Option<&Listed>,
-    share: impl Fn(&Listed) -> Option<Share>,
+    share: impl Fn(&Listed) -> Option<QuotaOwner>,
     files: usize,
     bytes: u64,
 ) -> Vec<Listed> {
     all.sort_by(|one, other| (one.modified, &one.name).cmp(&(other.modified, &other.name)));
     let key = |listed: &Listed| {
-        share(listed).unwrap_or_else(|| Share {
+        share(listed).unwrap_or_else(|| QuotaOwner {
             tenant: "".into(),
             service: listed.process().into(),
         })
     };
-    let mut groups: BTreeMap<Share, Group> = BTreeMap::new();
+    let mut groups: BTreeMap<QuotaOwner, Group> = BTreeMap::new();
     let mut whole = Sizes::default();
     if let Some(new) = new {
         groups.entry(key(new)).or_default().sizes.add(new);
@@ -413,7 +413,7 @@ fn surplus(
         for (share, group) in &groups {
             *of_tenants.entry(Arc::clone(&share.tenant)).or_default() += size(&group.sizes);
         }
-        let of_tenant = |share: &Share| of_tenants.get(&share.tenant).copied();
+        let of_tenant = |share: &QuotaOwner| of_tenants.get(&share.tenant).copied();
         let left = groups.iter_mut().filter_map(|(key, group)| {
             let oldest = group.listed.front()?.modified;
             Some(((of_tenant(key), size(&group.sizes), Reverse(oldest)), group))
@@ -512,7 +512,7 @@ mod tests {
                 "loop" => "user 1000",
                 _ => "pod b",
             };
-            Some(Share {
+            Some(QuotaOwner {
                 tenant: tenant.into(),
                 service: listed.process().into(),
             })
@@ -543,7 +543,7 @@ mod tests {
         all.extend((100..117).map(|pid| file(&format!("any{pid}"), pid)));
         let share = |listed: &Listed| {
             let is_honest = listed.process() == "honest";
-            Some(Share {
+            Some(QuotaOwner {
                 tenant: if is_honest { "pod a" } else { "pod b" }.into(),
                 service: listed.process().into(),
             })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::time::Moment;
-use gc_rules::incident::{Recordings as _, Share};
+use gc_rules::incident::{Recordings as _, QuotaOwner};
 
 use super::FOLLOWS;
 use super::begun::Begun;
@@ -51,7 +51,7 @@ pub(super) struct Writer {
 struct Dead {
     /// Time until which it is remembered.
     until: Instant,
-    share: Share,
+    share: QuotaOwner,
     /// Whether an incident was recorded up to its end, or its death was recorded.
     is_recorded: bool,
 }
@@ -101,15 +101,15 @@ impl Writer {
 
     /// Stops the oldest recording of the service with most recordings in the tenant with most recordings, if the tenant
     /// or the service has at least two more than this one. Returns whether a recording was ended.
-    fn make_place(&mut self, share: Option<&Share>) -> bool {
-        fn tenant(share: Option<&Share>) -> Option<&str> {
+    fn make_place(&mut self, share: Option<&QuotaOwner>) -> bool {
+        fn tenant(share: Option<&QuotaOwner>) -> Option<&str> {
             share.map(|share| &*share.tenant)
         }
         let shares = || self.open.iter().map(|open| open.share.as_ref());
-        let of_tenant = |one: Option<&Share>| shares().filter(|other| tenant(*other) == tenant(one)).count();
-        let of_service = |one: Option<&Share>| shares().filter(|other| *other == one).count();
+        let of_tenant = |one: Option<&QuotaOwner>| shares().filter(|other| tenant(*other) == tenant(one)).count();
+        let of_service = |one: Option<&QuotaOwner>| shares().filter(|other| *other == one).count();
         let most = shares().max_by_key(|one| (of_tenant(*one), of_service(*one)));
-        let gives = |one: Option<&Share>| {
+        let gives = |one: Option<&QuotaOwner>| {
             let is_same = tenant(one) == tenant(share);
             of_tenant(one) >= of_tenant(share) + 2 || is_same && of_service(one) >= of_service(share) + 2
         };
@@ -129,7 +129,7 @@ impl Writer {
     }
 
     /// Handles the exit of a process.
-    pub(super) fn ended(&mut self, run: RunKey, share: Share, now: Instant) {
+    pub(super) fn ended(&mut self, run: RunKey, share: QuotaOwner, now: Instant) {
         let mut is_recorded = false;
         while let Some(place) = self.open.iter().position(|open| open.run == run) {
             let id = self.open.get(place).map(|open| Arc::clone(&open.id));
@@ -208,7 +208,7 @@ impl Writer {
         }
     }
 
-    fn begin(&self, run: RunKey, share: Option<Share>, id: &Arc<str>, until: Instant) -> Option<Recording> {
+    fn begin(&self, run: RunKey, share: Option<QuotaOwner>, id: &Arc<str>, until: Instant) -> Option<Recording> {
         // No stream is kept of a process that is not read.
         let Some(kept) = self.boxes.follow(run) else {
             self.recordings.forget(id);

@@ -319,7 +319,7 @@ mod tests {
             };
             let process = ProcessFacts::default();
             let scope = Scope::new(&process, &stream, Moment::from_ns(1));
-            match Field::of("process.requests_touched_share").unwrap().read(&scope)? {
+            match Field::find("process.requests_touched_share").unwrap().read(&scope)? {
                 Value::Double(share) => Some(share),
                 other => panic!("{other:?}"),
             }

@@ -18,7 +18,7 @@ const MAX_BEGUN: usize = 4096;
 
 /// The owner of a share of resources that all processes have in common: queue slots, turns, files.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Share {
+pub struct QuotaOwner {
     /// The namespace, pod, container or user, which a process cannot choose.
     pub tenant: Arc<str>,
     /// The service within the tenant. A process can choose this name.
@@ -32,18 +32,18 @@ pub trait Recordings: Debug + Send + Sync {
     /// # Errors
     ///
     /// Returns the id of the existing recording if one was started before. No recording starts.
-    fn begin(&self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>>;
+    fn begin(&self, share: &QuotaOwner, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>>;
 }
 
 /// The recordings of all processes that started in the last ten minutes ([`RECORDS_INTERVAL_NS`]). Each rule of a service
 /// has at most one recording in that time.
 #[derive(Debug, Default)]
-pub struct BegunRecordings(VecDeque<Begun>);
+pub struct BegunRecordings(VecDeque<StartedRecording>);
 
 #[derive(Debug)]
-struct Begun {
+struct StartedRecording {
     at: Moment,
-    share: Share,
+    share: QuotaOwner,
     rule: Arc<str>,
     id: Arc<str>,
 }
@@ -54,7 +54,7 @@ impl BegunRecordings {
     /// # Errors
     ///
     /// Returns the id of the existing recording if one was started before. No recording starts.
-    pub fn begin(&mut self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
+    pub fn begin(&mut self, share: &QuotaOwner, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
         let begun = &mut self.0;
         begun.retain(|one| at.since(one.at) < RECORDS_INTERVAL_NS);
         if let Some(one) = begun.iter().find(|one| one.rule == *rule && one.share == *share) {
@@ -63,7 +63,7 @@ impl BegunRecordings {
         if begun.len() >= MAX_BEGUN {
             begun.pop_front();
         }
-        begun.push_back(Begun {
+        begun.push_back(StartedRecording {
             at,
             share: share.clone(),
             rule: Arc::clone(rule),
@@ -78,7 +78,7 @@ impl BegunRecordings {
     }
 
     /// Returns the owner of the recording with this id, or `None` if there is no such recording.
-    pub fn share(&self, id: &str) -> Option<Share> {
+    pub fn share(&self, id: &str) -> Option<QuotaOwner> {
         let mut begun = self.0.iter();
         begun.find(|one| *one.id == *id).map(|one| one.share.clone())
     }
@@ -89,14 +89,14 @@ impl BegunRecordings {
 pub(super) struct Recorder {
     run: RunKey,
     process: Arc<str>,
-    share: Share,
+    share: QuotaOwner,
     recordings: Arc<dyn Recordings>,
     /// Start and id of the newest recording.
     newest: Option<(Moment, Arc<str>)>,
 }
 
 impl Recorder {
-    pub(super) fn new(run: RunKey, process: Arc<str>, share: Share, recordings: Arc<dyn Recordings>) -> Self {
+    pub(super) fn new(run: RunKey, process: Arc<str>, share: QuotaOwner, recordings: Arc<dyn Recordings>) -> Self {
         Self {
             run,
             process,
@@ -107,7 +107,7 @@ impl Recorder {
     }
 
     /// Changes the owner of the process.
-    pub(super) fn belongs(&mut self, share: Share) {
+    pub(super) fn belongs(&mut self, share: QuotaOwner) {
         self.share = share;
     }
 
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn rule_of_service_has_one_recording_per_ten_minutes() {
         let mut recordings = BegunRecordings::default();
-        let share = |tenant: &str, service: &str| Share {
+        let share = |tenant: &str, service: &str| QuotaOwner {
             tenant: tenant.into(),
             service: service.into(),
         };

@@ -18,7 +18,7 @@ pub const MAX_FOUND: usize = 3;
 
 /// Findings of bursts and of the census. Each kind is requested once per incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Found {
+pub struct Findings {
     /// Code that requests collections.
     pub callers: Option<FoundCallers>,
     /// Code that allocates.
@@ -191,7 +191,7 @@ impl Finding {
     }
 }
 
-impl Found {
+impl Findings {
     /// Returns whether this kind was requested and its result is final.
     pub fn has(&self, evidence: Evidence) -> bool {
         match evidence {

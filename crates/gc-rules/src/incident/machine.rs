@@ -9,7 +9,7 @@ use base::time::{Moment, Wall};
 use clr_gc::gc::StoppedTime;
 
 use self::open::{Open, finished, is_of, member};
-use super::black_box::{Recorder, Recordings, Share};
+use super::black_box::{Recorder, Recordings, QuotaOwner};
 use super::{Finding, Incident, IncidentChange, IncidentEnding, Member, REFRESH_NS};
 use crate::alert::{Alert, Ending, Holding, Transition};
 use crate::ledger::Ledger;
@@ -57,7 +57,7 @@ impl Incidents {
     }
 
     /// Sets the memory ledger. Incidents that gather it hold the newest ledger until the process exits.
-    pub fn know_ledger(&mut self, ledger: Arc<Ledger>) {
+    pub fn set_ledger(&mut self, ledger: Arc<Ledger>) {
         for open in &mut self.open {
             open.gather(Some(&ledger));
         }
@@ -66,19 +66,19 @@ impl Incidents {
 
     /// Sets the stopped time of the last minutes and the start of that period. Incidents of stopped time hold the
     /// newest values until the process exits.
-    pub fn know_stopped(&mut self, since: Moment, stopped: StoppedTime) {
+    pub fn set_stopped_time(&mut self, since: Moment, stopped: StoppedTime) {
         self.recently_stopped = Some((since, stopped));
     }
 
     /// Starts to record severe incidents because the events of the process are retained, unless `recordings` contains a
     /// recording of the same rule and service.
-    pub fn keep_events(&mut self, run: RunKey, process: Arc<str>, share: Share, recordings: Arc<dyn Recordings>) {
+    pub fn keep_events(&mut self, run: RunKey, process: Arc<str>, share: QuotaOwner, recordings: Arc<dyn Recordings>) {
         self.recorder
             .get_or_insert_with(|| Recorder::new(run, process, share, recordings));
     }
 
     /// Updates the owner of the process.
-    pub fn know_share(&mut self, share: Share) {
+    pub fn set_share(&mut self, share: QuotaOwner) {
         if let Some(recorder) = &mut self.recorder {
             recorder.belongs(share);
         }
@@ -92,7 +92,7 @@ impl Incidents {
 
     /// Sets the recording that contains the end of the most recent process of the service that died; `None` if there is
     /// no recording. Incidents without their own recording refer to it.
-    pub fn know_recording(&mut self, id: Option<Arc<str>>) {
+    pub fn set_recording(&mut self, id: Option<Arc<str>>) {
         if self.of_dead == id {
             return;
         }
@@ -107,7 +107,7 @@ impl Incidents {
 
     /// Records the result of a burst for the incident with this number. Returns `None` if the incident has ended, or if
     /// there was no burst; the reason is then part of the next change.
-    pub fn know_found(&mut self, number: u64, finding: Finding) -> Option<IncidentChange> {
+    pub fn record_finding(&mut self, number: u64, finding: Finding) -> Option<IncidentChange> {
         let mut open = self.open.iter_mut();
         let open = open.find(|open| open.incident.number == number)?;
         let (evidence, is_none) = (finding.evidence(), finding.is_none());

@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::remedy::{remedy_for_a_file, remedy_for_a_process};
-use super::{Found, FoundAllocations, FoundCallers, FoundCensus, FoundStacks, Incident, IncidentEnding, Member};
+use super::{Findings, FoundAllocations, FoundCallers, FoundCensus, FoundStacks, Incident, IncidentEnding, Member};
 use crate::account::AccountRecord;
 use crate::ledger::Ledger;
 use crate::record::owned;
-use crate::rule::{Evidence, On, Role, Severity};
+use crate::rule::{Evidence, EvaluationTrigger, Role, Severity};
 
 /// Path under which recordings are served.
 const BLACK_BOX: &str = "/api/v1/evidence/";
@@ -200,7 +200,7 @@ impl IncidentRecord {
             gc_number: alert.and_then(|alert| alert.collection),
             account: incident.stopped.as_deref().map(|(since, until, stopped)| {
                 let over = i64::try_from(until.since(*since)).ok();
-                AccountRecord::of_stopped_time(stopped, over)
+                AccountRecord::from_stopped_time(stopped, over)
             }),
             causes,
             members: incident
@@ -277,7 +277,7 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
         report: Some(format!("{BLACK_BOX}{id}.html")),
         stored: None,
     });
-    let nothing = Found::default();
+    let nothing = Findings::default();
     let found = incident.found.as_deref().unwrap_or(&nothing);
     let all = [
         own(
@@ -345,7 +345,7 @@ impl MemberRecord {
 fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
     let is_late = incident.process_ended.is_some() || !incident.is_open();
     // The pid of a service is 0, and gcwatch itself is not a .NET process.
-    let is_own = incident.symptom.on == On::Watcher;
+    let is_own = incident.symptom.on == EvaluationTrigger::Watcher;
     let pid = run.filter(|run| !is_late && !is_own && run.pid > 0)?.pid;
     Some(format!(
         "gcwatch record --pid {pid} --duration 60s -o {pid}.nettrace && gcwatch analyze {pid}.nettrace"

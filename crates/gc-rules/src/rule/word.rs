@@ -64,7 +64,7 @@ words! {
 words! {
     /// Time at which the condition is evaluated.
     #[derive(Default)]
-    pub enum On {
+    pub enum EvaluationTrigger {
         /// For a collection: at each collection. Each match is an occurrence. The alert ends `keep_firing_for` after
         /// the last occurrence.
         Gc = "gc",
@@ -88,7 +88,7 @@ words! {
     }
 }
 
-impl On {
+impl EvaluationTrigger {
     /// Returns the subject of such a rule: a process, a service, or gcwatch itself.
     pub fn subject(self) -> Self {
         match self {

@@ -1,6 +1,6 @@
 //! Windows of one sample.
 
-use super::{Asked, Worth};
+use super::{ReadContext, SampleValue};
 use crate::rule::Window;
 
 /// The newest sample. If two samples have the same time, the last one added is newer.
@@ -21,14 +21,14 @@ impl Default for Latest {
 }
 
 impl Latest {
-    pub(super) fn add(&mut self, worth: Worth, time: u64, _now: u64) -> u64 {
+    pub(super) fn add(&mut self, worth: SampleValue, time: u64, _now: u64) -> u64 {
         if time < self.time {
             return u64::MAX;
         }
         self.time = time;
         self.value = match worth {
-            Worth::Counts(value) => value,
-            Worth::Not | Worth::Unknown => f64::NAN,
+            SampleValue::Counts(value) => value,
+            SampleValue::Not | SampleValue::Unknown => f64::NAN,
         };
         u64::MAX
     }
@@ -48,7 +48,7 @@ impl Latest {
         (known, 1 - known)
     }
 
-    pub(super) fn answer(&self, _window: &Window, _at: Asked) -> Option<f64> {
+    pub(super) fn answer(&self, _window: &Window, _at: ReadContext) -> Option<f64> {
         Some(self.value).filter(|value| !value.is_nan())
     }
 

@@ -399,7 +399,7 @@ impl<'a> Checker<'a> {
             self.used(name);
             return Some(plain(value.node.clone(), value.kind));
         }
-        if let Some(field) = Field::of(name) {
+        if let Some(field) = Field::find(name) {
             self.root(at, field.name, field.root);
             if !self.fields.contains(&field) {
                 self.fields.push(field);

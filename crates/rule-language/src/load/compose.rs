@@ -9,7 +9,7 @@ use base::units::HumanDuration;
 use gc_rules::expression::{Double, Expression, Node};
 use gc_rules::field::{EXPECTED, Root};
 use gc_rules::rule::{
-    By, Emit, Exception, Extent, Function, HarmUnit, On, Param, Role, Rule, Severity, Template, TemplatePart, Texts,
+    ComparisonKey, Emit, Exception, Extent, Function, HarmUnit, EvaluationTrigger, Param, Role, Rule, Severity, Template, TemplatePart, Texts,
     Window,
 };
 use gc_rules::value::Type;
@@ -88,10 +88,10 @@ pub(super) fn rule(draft: &Draft<'_>, common: &mut Common<'_>) -> Option<Rule> {
         common,
         partial: PartialRule::of(draft),
         roots: match keys.on {
-            Some(On::Process) => &[Root::Process, Root::Stream],
-            Some(On::Service) => &[Root::Service, Root::Process],
-            Some(On::Watcher) => &[Root::Watcher, Root::Process],
-            Some(On::Gc) | None => &[Root::Gc, Root::Process, Root::Stream],
+            Some(EvaluationTrigger::Process) => &[Root::Process, Root::Stream],
+            Some(EvaluationTrigger::Service) => &[Root::Service, Root::Process],
+            Some(EvaluationTrigger::Watcher) => &[Root::Watcher, Root::Process],
+            Some(EvaluationTrigger::Gc) | None => &[Root::Gc, Root::Process, Root::Stream],
         },
         keys,
     };
@@ -256,15 +256,15 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
     fn check_by(&mut self) {
         match self.keys.on {
             _ if self.keys.by.is_none() => {}
-            Some(On::Service) if self.keys.expect.is_empty() => {}
-            Some(On::Service) => self.fault("by", "an expected service has no version; remove `by` or `expect`"),
+            Some(EvaluationTrigger::Service) if self.keys.expect.is_empty() => {}
+            Some(EvaluationTrigger::Service) => self.fault("by", "an expected service has no version; remove `by` or `expect`"),
             _ => self.fault("by", "only rules `on: service` divide services; remove it"),
         }
     }
 
     /// Reports keys that do not apply to rules `on: gc`.
     fn check_timing(&mut self) {
-        if self.keys.on != Some(On::Gc) {
+        if self.keys.on != Some(EvaluationTrigger::Gc) {
             return;
         }
         if self.keys.hold.is_some_and(|hold| !hold.0.is_zero()) {
@@ -439,7 +439,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         let placed = self.partial.draft.keys.get("expect");
         let placed = placed.filter(|_| !self.keys.expect.is_empty())?;
         let bad = |name: &&String| name.trim().is_empty() || name.contains(['\'', '\\']) || name.len() > 200;
-        let fault = if self.keys.on != Some(On::Service) {
+        let fault = if self.keys.on != Some(EvaluationTrigger::Service) {
             Some("only rules `on: service` expect services".to_owned())
         } else if self.has("select") {
             Some("the rule applies to the services that it names; remove `select`".to_owned())
@@ -721,9 +721,9 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         let on = self.keys.on;
         let what = format!("let.{}", own.key);
         let roots: &[Root] = match on {
-            Some(On::Service) => &[Root::Service, Root::Process],
-            Some(On::Watcher) => &[Root::Watcher, Root::Process],
-            Some(On::Gc | On::Process) | None => &[Root::Gc, Root::Suspension, Root::Process, Root::Stream],
+            Some(EvaluationTrigger::Service) => &[Root::Service, Root::Process],
+            Some(EvaluationTrigger::Watcher) => &[Root::Watcher, Root::Process],
+            Some(EvaluationTrigger::Gc | EvaluationTrigger::Process) | None => &[Root::Gc, Root::Suspension, Root::Process, Root::Stream],
         };
         // Compile without windows because windows cannot be nested.
         let places = std::mem::take(&mut self.partial.places);
@@ -743,12 +743,12 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             Root::Gc
         });
         let by = keys.by.unwrap_or_default();
-        if by != By::Nothing && !matches!(on, Some(On::Gc) | None) {
-            let on = on.map_or("process", On::name);
+        if by != ComparisonKey::Nothing && !matches!(on, Some(EvaluationTrigger::Gc) | None) {
+            let on = on.map_or("process", EvaluationTrigger::name);
             let message =
                 format!("a rule `on: {on}` has no current collection to compare with; remove `by`, or use `on: gc`");
             faults.push(("by", message));
-        } else if by != By::Nothing && sampled != Root::Gc {
+        } else if by != ComparisonKey::Nothing && sampled != Root::Gc {
             let message = "`by` distinguishes collections, which are not sampled here; remove it";
             faults.push(("by", message.to_owned()));
         }
@@ -933,8 +933,8 @@ fn faults_of_keys(
 
 /// Returns the time of sampling of a window, which depends on its fields. Windows of services and of gcwatch are
 /// sampled at each tick.
-fn sampled(on: Option<On>, of: Option<&Compiled>, filter: Option<&Compiled>) -> Result<Root, String> {
-    if matches!(on, Some(On::Service | On::Watcher)) {
+fn sampled(on: Option<EvaluationTrigger>, of: Option<&Compiled>, filter: Option<&Compiled>) -> Result<Root, String> {
+    if matches!(on, Some(EvaluationTrigger::Service | EvaluationTrigger::Watcher)) {
         return Ok(Root::Process);
     }
     let mut fields = of.into_iter().chain(filter).flat_map(|compiled| &compiled.fields);

@@ -74,7 +74,7 @@ pub(super) fn is_readable(root: Placed<'_>, report: &mut Report<'_>) -> bool {
         let Some(name) = scalar(node).map(|scalar| scalar.text.as_str()) else {
             continue;
         };
-        if Field::of(name).is_none() {
+        if Field::find(name).is_none() {
             let hint = did_you_mean(name, field::ALL.iter().map(|field| field.name));
             let hint = hint.unwrap_or_else(|| "use a newer version".to_owned());
             let message = format!(

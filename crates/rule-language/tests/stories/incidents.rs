@@ -3,7 +3,7 @@ use std::sync::Arc;
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use gc_rules::incident::{
-    BegunRecordings, IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, Recordings, Share,
+    BegunRecordings, IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, Recordings, QuotaOwner,
     StoredIncident, sample,
 };
 use gc_rules::ledger::{Ledger, MemoryVerdict};
@@ -261,7 +261,7 @@ fn ledger(live: u64) -> Arc<Ledger> {
 #[test]
 fn incident_has_ledger_if_rule_gathers_it() {
     let mut process = Process::new();
-    process.incidents.know_ledger(ledger(100));
+    process.incidents.set_ledger(ledger(100));
     process.play(&[(1.0, What::Full(5), "began m.cause warning")]);
     assert!(!process.incidents.gather(Evidence::Ledger));
     assert_eq!(
@@ -272,7 +272,7 @@ fn incident_has_ledger_if_rule_gathers_it() {
     assert!(process.incidents.gather(Evidence::Ledger));
     let text = |process: &Process| process.records()[0].evidence_text(Evidence::Ledger).map(str::to_owned);
     assert_eq!(text(&process).unwrap(), "limit 512 MiB: live 100");
-    process.incidents.know_ledger(ledger(200));
+    process.incidents.set_ledger(ledger(200));
     assert_eq!(text(&process).unwrap(), "limit 512 MiB: live 200");
     let record = &process.records()[0];
     let json = serde_json::to_value(record).unwrap();
@@ -280,11 +280,11 @@ fn incident_has_ledger_if_rule_gathers_it() {
     assert_eq!(json["evidence"][0]["where"], "ledger");
     assert_eq!(json["ledger"]["live"], 200 << 20);
     process.incidents.process_ended(moment(3.0));
-    process.incidents.know_ledger(ledger(1));
+    process.incidents.set_ledger(ledger(1));
     assert_eq!(text(&process).unwrap(), "limit 512 MiB: live 200");
     assert!(!process.incidents.gather(Evidence::Ledger));
     let open = process.incidents.open().next().unwrap();
-    let stored = serde_json::to_string(&StoredIncident::of(open, Wall::UNIX)).unwrap();
+    let stored = serde_json::to_string(&StoredIncident::from_incident(open, Wall::UNIX)).unwrap();
     let restored: StoredIncident = serde_json::from_str(&stored).unwrap();
     for rules in [of_file(RULES), Arc::default()] {
         let restored = restored.restore(&rules, Wall::UNIX);
@@ -299,14 +299,14 @@ fn incident_has_ledger_if_rule_gathers_it() {
 struct Begun(std::sync::Mutex<BegunRecordings>);
 
 impl Recordings for Begun {
-    fn begin(&self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
+    fn begin(&self, share: &QuotaOwner, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
         self.0.lock().unwrap().begin(share, rule, at, id)
     }
 }
 
 /// Retains the events of the process, with a service as its owner.
 fn keep(process: &mut Process, pid: u32, recordings: &Arc<Begun>) {
-    let share = Share {
+    let share = QuotaOwner {
         tenant: "user 1000".into(),
         service: "shop".into(),
     };
@@ -328,7 +328,7 @@ fn crash_loop_is_recorded_once_in_ten_minutes() {
         keep(&mut process, pid, &recordings);
         process.play(&[(at, What::Full(20), "began m.worse critical")]);
         let open = process.incidents.open().next().unwrap();
-        let restored = StoredIncident::of(open, Wall::UNIX).restore(&of_file(RULES), Wall::UNIX);
+        let restored = StoredIncident::from_incident(open, Wall::UNIX).restore(&of_file(RULES), Wall::UNIX);
         assert_eq!(restored.is_recorded_before, open.is_recorded_before);
         let record = process.records().remove(0);
         let text = record.evidence_text(Evidence::BlackBox).unwrap().to_owned();
@@ -383,7 +383,7 @@ fn severe_incidents_are_recorded() {
         (6.0, What::Gc(1), "began p.many warning"),
     ]);
     assert_eq!(places(&process), [first.clone(), first.clone()]);
-    let stored = StoredIncident::of(process.incidents.open().next().unwrap(), Wall::UNIX);
+    let stored = StoredIncident::from_incident(process.incidents.open().next().unwrap(), Wall::UNIX);
     let restored = stored.restore(&of_file(RULES), Wall::UNIX);
     assert_eq!(restored.black_box.as_ref(), Some(&id));
     let mut resumed = Incidents::default();

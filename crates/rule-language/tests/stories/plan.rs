@@ -1,6 +1,6 @@
 //! Tests of windows that share series.
 
-use gc_rules::plan::{Measured, Plan, When};
+use gc_rules::plan::{MeasuredSeries, Plan, SampleTrigger};
 use rule_language::load::{load, shipped};
 
 use super::story::of_file;
@@ -42,12 +42,12 @@ fn every_window_is_fed_once() {
     let rules = load(&shipped()).unwrap().rules;
     let plan = Plan::new(&rules.windows);
     assert_eq!(plan.of_window.len(), rules.windows.len());
-    let times = [When::Gc, When::Keyed, When::Suspension, When::Tick];
+    let times = [SampleTrigger::Gc, SampleTrigger::Keyed, SampleTrigger::Suspension, SampleTrigger::Tick];
     let feeds = times.iter().flat_map(|when| plan.feeds_at(*when));
     let (places, feeds): (Vec<usize>, Vec<_>) = feeds.unzip();
     assert_eq!(places, (0..plan.feeds()).collect::<Vec<_>>());
     let measured = feeds.iter().flat_map(|feed| plan.measured_of(feed));
-    let fed: Vec<usize> = measured.flat_map(Measured::series).collect();
+    let fed: Vec<usize> = measured.flat_map(MeasuredSeries::series).collect();
     assert_eq!(fed, (0..plan.series.len()).collect::<Vec<_>>());
     // The first window of a series refers to that series.
     for (series, window) in plan.series.iter().enumerate() {

@@ -8,8 +8,8 @@ use delivery::alerts::Notice;
 use gc_rules::alert::Transition;
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{AFFECTED_RULE, EXPECTED, FIRING, FactValue, LAST_DEATH, OF_VERSION, ProcessFacts, StreamFacts};
-use gc_rules::incident::{IncidentEnding, Incidents, Share};
-use gc_rules::rule::{On, Rule};
+use gc_rules::incident::{IncidentEnding, Incidents, QuotaOwner};
+use gc_rules::rule::{EvaluationTrigger, Rule};
 use gc_rules::rule_set::RuleSet;
 use gc_telemetry::definition::resource::{SERVICE_NAME, SERVICE_VERSION};
 use gc_telemetry::origin::Origin;
@@ -48,11 +48,11 @@ impl Subject {
     /// Creates the subject for gcwatch itself.
     pub(super) fn watcher((run, resource): &(RunKey, Arc<Origin>), rules: &Arc<RuleSet>, now: Moment) -> Self {
         let facts = process_facts("gcwatch", resource);
-        Self::with(On::Watcher, *run, "gcwatch", resource, facts, rules, now)
+        Self::with(EvaluationTrigger::Watcher, *run, "gcwatch", resource, facts, rules, now)
     }
 
     fn with(
-        on: On,
+        on: EvaluationTrigger,
         run: RunKey,
         process: &str,
         resource: &Arc<Origin>,
@@ -65,8 +65,8 @@ impl Subject {
                 run,
                 process: process.into(),
                 resource: Arc::clone(resource),
-                share: Share {
-                    tenant: if matches!(on, On::Watcher) {
+                share: QuotaOwner {
+                    tenant: if matches!(on, EvaluationTrigger::Watcher) {
                         "gcwatch"
                     } else {
                         "services on this host"
@@ -95,7 +95,7 @@ impl Subject {
         let resource = Arc::new(Origin::new(attributes));
         let facts = process_facts(name, &resource).with(EXPECTED, FactValue::Text((&**name).into()));
         let run = subject_key(&("expected", name));
-        Self::with(On::Service, run, name, &resource, facts, rules, now)
+        Self::with(EvaluationTrigger::Service, run, name, &resource, facts, rules, now)
     }
 
     pub(super) fn of(
@@ -119,7 +119,7 @@ impl Subject {
             .map(|version| key_value(SERVICE_VERSION.name, AnyValue::StringValue(version.to_string())));
         let resource = Arc::new(Origin::new(attributes.chain(named).collect()));
         let facts = facts_of_service(&service.name, &resource, version.as_deref(), &KnownOfService::default());
-        Self::with(On::Service, run, &service.name, &resource, facts, rules, now)
+        Self::with(EvaluationTrigger::Service, run, &service.name, &resource, facts, rules, now)
     }
 
     /// Sets the facts in addition to the numbers. [`Self::tick`] evaluates both.

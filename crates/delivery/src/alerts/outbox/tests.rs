@@ -7,7 +7,7 @@ use crate::alerts::labels::Labels;
 
 fn message(tenant: &str, service: &str, incident: u64, change: Change) -> Arc<Message> {
     let mut message = Message::test(incident, Labels::new(), change == Change::Ended);
-    message.share = Share {
+    message.share = QuotaOwner {
         tenant: tenant.into(),
         service: service.into(),
     };

@@ -5,15 +5,15 @@ use base::run_key::RunKey;
 use super::*;
 use crate::alerts::labels::Labels;
 
-fn share(tenant: &str, service: &str) -> Share {
-    Share {
+fn share(tenant: &str, service: &str) -> QuotaOwner {
+    QuotaOwner {
         tenant: tenant.into(),
         service: service.into(),
     }
 }
 
 /// Returns a message about an incident of a rule. The number identifies the incident.
-fn message(share: &Share, rule: &str, incident: u64, change: Change) -> Message {
+fn message(share: &QuotaOwner, rule: &str, incident: u64, change: Change) -> Message {
     let labels = [(RULE, rule), (SEVERITY, "warning"), ("host_name", "n1"), ("pid", "7")];
     let labels: Labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let mut message = Message::test(incident, labels, change == Change::Ended);
@@ -49,7 +49,7 @@ fn messages_beyond_share_are_summed_up() {
     let now = Instant::now();
     let (mut shares, free) = used_up(now);
     let (of, other) = (share("user 1", "loop"), share("user 2", "loop"));
-    let mut judge = |share: &Share, rule, incident, change| shares.judge(&message(share, rule, incident, change), now);
+    let mut judge = |share: &QuotaOwner, rule, incident, change| shares.judge(&message(share, rule, incident, change), now);
     assert_eq!(judge(&of, "a", free, Change::Began), Verdict::SumUp { is_first: true });
     assert_eq!(
         judge(&of, "a", free + 1, Change::Began),
@@ -166,7 +166,7 @@ fn process_cannot_use_share_of_other_tenant() {
     let now = Instant::now();
     let mut shares = Shares::default();
     let (hostile, victim) = (share("user 1", "shop"), share("namespace shop", "shop"));
-    let claims = |share: &Share, incident| {
+    let claims = |share: &QuotaOwner, incident| {
         let mut message = message(share, "a", incident, Change::Began);
         let mut labels = Labels::clone(&message.labels);
         for (name, value) in [
@@ -179,7 +179,7 @@ fn process_cannot_use_share_of_other_tenant() {
         message.labels = Arc::new(labels);
         message
     };
-    let mut begin = |share: &Share, first: u64| {
+    let mut begin = |share: &QuotaOwner, first: u64| {
         let all = (0..MESSAGES_EACH as u64 + 1).map(|incident| claims(share, first + incident));
         all.filter(|message| shares.judge(message, now) == Verdict::Send)
             .count()

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Instant;
 
-use gc_rules::incident::Share;
+use gc_rules::incident::QuotaOwner;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nettrace::encode::EncodeError;
@@ -22,7 +22,7 @@ use targets::black_box::{BlackBoxes, Kept, More, Piece};
 pub(super) struct Recording {
     pub(super) run: RunKey,
     /// Owner of the recording; `None` if unknown.
-    pub(super) share: Option<Share>,
+    pub(super) share: Option<QuotaOwner>,
     pub(super) id: Arc<str>,
     file: File,
     rewriter: Rewriter,
@@ -95,7 +95,7 @@ pub(super) enum Failed {
 impl Recording {
     /// Creates the file and writes the kept part of the stream.
     pub(super) fn begin(
-        (run, share): (RunKey, Option<Share>),
+        (run, share): (RunKey, Option<QuotaOwner>),
         id: &Arc<str>,
         kept: &Kept,
         files: &Files,

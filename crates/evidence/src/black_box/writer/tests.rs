@@ -50,8 +50,8 @@ struct Setting {
     writer: Writer,
 }
 
-fn share() -> Share {
-    Share {
+fn share() -> QuotaOwner {
+    QuotaOwner {
         tenant: "user 1000".into(),
         service: "shop".into(),
     }
@@ -225,7 +225,7 @@ fn tenant_with_most_recordings_loses_one() {
         read(&mut decoder, &stream(2));
         decoders.push(decoder);
         let id: Arc<str> = format!("20261123T114742Z-{service}-{pid}-1").into();
-        let share = Share {
+        let share = QuotaOwner {
             tenant: tenant.into(),
             service: service.into(),
         };

@@ -9,7 +9,7 @@ use gc_rules::field::{
     ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts,
 };
 use gc_rules::review::HistoryStep;
-use gc_rules::rule::On;
+use gc_rules::rule::EvaluationTrigger;
 
 use super::{MAX_EVENTS, ns};
 use crate::test_file::document::{Process, TestEvent, Unfinished};
@@ -288,13 +288,13 @@ fn memory(facts: &mut MemoryFacts, fields: &BTreeMap<String, String>) -> Result<
 }
 
 /// Returns the subject of the rules of a test, according to its events.
-pub(super) fn subject(events: &[TestEvent]) -> On {
+pub(super) fn subject(events: &[TestEvent]) -> EvaluationTrigger {
     if events.iter().any(|event| event.service.is_some()) {
-        On::Service
+        EvaluationTrigger::Service
     } else if events.iter().any(|event| event.watcher.is_some()) {
-        On::Watcher
+        EvaluationTrigger::Watcher
     } else {
-        On::Process
+        EvaluationTrigger::Process
     }
 }
 
