@@ -65,12 +65,12 @@ impl Ids {
             self.recent.pop_front();
         }
         self.recent.push_back(subject);
-        self.of(subject.0, subject.1, before as u64)
+        self.derive(subject.0, subject.1, before as u64)
     }
 
     /// Returns the root span of another collection of the same runtime.
     pub(crate) fn linked(&self, clr_instance: Option<u16>, number: u32) -> SpanIds {
-        self.of(clr_instance.unwrap_or(0), number, 0).root()
+        self.derive(clr_instance.unwrap_or(0), number, 0).root()
     }
 
     /// Returns the ids of a span in the trace of a request, from the request's span and the index of the stop in the
@@ -84,7 +84,7 @@ impl Ids {
         }
     }
 
-    fn of(&self, clr_instance: u16, number: u32, occurrence: u64) -> TraceIds {
+    fn derive(&self, clr_instance: u16, number: u32, occurrence: u64) -> TraceIds {
         let subject = [u64::from(clr_instance) << 32 | u64::from(number), occurrence];
         let mut trace_id = [0; 16];
         for (half, part) in trace_id.chunks_exact_mut(8).zip([u64::MAX, u64::MAX - 1]) {
@@ -152,7 +152,7 @@ mod tests {
         for run in 0u128..200 {
             let ids = Ids::new(run.to_le_bytes());
             for number in 0..500 {
-                let ids = ids.of(0, number, 0);
+                let ids = ids.derive(0, number, 0);
                 assert!(traces.insert(ids.root().trace_id));
                 for place in 0..12 {
                     assert!(spans.insert(ids.part(place).span_id));

@@ -32,12 +32,12 @@ impl Gap {
 
 /// Gaps of one run.
 #[derive(Debug, Default)]
-pub(super) struct Missed {
+pub(super) struct RunGaps {
     newest: Option<u32>,
     gaps: VecDeque<Gap>,
 }
 
-impl Missed {
+impl RunGaps {
     /// Observes a collection and returns the number of collections found missed since the last call.
     pub(super) fn observe(&mut self, collection: &Collection) -> u64 {
         self.number(collection.number, collection.gc_type)
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn missed(numbers: &[(u32, GcType)]) -> u64 {
-        let mut state = Missed::default();
+        let mut state = RunGaps::default();
         numbers
             .iter()
             .map(|(number, gc_type)| state.number(*number, Some(*gc_type)))
@@ -169,7 +169,7 @@ mod tests {
             let after = seen.len() as u32 + 1;
             let first = numbers.first().copied().unwrap_or(after);
             numbers.extend([after, after + 1, after + 2]);
-            let mut state = Missed::default();
+            let mut state = RunGaps::default();
             let mut count = 0;
             for number in &numbers {
                 count += state.number(*number, Some(GcType::BLOCKING));

@@ -67,7 +67,7 @@ pub(super) fn spans(request: &Request, base: UnixBase, collections: &Ids) -> Opt
             wire.number(field::KIND, SpanKind::Internal as u64);
             wire.fixed64_unless_zero(field::START_TIME, base.unix_ns(hit.begin));
             wire.fixed64_unless_zero(field::END_TIME, base.unix_ns(hit.end));
-            Attributes::of(wire, field::ATTRIBUTES)
+            Attributes::new(wire, field::ATTRIBUTES)
                 .int(&row::NUMBER, hit.collection)
                 .text(&row::GENERATION, hit.generation.and_then(generation))
                 .text(
@@ -79,7 +79,7 @@ pub(super) fn spans(request: &Request, base: UnixBase, collections: &Ids) -> Opt
                 wire.message(field::LINKS, |wire| {
                     wire.bytes(field::LINK_TRACE_ID, trace_id);
                     wire.bytes(field::LINK_SPAN_ID, span_id);
-                    Attributes::of(wire, field::LINK_ATTRIBUTES)
+                    Attributes::new(wire, field::LINK_ATTRIBUTES)
                         .text(&row::LINK, Some("collection"))
                         .int(&row::NUMBER, hit.collection);
                     wire.fixed32(field::LINK_FLAGS, LINK_FLAGS);
