@@ -21,7 +21,7 @@ use crate::commands::look::major;
 use crate::commands::output::{Output, private_file, say};
 use evidence::burst::{Done, Question, StoppedBy};
 use evidence::lock::Turn;
-use processes::files::Beside;
+use processes::files::AtomicFile;
 use recording::source::Source;
 use targets::FileReading;
 use targets::guard::{Guard, HEARTBEAT_INTERVAL};
@@ -250,7 +250,7 @@ impl Asked {
 
 /// The recording behind an answer, if it is saved. A failed write does not abort the command.
 pub(crate) struct Kept {
-    file: Option<Beside>,
+    file: Option<AtomicFile>,
     error: Option<io::Error>,
 }
 
@@ -270,7 +270,7 @@ impl Kept {
     pub(crate) fn complete(self) -> bool {
         let completed = match self.error {
             Some(error) => Err(error),
-            None => self.file.map_or(Ok(()), Beside::complete),
+            None => self.file.map_or(Ok(()), AtomicFile::complete),
         };
         if let Err(error) = &completed {
             say(format_args!("cannot save the recording: {error}"));

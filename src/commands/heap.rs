@@ -20,7 +20,7 @@ use evidence::heap::price::{self, Price};
 use evidence::heap::session::{self, deadlines};
 use evidence::heap::{MAX_BYTES, free_half};
 use evidence::lock::Turn;
-use processes::files::Beside;
+use processes::files::AtomicFile;
 use recording::source::Source;
 use report::heap as report;
 
@@ -58,7 +58,7 @@ struct Destination {
 
 /// A file or standard output that another thread writes. This side completes it.
 #[derive(Clone)]
-struct Shared(std::sync::Arc<std::sync::Mutex<Option<Beside>>>);
+struct Shared(std::sync::Arc<std::sync::Mutex<Option<AtomicFile>>>);
 
 impl Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -28,7 +28,7 @@ pub struct ServiceKey(Arc<str>);
 
 impl ServiceKey {
     /// Returns the key of a process with this resource, which includes metadata.
-    pub fn of(identity: &Identity, resource: &[KeyValue]) -> Self {
+    pub fn for_process(identity: &Identity, resource: &[KeyValue]) -> Self {
         let attribute = |name: &str| text(resource, name).unwrap_or_default();
         let Provenance {
             own_names,

@@ -11,7 +11,7 @@ use processes::container::ledger::{HeapFigures, Sources, divide, not_looked_at, 
 /// Returns the ledger as of a collection, or `None` if the collection has no heap figures. Only a full collection knows
 /// which of its old objects are alive.
 pub fn ledger(collection: &Collection) -> Option<Ledger> {
-    of_heap(HeapFigures::of(collection))
+    of_heap(HeapFigures::from_collection(collection))
 }
 
 fn of_heap(heap: HeapFigures) -> Option<Ledger> {
@@ -30,7 +30,7 @@ pub fn newest(collections: &[Collection]) -> Option<(u32, Ledger)> {
         .iter()
         .filter(with_heap)
         .max_by_key(|collection| (collection.committed.kept.is_some(), collection.end))?;
-    let mut heap = HeapFigures::of(newest);
+    let mut heap = HeapFigures::from_collection(newest);
     let is_full = |collection: &&Collection| collection.generation == Some(2) && collection.end <= newest.end;
     let full = collections
         .iter()

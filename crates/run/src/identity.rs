@@ -117,7 +117,7 @@ impl RunIdentity {
             || self.identity.provenance.tenant.clone(),
             |namespace| format!("namespace {namespace}"),
         );
-        let service = ServiceKey::of(&self.identity, &self.resource.attributes);
+        let service = ServiceKey::for_process(&self.identity, &self.resource.attributes);
         QuotaOwner {
             tenant: tenant.into(),
             service: Arc::clone(service.text()),

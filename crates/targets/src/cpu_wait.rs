@@ -173,7 +173,7 @@ impl Limit {
             .is_none_or(|at| now.saturating_duration_since(at) >= ASK_AGAIN);
         if is_due && self.asked.is_none() && self.known.is_none() {
             self.asked_at = Some(now);
-            let asked = self.threads.run(move || Throttling::of(run.pid, run.start_time));
+            let asked = self.threads.run(move || Throttling::open(run.pid, run.start_time));
             self.asked = asked.ok();
         }
     }

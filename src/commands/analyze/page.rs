@@ -15,7 +15,7 @@ use crate::view;
 use api::view::{ReportedRecording, Unseen};
 use base::time::Wall;
 use gc_rules::rule_set::RuleSet;
-use processes::files::Beside;
+use processes::files::AtomicFile;
 use recording::Recording;
 use recording::source::Source;
 use report::units::Bytes;
@@ -59,7 +59,7 @@ pub(super) fn html(
         return Ok(false);
     }
     let page = web::report::page(&view::page(recordings))?;
-    let written = Beside::new(to, args.force).and_then(|mut file| {
+    let written = AtomicFile::new(to, args.force).and_then(|mut file| {
         file.write_all(page.as_bytes())?;
         file.complete()
     });

@@ -56,7 +56,7 @@ impl ServiceBook {
             return;
         }
         let who = run.identity.who();
-        let key = ServiceKey::of(who, &resource.attributes);
+        let key = ServiceKey::for_process(who, &resource.attributes);
         let began = text(&resource.attributes, "process.creation.time");
         let began = began.and_then(|time| time.parse::<jiff::Timestamp>().ok());
         let began = began.and_then(|time| u64::try_from(time.as_nanosecond()).ok());

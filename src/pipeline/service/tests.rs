@@ -108,7 +108,7 @@ impl Host {
         let attributes = attributes.map(|(key, value)| attribute(key, value)).to_vec();
         let resource = Arc::new(Origin::new(attributes));
         let who = identity(&["service.name"], ContainerIdentity::default(), 7);
-        let key = ServiceKey::of(&who, &resource.attributes);
+        let key = ServiceKey::for_process(&who, &resource.attributes);
         self.book
             .belongs(run(pid), key, ("app", &resource, container), self.now);
     }
@@ -418,7 +418,7 @@ fn service_book_is_bounded() {
 fn service_key_is_stable_across_processes() {
     let key = |identity: &Identity, attributes: &[(&str, &str)]| {
         let attributes: Vec<KeyValue> = attributes.iter().map(|(key, value)| attribute(key, value)).collect();
-        ServiceKey::of(identity, &attributes).text().to_string()
+        ServiceKey::for_process(identity, &attributes).text().to_string()
     };
     let pod = |uid: &str, id: &str| ContainerIdentity {
         container_id: Some(id.to_owned()),

@@ -51,7 +51,7 @@ pub struct HeapFigures {
 
 impl HeapFigures {
     /// Returns the figures from one collection.
-    pub fn of(collection: &Collection) -> Self {
+    pub fn from_collection(collection: &Collection) -> Self {
         let committed = &collection.committed;
         Self {
             after: collection
@@ -124,9 +124,9 @@ pub struct Sources {
 }
 
 /// The remainder of memory that several lines share.
-struct Rest(Option<u64>);
+struct Remainder(Option<u64>);
 
-impl Rest {
+impl Remainder {
     /// Takes at most `bytes`. If the remainder is unknown, takes all of them.
     fn take(&mut self, bytes: Option<u64>) -> Option<u64> {
         let bytes = bytes?;
@@ -138,8 +138,8 @@ impl Rest {
 }
 
 /// Takes the same amount from both, limited by both.
-fn of_both(first: &mut Rest, second: &mut Rest, bytes: Option<u64>) -> Option<u64> {
-    let bound = |rest: &Rest| rest.0.unwrap_or(u64::MAX);
+fn take_from_both(first: &mut Remainder, second: &mut Remainder, bytes: Option<u64>) -> Option<u64> {
+    let bound = |rest: &Remainder| rest.0.unwrap_or(u64::MAX);
     let bytes = bytes.map(|bytes| bytes.min(bound(first)).min(bound(second)));
     first.take(bytes);
     second.take(bytes)
@@ -165,29 +165,29 @@ pub fn divide(sources: &Sources) -> Ledger {
         (None, Some(_)) => Scope::Process,
         (None, None) => Scope::Heap,
     };
-    let mut rest = Rest(usage);
+    let mut rest = Remainder(usage);
     // Memory that is charged to another group is not part of this group's usage.
     let anonymous = match (resident.anonymous, group_of(|memory| memory.anonymous)) {
         (Some(own), Some(all)) => Some(own.min(all)),
         (own, _) => own,
     };
     let counted = resident.heap.map(|heap| heap.min(anonymous.unwrap_or(u64::MAX)));
-    let mut managed = Rest(counted.or(anonymous));
+    let mut managed = Remainder(counted.or(anonymous));
     let objects = heap.objects();
     let unseen = objects.zip(heap.not_looked_at).map(|(all, (bytes, _))| bytes.min(all));
     let live = objects.map(|all| all.saturating_sub(unseen.unwrap_or(0)));
-    let live = of_both(&mut managed, &mut rest, live);
-    let not_looked_at = of_both(&mut managed, &mut rest, unseen);
-    let free = of_both(&mut managed, &mut rest, heap.free);
-    let bookkeeping = of_both(&mut managed, &mut rest, heap.bookkeeping);
+    let live = take_from_both(&mut managed, &mut rest, live);
+    let not_looked_at = take_from_both(&mut managed, &mut rest, unseen);
+    let free = take_from_both(&mut managed, &mut rest, heap.free);
+    let bookkeeping = take_from_both(&mut managed, &mut rest, heap.bookkeeping);
     let committed_unused = match counted {
         // The rest of the heap, regardless of the memory committed since the newest collection.
         Some(_) if live.is_some() && free.is_some() => {
             let all = managed.0;
-            of_both(&mut managed, &mut rest, all)
+            take_from_both(&mut managed, &mut rest, all)
         }
         Some(_) => None,
-        None => of_both(&mut managed, &mut rest, heap.unused()),
+        None => take_from_both(&mut managed, &mut rest, heap.unused()),
     };
     let others_of_process = match counted {
         Some(heap) => anonymous.map(|all| all.saturating_sub(heap)),

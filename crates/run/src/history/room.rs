@@ -85,7 +85,7 @@ struct Reading {
 
 impl Reading {
     fn of(collection: &Collection) -> Self {
-        let heap = HeapFigures::of(collection);
+        let heap = HeapFigures::from_collection(collection);
         Self {
             is_full: collection.generation == Some(2),
             committed_before: collection.committed.total_before(),

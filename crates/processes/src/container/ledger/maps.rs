@@ -84,7 +84,7 @@ const MAX_ROWS: usize = 256;
 
 /// State of the parser, which processes the file line by line.
 #[derive(Debug, Default)]
-pub(super) struct Walk {
+pub(super) struct MapsParser {
     all: u64,
     anonymous: u64,
     shared: u64,
@@ -122,7 +122,7 @@ struct Row {
     is_over: bool,
 }
 
-impl Walk {
+impl MapsParser {
     pub(super) fn line(&mut self, line: &str) {
         let mut words = line.split_ascii_whitespace();
         let Some(first) = words.next() else { return };
@@ -228,7 +228,7 @@ fn mapping<'a>(range: &str, mut words: impl Iterator<Item = &'a str>) -> Option<
 }
 
 /// Parses the `status` of a process, which is used if `smaps` is not read.
-pub(super) fn of_status(status: &str) -> Resident {
+pub(super) fn parse_status(status: &str) -> Resident {
     let figure = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key))?;
         let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     fn walked(mappings: &[(&str, u64, &str)], wanted: Option<u64>) -> Resident {
-        let mut walk = Walk::default();
+        let mut walk = MapsParser::default();
         for (head, kib, flags) in mappings {
             let anonymous = if head.contains('/') { 0 } else { *kib };
             let text = format!(
@@ -350,7 +350,7 @@ mod tests {
         );
         assert_eq!((resident.shared, resident.heap), (Some(40 << 10), None));
         assert_eq!((resident.anonymous, resident.files), (Some(16 << 10), Some(0)));
-        let mut walk = Walk::default();
+        let mut walk = MapsParser::default();
         for line in [
             "",
             "-",
@@ -370,12 +370,12 @@ mod tests {
     /// Guarantee: its figures are known, and its heap is unknown.
     #[test]
     fn status_has_the_sums() {
-        let resident = of_status("VmRSS:\t 30 kB\nRssAnon:\t 20 kB\nRssFile:\t 8 kB\nRssShmem:\t 2 kB\n");
+        let resident = parse_status("VmRSS:\t 30 kB\nRssAnon:\t 20 kB\nRssFile:\t 8 kB\nRssShmem:\t 2 kB\n");
         assert_eq!((resident.all, resident.anonymous), (Some(30 << 10), Some(20 << 10)));
         assert_eq!(
             (resident.files, resident.shared, resident.heap),
             (Some(8 << 10), Some(2 << 10), None)
         );
-        assert_eq!(of_status(""), Resident::default());
+        assert_eq!(parse_status(""), Resident::default());
     }
 }

@@ -7,7 +7,7 @@ use dotnet_diagnostics::discovery::parse_stat;
 use rustix::fs::CWD;
 
 use super::HeapFigures;
-use super::maps::{Resident, Walk, of_status};
+use super::maps::{Resident, MapsParser, parse_status};
 use crate::container::figures::Figures;
 use crate::container::group::{MAX_FILE_BYTES, folder, open, text};
 use crate::container::read::{ProcessScan, Reader};
@@ -39,7 +39,7 @@ pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<MemoryReadi
     if parse_stat(small("stat")?.as_bytes())?.start_time != start_time {
         return None;
     }
-    let status = of_status(&small("status")?);
+    let status = parse_status(&small("status")?);
     let is_small = status.all.is_some_and(|bytes| bytes <= MAX_COUNTED);
     let counted = is_small.then(|| smaps(&process, heap.all_committed())).flatten();
     Some(MemoryReading {
@@ -50,7 +50,7 @@ pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<MemoryReadi
 
 fn smaps(process: &OwnedFd, wanted: Option<u64>) -> Option<Resident> {
     let mut file = BufReader::with_capacity(64 << 10, open(process, "smaps")?.take(MAX_SMAPS_BYTES));
-    let mut walk = Walk::default();
+    let mut walk = MapsParser::default();
     let mut line = Vec::new();
     while file.read_until(b'\n', &mut line).ok()? > 0 {
         walk.line(&String::from_utf8_lossy(&line));
