@@ -66,7 +66,7 @@ pub struct Names<'a> {
 
 /// Required type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RequiredType {
     /// A condition.
     Bool,
     /// A number, of either type.
@@ -150,7 +150,7 @@ pub fn parse_macro(text: &str) -> Result<Macro, Vec<Mistake>> {
 /// # Errors
 ///
 /// Returns all mistakes, sorted by position.
-pub fn compile(text: &str, names: &Names<'_>, wanted: Wanted) -> Result<Compiled, Vec<Mistake>> {
+pub fn compile(text: &str, names: &Names<'_>, wanted: RequiredType) -> Result<Compiled, Vec<Mistake>> {
     let tree = parser::parse(text)?;
     check::check(text, &tree, names, wanted, true)
 }

@@ -32,10 +32,10 @@ mod tests;
 mod text;
 mod window;
 
-use compose::Common;
-use file::Words;
+use compose::SharedState;
+use file::FileDefinitions;
 pub use memory::MAX_WINDOW_BYTES;
-use report::{Place, Placed, Report};
+use report::{Place, PlacedValue, Report};
 pub use shipped::{shipped, shipped_tests};
 pub(crate) use text::{entry, items_of, scalar};
 
@@ -141,9 +141,9 @@ pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     let mut words = Vec::new();
     let mut roots = Vec::new();
     for (file, tree) in trees.iter().enumerate() {
-        let root = tree.as_ref().map(|node| Placed { file, node });
+        let root = tree.as_ref().map(|node| PlacedValue { file, node });
         let Some(root) = root.filter(|root| file::is_readable(*root, &mut report)) else {
-            words.push(Words::default());
+            words.push(FileDefinitions::default());
             continue;
         };
         file::check(root, &mut report);
@@ -152,7 +152,7 @@ pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     }
     let complete = roots.len() == files.len();
     let drafts = draft::drafts(&roots, complete, &mut report);
-    let mut common = Common {
+    let mut common = SharedState {
         words,
         groups: groups::groups(&roots, &mut report),
         used_groups: BTreeSet::new(),

@@ -9,7 +9,7 @@ use strict_yaml::check::{did_you_mean, nearest};
 
 use super::measure::{Measure, Unit};
 use super::syntax::{Call, Shape, Tree};
-use super::{Compiled, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, Wanted, attribute, lint, place};
+use super::{Compiled, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, RequiredType, attribute, lint, place};
 
 /// Maximum size of a compiled pattern, in bytes. `\w` alone takes some thousand.
 const PATTERN_BYTES: usize = 1 << 20;
@@ -44,7 +44,7 @@ pub(super) fn check<'a>(
     text: &'a str,
     tree: &'a Tree,
     names: &'a Names<'a>,
-    wanted: Wanted,
+    wanted: RequiredType,
     certain: bool,
 ) -> Result<Compiled, Vec<Mistake>> {
     let mut checker = Checker {
@@ -62,13 +62,13 @@ pub(super) fn check<'a>(
         certain,
     };
     let part = match wanted {
-        Wanted::Bool => checker.condition(tree),
-        Wanted::Number => checker.number(tree),
-        Wanted::Any => checker.check(tree),
+        RequiredType::Bool => checker.condition(tree),
+        RequiredType::Number => checker.number(tree),
+        RequiredType::Any => checker.check(tree),
     };
     if let Some(part) = &part
         && certain
-        && wanted == Wanted::Bool
+        && wanted == RequiredType::Bool
         && let Node::Bool(truth) = part.node
         && !part.reported
     {
@@ -80,7 +80,7 @@ pub(super) fn check<'a>(
     }
     match part {
         Some(part) if checker.mistakes.is_empty() => Ok(Compiled {
-            measure: Measure::of(&part.node, names.measures),
+            measure: Measure::for_node(&part.node, names.measures),
             expression: Expression {
                 kind: part.kind,
                 node: part.node,
@@ -554,7 +554,7 @@ impl<'a> Checker<'a> {
     }
 
     fn measure(&self, part: &Typed) -> Measure {
-        Measure::of(&part.node, self.names.measures)
+        Measure::for_node(&part.node, self.names.measures)
     }
 
     /// Reports two numbers of different units as a mistake, and a number with a unit next to one without a unit as a
@@ -605,7 +605,7 @@ impl<'a> Checker<'a> {
             self.warning(tree.at, message);
             return;
         }
-        let measure = Measure::of(node, self.names.measures);
+        let measure = Measure::for_node(node, self.names.measures);
         let Some(why) = hardly_meant(measure, constant, matches!(node, Node::Window(_))) else {
             return;
         };

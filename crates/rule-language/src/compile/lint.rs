@@ -19,7 +19,7 @@ use super::measure::Measure;
 /// determined. `windows` are the measures of the windows by place.
 pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
     let mut leaves = Vec::new();
-    let any = Outcomes::of(condition, &mut |leaf| {
+    let any = Outcomes::evaluate(condition, &mut |leaf| {
         leaves.push(leaf);
         Outcomes::EITHER
     });
@@ -41,7 +41,7 @@ pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
         let mut outcomes = Outcomes::NONE;
         for sample in samples(asked, &about, windows) {
             let mut of_leaves = of_leaves.iter();
-            outcomes = outcomes.or(Outcomes::of(
+            outcomes = outcomes.or(Outcomes::evaluate(
                 condition,
                 &mut |leaf| match of_leaves.next() == Some(&place) {
                     true => answer(leaf, sample),
@@ -98,19 +98,19 @@ impl Outcomes {
     }
 
     /// Returns the outcomes of a condition. `leaf` is called for its leaves from left to right.
-    fn of<'n>(node: &'n Node, leaf: &mut dyn FnMut(&'n Node) -> Self) -> Self {
+    fn evaluate<'n>(node: &'n Node, leaf: &mut dyn FnMut(&'n Node) -> Self) -> Self {
         match node {
             Node::Bool(truth) => Self::only(*truth),
-            Node::Not(inner) => Self::of(inner, leaf).not(),
+            Node::Not(inner) => Self::evaluate(inner, leaf).not(),
             Node::And(parts) => parts
                 .iter()
-                .fold(Self::only(true), |all, part| all.and(Self::of(part, leaf))),
+                .fold(Self::only(true), |all, part| all.and(Self::evaluate(part, leaf))),
             Node::Or(parts) => parts
                 .iter()
-                .fold(Self::only(true), |none, part| none.and(Self::of(part, leaf).not()))
+                .fold(Self::only(true), |none, part| none.and(Self::evaluate(part, leaf).not()))
                 .not(),
             Node::If(parts) => {
-                let [when, this, that] = [&parts.0, &parts.1, &parts.2].map(|part| Self::of(part, leaf));
+                let [when, this, that] = [&parts.0, &parts.1, &parts.2].map(|part| Self::evaluate(part, leaf));
                 Self {
                     yes: (when.yes && this.yes) || (when.no && that.yes),
                     no: (when.yes && this.no) || (when.no && that.no),
@@ -176,7 +176,7 @@ fn samples<'n>(subject: &'n Node, leaves: &[&'n Node], windows: &[Measure]) -> V
 
 /// Returns the number, its neighbours and the limits of a subject, restricted to possible values of the subject.
 fn around<'n>(subject: &Node, number: Value<'n>, windows: &[Measure]) -> impl Iterator<Item = Value<'n>> + use<'n> {
-    let Measure { low, high, .. } = Measure::of(subject, windows);
+    let Measure { low, high, .. } = Measure::for_node(subject, windows);
     let is_int = matches!(subject, Node::Field(field) if field.kind == Type::Int);
     let double = number.as_number().unwrap_or_default();
     let int = match number {
@@ -237,7 +237,7 @@ pub(super) fn reason(node: &Node, windows: &[Measure]) -> Option<(bool, String)>
     let Node::Compare(_, sides) = node else { return None };
     let is_left = is_constant(&sides.1);
     let subject = if is_left { &sides.0 } else { &sides.1 };
-    match Measure::of(subject, windows) {
+    match Measure::for_node(subject, windows) {
         _ if is_constant(subject) || !is_left && !is_constant(&sides.0) => None,
         Measure {
             low: Some(low),

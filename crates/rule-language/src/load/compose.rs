@@ -20,15 +20,15 @@ use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Entry, Position, Scalar};
 
 use super::draft::Draft;
-use super::file::{Words, typed};
+use super::file::{FileDefinitions, typed};
 use super::groups::Groups;
 use super::memory::Origin;
 use super::partial_rule::{LocalWindow, PartialRule};
-use super::report::{Place, Placed, Report};
+use super::report::{Place, PlacedValue, Report};
 use super::text::{condition_trap, entries, entry, items, scalar, template_trap};
 use super::window::{Windows, digest, move_rule, moved};
 use super::{Level, Problem, lint};
-use crate::compile::{Compiled, Measure, Unit, Wanted, compile};
+use crate::compile::{Compiled, Measure, Unit, RequiredType, compile};
 use crate::document::schema::schema;
 use crate::document::{self, Destination, ExceptionKeys, Moment, WindowKeys, is_name};
 use crate::template;
@@ -56,9 +56,9 @@ const KEYS_OF_ROLES: [(&str, Role); 5] = [
 ];
 
 /// State shared by all rules while they are built.
-pub(super) struct Common<'f> {
+pub(super) struct SharedState<'f> {
     /// Macros and lists by file.
-    pub(super) words: Vec<Words>,
+    pub(super) words: Vec<FileDefinitions>,
     pub(super) groups: Groups,
     pub(super) used_groups: BTreeSet<usize>,
     /// Windows of the rules so far.
@@ -72,7 +72,7 @@ pub(super) struct Common<'f> {
 
 /// Builder of one rule from its draft.
 struct RuleBuilder<'c, 'f, 'd> {
-    common: &'c mut Common<'f>,
+    common: &'c mut SharedState<'f>,
     partial: PartialRule<'d>,
     /// Values of the keys without layers. Their faults were reported when the file was checked.
     keys: document::Rule,
@@ -81,12 +81,12 @@ struct RuleBuilder<'c, 'f, 'd> {
 }
 
 /// Returns the rule of a draft, or `None` if it is invalid, which is reported.
-pub(super) fn rule(draft: &Draft<'_>, common: &mut Common<'_>) -> Option<Rule> {
+pub(super) fn rule(draft: &Draft<'_>, common: &mut SharedState<'_>) -> Option<Rule> {
     let errors = common.report.errors();
     let keys = keys_of(draft, &mut common.report);
     let builder = RuleBuilder {
         common,
-        partial: PartialRule::of(draft),
+        partial: PartialRule::new(draft),
         roots: match keys.on {
             Some(EvaluationTrigger::Process) => &[Root::Process, Root::Stream],
             Some(EvaluationTrigger::Service) => &[Root::Service, Root::Process],
@@ -99,7 +99,7 @@ pub(super) fn rule(draft: &Draft<'_>, common: &mut Common<'_>) -> Option<Rule> {
 }
 
 fn keys_of(draft: &Draft<'_>, report: &mut Report<'_>) -> document::Rule {
-    let value = |(key, placed): (&&str, &Placed<'_>)| {
+    let value = |(key, placed): (&&str, &PlacedValue<'_>)| {
         let path = KeyPath::from_dotted("rules").index(0).key(key);
         Some(((*key).to_owned(), schema().check(placed.node, &path).0?))
     };
@@ -157,15 +157,15 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         let (draft, roots) = (self.partial.draft, self.roots);
         let params = self.params();
         self.windows();
-        let select = self.of_key("select", &[Root::Process], Wanted::Bool);
+        let select = self.compile_key("select", &[Root::Process], RequiredType::Bool);
         let select = self.expected().or(select);
         self.check_by();
-        let when = self.of_key("when", roots, Wanted::Bool);
-        let clear = self.of_key("clear", roots, Wanted::Bool);
+        let when = self.compile_key("when", roots, RequiredType::Bool);
+        let clear = self.compile_key("clear", roots, RequiredType::Bool);
         let worse = self.worse();
         self.check_role();
         let (amount, unit) = self.amount().unzip();
-        let lasting = self.of_key("lasting", roots, Wanted::Number);
+        let lasting = self.compile_key("lasting", roots, RequiredType::Number);
         let exceptions = self.exceptions();
         let summary = draft.keys.get("summary").copied();
         let summary = summary.and_then(|placed| self.template(placed, "summary"));
@@ -333,12 +333,12 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
     // Expressions and templates. Their faults are reported at their positions.
 
     /// Compiles the expression of a key of the rule.
-    fn of_key(&mut self, key: &str, roots: &[Root], wanted: Wanted) -> Option<Compiled> {
+    fn compile_key(&mut self, key: &str, roots: &[Root], wanted: RequiredType) -> Option<Compiled> {
         let placed = *self.partial.draft.keys.get(key)?;
         self.expression(placed, key, roots, wanted)
     }
 
-    fn expression(&mut self, placed: Placed<'_>, key: &str, roots: &[Root], wanted: Wanted) -> Option<Compiled> {
+    fn expression(&mut self, placed: PlacedValue<'_>, key: &str, roots: &[Root], wanted: RequiredType) -> Option<Compiled> {
         let scalar = scalar(placed.node)?;
         let text = scalar.text.as_str();
         if text.is_empty() {
@@ -366,7 +366,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         }
     }
 
-    fn template(&mut self, placed: Placed<'_>, key: &str) -> Option<template::Filling> {
+    fn template(&mut self, placed: PlacedValue<'_>, key: &str) -> Option<template::Filling> {
         let scalar = scalar(placed.node)?;
         let what = format!("{}: {key}", self.partial.draft.id);
         let report = &mut self.common.report;
@@ -379,9 +379,9 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         // A block scalar ends with a line break, which is not part of the string.
         let text = scalar.text.trim_end();
         let mut complete = true;
-        let is_value = |text: &str| compile(text, &names, Wanted::Any).is_ok();
+        let is_value = |text: &str| compile(text, &names, RequiredType::Any).is_ok();
         let mut compile = |text: &str| {
-            compile(text, &names, Wanted::Any).map_err(|mut mistakes| {
+            compile(text, &names, RequiredType::Any).map_err(|mut mistakes| {
                 mistakes.retain(|mistake| !words.is_reported(text, mistake));
                 complete = false;
                 mistakes
@@ -402,7 +402,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
     /// Compiles labels or annotations. The last value of each name is used.
     fn texts(&mut self, key: &str) -> Vec<(Arc<str>, Template)> {
         let draft = self.partial.draft;
-        let mut last: BTreeMap<&str, (Position, Placed<'_>)> = BTreeMap::new();
+        let mut last: BTreeMap<&str, (Position, PlacedValue<'_>)> = BTreeMap::new();
         for layer in draft.layers(key) {
             for entry in entries(layer.node) {
                 last.insert(&entry.key, (entry.at, layer.with(&entry.value)));
@@ -462,7 +462,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             names.join(", ")
         );
         let words = self.common.words.get(placed.file)?;
-        compile(&text, &self.partial.names(words, &[Root::Process]), Wanted::Bool).ok()
+        compile(&text, &self.partial.names(words, &[Root::Process]), RequiredType::Bool).ok()
     }
 
     /// Compiles the conditions of higher severities, in ascending order.
@@ -483,7 +483,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                 );
                 self.common.report.error(placed.at(own.at), message);
             }
-            let condition = self.expression(placed.with(&own.value), &key, self.roots, Wanted::Bool);
+            let condition = self.expression(placed.with(&own.value), &key, self.roots, RequiredType::Bool);
             all.extend(condition.map(|condition| (severity, condition.expression)));
         }
         all
@@ -507,7 +507,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                 let keys: ExceptionKeys = typed(item, &path).unwrap_or_default();
                 // A missing condition is reported by the check.
                 let Some(when) = entry(item, "when") else { continue };
-                let compiled = self.expression(layer.with(&when.value), &key, self.roots, Wanted::Bool);
+                let compiled = self.expression(layer.with(&when.value), &key, self.roots, RequiredType::Bool);
                 let Some(condition) = compiled else { continue };
                 if let Some(Moment(until)) = keys.until {
                     let message = format!("{}: {key}: until: it expired on {}; remove it", draft.id, day(until));
@@ -563,7 +563,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             Role::Cause => "explains",
             Role::Note => return None,
         };
-        let compiled = self.of_key(key, self.roots, Wanted::Number)?;
+        let compiled = self.compile_key(key, self.roots, RequiredType::Number)?;
         let unit = match compiled.measure.unit {
             Unit::Named("ns") => HarmUnit::Nanoseconds,
             Unit::Named("bytes") => HarmUnit::Bytes,
@@ -644,7 +644,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
     }
 
     /// Reads the entries of `params_for`, in descending precedence.
-    fn special(&mut self, own: &Values<'_>) -> Vec<Special<'d>> {
+    fn special(&mut self, own: &Values<'_>) -> Vec<ProcessValues<'d>> {
         let draft = self.partial.draft;
         let mut all = Vec::new();
         for layer in draft.layers("params_for").iter().rev() {
@@ -666,8 +666,8 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                 }
                 let text = scalar(&select.value).map_or("", |scalar| &scalar.text);
                 let of = layer.with(&select.value);
-                if let Some(compiled) = self.expression(of, "params_for.select", &[Root::Process], Wanted::Bool) {
-                    all.push(Special {
+                if let Some(compiled) = self.expression(of, "params_for.select", &[Root::Process], RequiredType::Bool) {
+                    all.push(ProcessValues {
                         select: compiled.expression,
                         text,
                         values,
@@ -715,7 +715,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         }
     }
 
-    fn window(&mut self, placed: Placed<'_>, own: &Entry) -> Option<(Window, Measure)> {
+    fn window(&mut self, placed: PlacedValue<'_>, own: &Entry) -> Option<(Window, Measure)> {
         let errors = self.common.report.errors();
         let keys = self.keys.windows.remove(&own.key)?;
         let on = self.keys.on;
@@ -731,8 +731,8 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             let of = placed.with(&entry(&own.value, key)?.value);
             self.expression(of, &format!("{what}.{key}"), roots, wanted)
         };
-        let of = expression("of", Wanted::Number);
-        let filter = expression("where", Wanted::Bool);
+        let of = expression("of", RequiredType::Number);
+        let filter = expression("where", RequiredType::Bool);
         self.partial.places = places;
 
         // An invalid function has been reported. Nothing else can be checked.
@@ -775,7 +775,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             return None;
         }
         let extent = extent?;
-        let measure = Measure::of_window(function, of.as_ref().map(|compiled| compiled.measure), extent);
+        let measure = Measure::for_window(function, of.as_ref().map(|compiled| compiled.measure), extent);
         let window = Window {
             function,
             of: of.map(|compiled| compiled.expression),
@@ -824,13 +824,13 @@ fn day(until_unix_ns: u64) -> String {
 type Values<'d> = BTreeMap<&'d str, (Place, &'d Scalar)>;
 
 /// Values for some processes.
-struct Special<'d> {
+struct ProcessValues<'d> {
     select: Expression,
     text: &'d str,
     values: Values<'d>,
 }
 
-fn values<'d>(placed: Placed<'d>) -> impl Iterator<Item = (&'d str, (Place, &'d Scalar))> {
+fn values<'d>(placed: PlacedValue<'d>) -> impl Iterator<Item = (&'d str, (Place, &'d Scalar))> {
     entries(placed.node).iter().filter_map(move |entry| {
         let value = (placed.at(entry.at), scalar(&entry.value)?);
         Some((entry.key.as_str(), value))

@@ -11,10 +11,10 @@ use gc_rules::value::Type;
 use strict_yaml::check::did_you_mean;
 
 use super::draft::Draft;
-use super::file::Words;
+use super::file::FileDefinitions;
 use super::groups::Groups;
 use super::partial_rule::PartialRule;
-use super::report::{Place, Placed, Report};
+use super::report::{Place, PlacedValue, Report};
 use super::text::scalar;
 use crate::compile::{Compiled, attribute_of_label, certain};
 
@@ -171,7 +171,7 @@ pub(super) fn label_name(place: Place, id: &str, name: &str, report: &mut Report
     }
 }
 
-pub(super) fn label(placed: Placed<'_>, what: &str, values: &[Compiled], report: &mut Report<'_>) {
+pub(super) fn label(placed: PlacedValue<'_>, what: &str, values: &[Compiled], report: &mut Report<'_>) {
     let many = |field: &&&'static Field| {
         field.kind == Type::Double || (field.kind == Type::Int && !FEW_VALUES.contains(&field.name))
     };
@@ -187,7 +187,7 @@ pub(super) fn label(placed: Placed<'_>, what: &str, values: &[Compiled], report:
 }
 
 /// Warns about unused macros and lists.
-pub(super) fn unused_words(words: &[Words], report: &mut Report<'_>) {
+pub(super) fn unused_words(words: &[FileDefinitions], report: &mut Report<'_>) {
     for (file, words) in words.iter().enumerate() {
         for (name, at) in &words.places {
             if words.used.contains(name) || words.broken.contains(name) {

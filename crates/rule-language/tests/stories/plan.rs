@@ -3,7 +3,7 @@
 use gc_rules::plan::{MeasuredSeries, Plan, SampleTrigger};
 use rule_language::load::{load, shipped};
 
-use super::story::of_file;
+use super::story::load_file;
 
 /// Scenario: windows of one rule have the same condition, value and extent; some of their functions can share a series.
 /// Guarantee: windows share a series if possible, and the condition exists once.
@@ -16,7 +16,7 @@ fn windows_share_series_and_conditions() {
         rate: {fn: rate, where: gc.generation == 2, over: 1h, min_samples: 3}\n      \
         other: {fn: r2, of: gc.suspend_ms, where: gc.generation == 2, over: 1h}\n    \
         when: slope > 1.0 && fit > 0.5 && full > 1.0 && rate > 1.0 && other > 0.5\n";
-    let rules = of_file(text);
+    let rules = load_file(text);
     let plan = Plan::new(&rules.windows);
     assert_eq!(rules.windows.len(), 5);
     assert_eq!(plan.series.len(), 3);

@@ -48,23 +48,23 @@ fn check(text: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-type Words = Vec<String>;
+type WordList = Vec<String>;
 
 /// Returns one of several words, which are separated by spaces.
-fn words(words: &str) -> BoxedStrategy<Words> {
+fn words(words: &str) -> BoxedStrategy<WordList> {
     sample::select(words.split(' ').map(one).collect::<Vec<_>>()).boxed()
 }
 
 /// Concatenates tokens and parts: `f(a, b)` is `["f", "(", a, ",", b, ")"]`.
 macro_rules! row {
     ($($part:expr),* $(,)?) => {{
-        let mut row: Words = Vec::new();
+        let mut row: WordList = Vec::new();
         $(row.extend($part);)*
         row
     }};
 }
 
-fn one(word: &str) -> Words {
+fn one(word: &str) -> WordList {
     vec![word.to_owned()]
 }
 
@@ -86,7 +86,7 @@ const UNSUPPORTED_LITERALS: &str = "\
 const OPERATORS: &str = "|| && == != < <= > >= in + - * / %";
 
 /// Returns any expression as tokens.
-fn expression() -> BoxedStrategy<Words> {
+fn expression() -> BoxedStrategy<WordList> {
     let odd = prop_oneof![3 => words(UNSUPPORTED_LITERALS), 1 => words("if not in")];
     let leaf = prop_oneof![60 => words(NAMES), 60 => words(LITERALS), 1 => odd];
     let tree = leaf.prop_recursive(6, 60, 3, |inner| {
@@ -137,7 +137,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-fn changed(mut words: Words, changes: Vec<Change>) -> Words {
+fn changed(mut words: WordList, changes: Vec<Change>) -> WordList {
     for change in changes {
         if words.is_empty() {
             break;
