@@ -861,14 +861,14 @@ fn unreadable_file_is_reported_with_reason() {
     assert_eq!(
         error("large"),
         format!(
-            "--config: {} cannot be read: it has more than 1048576 bytes",
+            "--config: cannot read {}: it has more than 1048576 bytes",
             path("large")
         )
     );
-    assert!(error("none").starts_with(&format!("--config: {} cannot be read: No such file", path("none"))));
+    assert!(error("none").starts_with(&format!("--config: cannot read {}: No such file", path("none"))));
     assert_eq!(
         error("."),
-        format!("--config: {} cannot be read: it is not a file", path("."))
+        format!("--config: cannot read {}: it is not a file", path("."))
     );
 }
 

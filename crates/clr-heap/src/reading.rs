@@ -80,7 +80,7 @@ pub enum DumpDetail {
 #[non_exhaustive]
 pub enum Refusal {
     /// The stream is damaged.
-    #[error("the stream cannot be read: {0}")]
+    #[error("cannot read the stream: {0}")]
     Stream(#[from] nettrace::Error),
     /// The process has 32 bits. The layouts are known, but were never observed.
     #[error("heap dumps of 32-bit processes are not supported")]

@@ -88,7 +88,7 @@ impl Resolver<'_> {
     fn secret(&self, source: &SecretSource) -> Result<Secret, String> {
         let text = match (&source.file, &source.env) {
             (Some(file), None) => {
-                (self.read_file)(file).map_err(|error| format!("{} cannot be read: {error}", file.display()))?
+                (self.read_file)(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?
             }
             (None, Some(name)) => match self.environment.get(name) {
                 Some(text) => text.clone(),

@@ -88,7 +88,7 @@ fn problem(name: &str, (line, column): (usize, usize), message: impl Into<String
 /// Returns the files that a path names; no file for a directory without rule files.
 fn named(path: &Path) -> Result<Vec<PathBuf>, Problem> {
     let name = path.display().to_string();
-    let cannot = |error: std::io::Error| problem(&name, (1, 1), format!("it cannot be read: {error}"));
+    let cannot = |error: std::io::Error| problem(&name, (1, 1), format!("cannot read the file: {error}"));
     if !std::fs::metadata(path).map_err(cannot)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -115,7 +115,7 @@ fn source(path: &Path) -> Result<SourceFile, Problem> {
 pub fn text(path: &Path) -> Result<SourceFile, Problem> {
     let name = path.display().to_string();
     let bytes =
-        read_bounded(path, MAX_BYTES).map_err(|error| problem(&name, (1, 1), format!("it cannot be read: {error}")))?;
+        read_bounded(path, MAX_BYTES).map_err(|error| problem(&name, (1, 1), format!("cannot read the file: {error}")))?;
     decode(name, bytes)
 }
 

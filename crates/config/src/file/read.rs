@@ -69,7 +69,7 @@ fn text(path: &Path, name: &str, origin: Origin) -> Result<String, Problem> {
     let bytes = read_bounded(path, limit).map_err(|error| Problem {
         origin,
         path: key.clone(),
-        message: format!("{name} cannot be read: {error}"),
+        message: format!("cannot read {name}: {error}"),
     })?;
     decoded(bytes).map_err(|(at, message)| Problem {
         origin: Origin::File {
