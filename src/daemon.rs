@@ -44,7 +44,7 @@ pub use crate::daemon::services::{Ended, Services};
 use crate::daemon::stall::Stalls;
 use base::clock::now_unix_ns;
 use config::options::Options;
-use delivery::otlp::stats::Lost;
+use delivery::otlp::stats::LostItems;
 use targets::{self, Readers, or_pending};
 use web::PartAge;
 
@@ -315,8 +315,8 @@ async fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options)
 
 /// Logs the losses, at the shutdown and since the start.
 fn log_end(Ended { lost, before, kept }: Ended) {
-    let items = |lost: Lost| {
-        let Lost {
+    let items = |lost: LostItems| {
+        let LostItems {
             spans,
             points,
             records,

@@ -157,7 +157,7 @@ async fn one(services: &Services, options: &Options, args: &ReplayArgs, file: &P
 async fn wait_for_queues(exporter: &Exporter, options: &Options) {
     let stats = exporter.stats();
     let limits = options.otlp.limits;
-    let half_full = Signal::ALL.iter().map(|signal| stats.of(*signal)).any(|stats| {
+    let half_full = Signal::ALL.iter().map(|signal| stats.get(*signal)).any(|stats| {
         stats.queued as usize > limits.queue_items / 2 || stats.queued_bytes as usize > limits.queue_bytes / 2
     });
     if half_full {

@@ -264,7 +264,7 @@ pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
 pub(crate) fn troubles(stats: &Stats) -> Vec<(bool, String)> {
     let mut troubles = Vec::new();
     for signal in Signal::ALL {
-        let stats = stats.of(signal);
+        let stats = stats.get(signal);
         let (rejected, dropped) = (stats.rejected, stats.dropped.total());
         if rejected + dropped == 0 {
             continue;

@@ -345,7 +345,7 @@ fn each_by<S, const N: usize>(
 fn exports(stats: &Stats, sheet: &mut MetricSnapshot) {
     let signals: Vec<(KeyValue, &SignalStats)> = Signal::ALL
         .iter()
-        .map(|signal| (text(&row::SIGNAL, signal.name()), stats.of(*signal)))
+        .map(|signal| (text(&row::SIGNAL, signal.name()), stats.get(*signal)))
         .filter(|(_, stats)| stats.configured)
         .collect();
     let each = |value: fn(&SignalStats) -> u64| each(&signals, value);

@@ -31,7 +31,7 @@ use base::run_key::RunKey;
 use config::options::Options;
 use delivery::alerts::Notifier;
 use delivery::alerts::settings::AlertSettings;
-use delivery::otlp::stats::{Lost, SignalStats};
+use delivery::otlp::stats::{LostItems, SignalStats};
 use delivery::otlp::{Exporter, Note, Running};
 use evidence::black_box::BlackBox;
 use evidence::store::Store;
@@ -85,11 +85,11 @@ pub struct Services {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ended {
     /// Items lost at shutdown.
-    pub lost: Lost,
+    pub lost: LostItems,
     /// Items that were dropped, or rejected by a receiver, before the shutdown.
-    pub before: Lost,
+    pub before: LostItems,
     /// Items on disk, for the next daemon.
-    pub kept: Lost,
+    pub kept: LostItems,
 }
 
 impl Services {
@@ -410,7 +410,7 @@ impl Services {
             let _closed = tokio::time::timeout(CLOSE_WEB, served).await;
         }
         let stats = self.exporter.stats();
-        let of = |count: fn(&SignalStats) -> u64| Lost {
+        let of = |count: fn(&SignalStats) -> u64| LostItems {
             spans: count(&stats.traces),
             points: count(&stats.metrics),
             records: count(&stats.logs),
@@ -419,7 +419,7 @@ impl Services {
         let all = of(|stats| stats.dropped.total() + stats.rejected);
         Ended {
             lost,
-            before: Lost {
+            before: LostItems {
                 spans: all.spans.saturating_sub(lost.spans),
                 points: all.points.saturating_sub(lost.points),
                 records: all.records.saturating_sub(lost.records),

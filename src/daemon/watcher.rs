@@ -23,7 +23,7 @@ pub(super) fn receivers(
     let signals = Signal::ALL
         .iter()
         .filter(|signal| **signal != Signal::Profiles || stats.profiles.configured)
-        .map(|signal| of_signal(*signal, stats.of(*signal)));
+        .map(|signal| of_signal(*signal, stats.get(*signal)));
     let incidents = alerts.into_iter().map(|(name, stats)| of_alerts(name, &stats));
     signals.chain(incidents).chain(store.map(of_store)).collect()
 }

@@ -356,7 +356,7 @@ impl NotifierState {
         let key = (notice.run, notice.change.incident().number);
         let known = self.firing.get(&key);
         let message = Arc::new(match (&notice.change, known) {
-            (_, None) => Message::of(notice, resource, wall),
+            (_, None) => Message::from_notice(notice, resource, wall),
             (IncidentChange::Worse(..), Some(known)) => known.worse(notice, wall, now_unix_ns()),
             (_, Some(known)) => known.renewed(notice, wall),
         });

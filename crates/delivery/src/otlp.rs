@@ -71,7 +71,7 @@ use crate::otlp::settings::{OtlpSettings, Protocol, Receiver};
 use crate::otlp::signal::Signal;
 use crate::otlp::stats::Stats;
 pub use crate::otlp::store_handle::Note;
-use crate::otlp::store_handle::{Found, StoreHandle};
+use crate::otlp::store_handle::{StoredItems, StoreHandle};
 use crate::otlp::target::Target;
 use crate::transport::connection::Connection;
 
@@ -137,7 +137,7 @@ impl Exporter {
                 let (store_handle, notes, found) = StoreHandle::open(disk, Instant::now());
                 (Some(store_handle), notes, found)
             }
-            None => (None, Vec::new(), Found::Now([0; 4])),
+            None => (None, Vec::new(), StoredItems::Now([0; 4])),
         };
         let settled: Arc<Notify> = Arc::default();
         let [traces, metrics, logs, profiles] = Signal::ALL.map(|signal| {
@@ -157,8 +157,8 @@ impl Exporter {
         };
         exporter.reconfigure(settings)?;
         match found {
-            Found::Now(items) => exporter.signals.found(items),
-            Found::Later(items) => {
+            StoredItems::Now(items) => exporter.signals.found(items),
+            StoredItems::Later(items) => {
                 let signals = Arc::clone(&exporter.signals);
                 runtime.spawn(async move {
                     if let Ok(items) = items.await {

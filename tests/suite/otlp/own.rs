@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use base::secret::Secret;
 use delivery::otlp::Exporter;
 use delivery::otlp::settings::{Compression, OtlpSettings, Protocol};
-use delivery::otlp::stats::Lost;
+use delivery::otlp::stats::LostItems;
 use opentelemetry::logs::{AnyValue, LogRecord as _, Logger as _, LoggerProvider as _, Severity};
 use opentelemetry::trace::{Span as _, Tracer as _};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -329,7 +329,7 @@ async fn own_telemetry_shutdown_is_bounded_and_reports_lost_items() {
                 "{protocol:?}, down: {down}: {:?}",
                 begun.elapsed()
             );
-            let expected = Lost {
+            let expected = LostItems {
                 spans: 1,
                 points: 0,
                 records: 513,

@@ -62,7 +62,7 @@ impl FiringAlerts {
         }
         let mut lost = None;
         if known.is_none() && self.entries.len() >= MAX_ALERTS && !self.make_room() {
-            let Some(of_other) = self.of_greater_share(&message) else {
+            let Some(of_other) = self.find_alert_of_greater_share(&message) else {
                 return Some(message);
             };
             lost = self.entries.remove(&of_other).map(|entry| entry.message);
@@ -80,7 +80,7 @@ impl FiringAlerts {
 
     /// Returns the oldest alert of the largest service of the largest tenant. Returns `None` if the tenant or the
     /// service of the message has the same number.
-    fn of_greater_share(&self, message: &Message) -> Option<Arc<Labels>> {
+    fn find_alert_of_greater_share(&self, message: &Message) -> Option<Arc<Labels>> {
         let mut of_tenants: BTreeMap<&str, usize> = BTreeMap::new();
         let mut of_services: BTreeMap<&QuotaOwner, usize> = BTreeMap::new();
         for share in self.entries.values().map(|entry| &entry.message.share) {

@@ -43,7 +43,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    fn of(change: &IncidentChange) -> Self {
+    fn from_incident_change(change: &IncidentChange) -> Self {
         match change {
             IncidentChange::Began(_) => Self::Began,
             IncidentChange::Worse(incident, _) => Self::Rose {
@@ -108,7 +108,7 @@ impl Message {
     }
 
     /// Creates the message for the current state of an incident.
-    pub(crate) fn of(notice: &IncidentNotice, resource: &Resource, wall: Wall) -> Self {
+    pub(crate) fn from_notice(notice: &IncidentNotice, resource: &Resource, wall: Wall) -> Self {
         let incident = notice.change.incident();
         let labels = labels(notice, resource);
         Self {
@@ -122,7 +122,7 @@ impl Message {
             stored: None,
             share: notice.share.clone(),
             incident: (notice.run, incident.number),
-            change: Change::of(&notice.change),
+            change: Change::from_incident_change(&notice.change),
         }
     }
 
@@ -151,7 +151,7 @@ impl Message {
             // Receivers keep the first start time, so an end must not be before it.
             ended_unix_ns: ended.map(|at| wall.unix_ns(at).max(self.started_unix_ns)),
             before: None,
-            change: Change::of(&notice.change),
+            change: Change::from_incident_change(&notice.change),
             ..self.clone()
         }
     }
@@ -284,7 +284,7 @@ pub(crate) struct Summary {
 
 impl Summary {
     /// Starts a summary with a message that is not sent.
-    pub(crate) fn of(message: &Message) -> Self {
+    pub(crate) fn new(message: &Message) -> Self {
         let namespace = message.share.tenant.strip_prefix("namespace ");
         let is_common = |name: &str, value: &str| match name {
             "host_name" => true,
@@ -558,7 +558,7 @@ mod tests {
             span: None,
             share: no_share(),
         };
-        let message = Message::of(&notice, &Resource::default(), Wall::UNIX);
+        let message = Message::from_notice(&notice, &Resource::default(), Wall::UNIX);
         let text = "limit 512 MiB: live 400";
         assert_eq!(message.postable(1, &Links::default())["annotations"]["ledger"], text);
         assert_eq!(
@@ -598,7 +598,7 @@ mod tests {
             store: Some("s3://incidents/n1".to_owned()),
         };
         let texts = |notice: &IncidentNotice| {
-            let body = Message::of(notice, &Resource::default(), Wall::UNIX).webhook(&links);
+            let body = Message::from_notice(notice, &Resource::default(), Wall::UNIX).webhook(&links);
             body["alerts"][0]["annotations"].clone()
         };
         let open = texts(&notice);

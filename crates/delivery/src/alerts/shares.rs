@@ -165,7 +165,7 @@ impl Shares {
             return Verdict::Drop;
         }
         let sum = self.sums.entry(key).or_insert_with(|| Sum {
-            message: Summary::of(message),
+            message: Summary::new(message),
             first: now,
             newest: now,
             sent: None,

@@ -85,7 +85,7 @@ pub(crate) fn logs(outgoing: &Arc<Outgoing>, origin: &Arc<Origin>, runtime: Hand
         .with_scheduled_delay(DELAY)
         .build();
     let next = BatchLogProcessor::builder(exporter).with_batch_config(config).build();
-    let counted = Counted {
+    let counted = CountingProcessor {
         outgoing: Arc::clone(outgoing),
         scope: scope(),
         next,
@@ -106,7 +106,7 @@ pub(crate) fn spans(outgoing: &Arc<Outgoing>, origin: &Arc<Origin>, runtime: Han
         .with_scheduled_delay(DELAY)
         .build();
     let next = BatchSpanProcessor::builder(exporter).with_batch_config(config).build();
-    let counted = Counted {
+    let counted = CountingProcessor {
         outgoing: Arc::clone(outgoing),
         scope: scope(),
         next,
@@ -127,19 +127,19 @@ pub(crate) fn scope() -> InstrumentationScope {
 
 /// Passes items to a batch processor only if it has space, and counts all items in the counters of the signal.
 #[derive(Debug)]
-struct Counted<P> {
+struct CountingProcessor<P> {
     outgoing: Arc<Outgoing>,
     scope: InstrumentationScope,
     next: P,
 }
 
-impl<P> Counted<P> {
+impl<P> CountingProcessor<P> {
     fn has_room(&self) -> bool {
         self.outgoing.queue().hold(Instant::now(), MAX_HELD as u64)
     }
 }
 
-impl<P: LogProcessor> LogProcessor for Counted<P> {
+impl<P: LogProcessor> LogProcessor for CountingProcessor<P> {
     fn emit(&self, record: &mut SdkLogRecord, _scope: &InstrumentationScope) {
         if self.has_room() {
             // The exporter uses the target as the name of the scope.
@@ -163,7 +163,7 @@ impl<P: LogProcessor> LogProcessor for Counted<P> {
     }
 }
 
-impl<P: SpanProcessor> SpanProcessor for Counted<P> {
+impl<P: SpanProcessor> SpanProcessor for CountingProcessor<P> {
     fn on_start(&self, span: &mut Span, context: &Context) {
         self.next.on_start(span, context);
     }

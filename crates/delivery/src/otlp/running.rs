@@ -7,7 +7,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::otlp::Exporter;
-use crate::otlp::stats::Lost;
+use crate::otlp::stats::LostItems;
 
 /// Maximum time for the SDK's threads to end once their receivers are removed.
 const END_OF_THREADS: Duration = Duration::from_millis(500);
@@ -30,7 +30,7 @@ impl Running {
     /// Stops accepting items, sends queued items for at most `within`, and returns the lost items. A batch without an
     /// answer in time counts as lost, although the receiver may have it. With a queue on disk, queued and unanswered
     /// items are stored instead, in the last quarter of the time.
-    pub async fn shutdown(mut self, within: Duration) -> Lost {
+    pub async fn shutdown(mut self, within: Duration) -> LostItems {
         let begin = Instant::now();
         let end = begin + within;
         let has_disk = self.exporter.signals.traces.store_handle.is_some();
@@ -85,7 +85,7 @@ impl Running {
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
         let [spans, points, records, profiles] = lost;
-        Lost {
+        LostItems {
             spans,
             points,
             records,

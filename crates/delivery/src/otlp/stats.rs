@@ -186,7 +186,7 @@ pub struct Stats {
 
 impl Stats {
     /// Returns the counters of one signal.
-    pub fn of(&self, signal: Signal) -> &SignalStats {
+    pub fn get(&self, signal: Signal) -> &SignalStats {
         match signal {
             Signal::Traces => &self.traces,
             Signal::Metrics => &self.metrics,
@@ -198,7 +198,7 @@ impl Stats {
 
 /// Numbers of items that were lost because of a shutdown, or during it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostItems {
     /// Number of lost spans.
     pub spans: u64,
     /// Number of lost data points of metrics.
@@ -208,7 +208,7 @@ pub struct Lost {
     pub profiles: u64,
 }
 
-impl Lost {
+impl LostItems {
     /// Returns whether no item was lost.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()

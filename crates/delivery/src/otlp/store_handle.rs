@@ -16,7 +16,7 @@ use crate::otlp::batch::Batch;
 use crate::otlp::settings::DiskQueue;
 use crate::otlp::signal::Signal;
 use crate::otlp::stats::Reason;
-use crate::store::{Bounds, LOGS, Store, Stored};
+use crate::store::{Bounds, LOGS, Store, StoredRequest};
 
 /// Timeout of a call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ pub(crate) struct StoreHandle {
 
 /// Items of each signal in an opened queue.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum StoredItems {
     Now([u64; LOGS]),
     /// The opening takes longer.
     Later(oneshot::Receiver<[u64; LOGS]>),
@@ -99,7 +99,7 @@ fn place(signal: Signal) -> usize {
 impl StoreHandle {
     /// Opens the queue. If the opening fails, the queue does not work. If it takes long, the queue works once it is
     /// open.
-    pub(crate) fn open(settings: &DiskQueue, now: Instant) -> (Arc<Self>, Vec<Note>, Found) {
+    pub(crate) fn open(settings: &DiskQueue, now: Instant) -> (Arc<Self>, Vec<Note>, StoredItems) {
         let store_handle = Arc::new(Self {
             store: Mutex::new(None),
             status: Mutex::new(Status {
@@ -132,7 +132,7 @@ impl StoreHandle {
             Err(error) => Some(failed(error)),
         };
         match now {
-            Some((items, notes)) => (store_handle, notes, Found::Now(items)),
+            Some((items, notes)) => (store_handle, notes, StoredItems::Now(items)),
             None => {
                 let text = format!(
                     "opening the queue in {path} takes more than {} s; until it is open, unaccepted data waits \
@@ -142,7 +142,7 @@ impl StoreHandle {
                 (
                     store_handle,
                     vec![Note { is_warning: true, text }],
-                    Found::Later(is_later),
+                    StoredItems::Later(is_later),
                 )
             }
         }
@@ -229,7 +229,7 @@ impl StoreHandle {
     }
 
     /// Returns the oldest request of a signal.
-    pub(crate) async fn oldest(self: &Arc<Self>, signal: Signal) -> Option<Stored> {
+    pub(crate) async fn oldest(self: &Arc<Self>, signal: Signal) -> Option<StoredRequest> {
         let now_unix_ns = self.now_unix_ns();
         let oldest = self.call(move |store| store.oldest(place(signal), now_unix_ns)).await;
         self.noted(oldest, false).flatten()

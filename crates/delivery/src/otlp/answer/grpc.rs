@@ -8,7 +8,7 @@ use crate::transport::retry;
 
 impl Answer {
     /// Returns the meaning of a gRPC status that is not OK.
-    pub(crate) fn of_status(status: &Status) -> Self {
+    pub(crate) fn from_status(status: &Status) -> Self {
         // A status with a cause was created on this side: the receiver was not reached, or the connection broke.
         if let Some(cause) = std::error::Error::source(status) {
             let causes = causes(cause);
@@ -86,7 +86,7 @@ mod tests {
     use prost::Message as _;
 
     use super::*;
-    use crate::transport::retry::{Any, RpcStatus};
+    use crate::transport::retry::{ProtobufAny, RpcStatus};
 
     /// Scenario: a receiver sends each gRPC code without details.
     /// Guarantee: exactly the codes that are retryable according to the specification are retried.
@@ -127,7 +127,7 @@ mod tests {
     /// Guarantee: the first is retried after a delay, and the others are certain to be too large.
     #[test]
     fn exhausted_differs_from_too_large() {
-        let info = Any {
+        let info = ProtobufAny {
             type_url: "x/google.rpc.RetryInfo".to_owned(),
             value: vec![0x0a, 0x02, 0x08, 0x02],
         };

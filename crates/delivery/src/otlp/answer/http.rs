@@ -10,7 +10,7 @@ use crate::transport::retry::{self, RpcStatus};
 
 impl Answer {
     /// Returns the meaning of an HTTP answer, whose body was read up to [`ANSWER_BYTES`].
-    pub(crate) fn of_http(
+    pub(crate) fn from_http(
         signal: Signal,
         status: u16,
         json: bool,
