@@ -11,7 +11,7 @@ use gc_requests::request::{MAX_NAMED_STOPS, Request};
 
 use crate::pipeline::records::{collection, process, row};
 use api::gc::{Subject, SummaryRecord, is_induced};
-use api::view::{Found, ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, Unseen};
+use api::view::{RuleFindings, ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, UnobservedFact};
 use recording::{ProcessHistory, Recording};
 use report::memory;
 use report::units::plural;
@@ -46,7 +46,7 @@ pub fn page(recordings: Vec<ReportedRecording>) -> ReportRecord {
 pub fn recorded(
     recording: &Recording,
     base: UnixBase,
-    found: Option<Vec<Found>>,
+    found: Option<Vec<RuleFindings>>,
     with_command_line: bool,
     among: usize,
 ) -> ReportedRecording {
@@ -111,7 +111,7 @@ fn process(
     base: UnixBase,
     recording: &Recording,
     bounds: &Bounds,
-    found: Option<Found>,
+    found: Option<RuleFindings>,
 ) -> ReportedProcess {
     let (incidents, judged) = found.map_or((None, None), |found| (Some(found.incidents), Some(found.judged)));
     let observed_ns = recording.observed_ns;
@@ -198,10 +198,10 @@ fn requests(all: &[Request], base: UnixBase) -> ReportedRequests {
     tally.record().clone()
 }
 
-fn unseen(recording: &Recording, left_out: usize) -> Vec<Unseen> {
+fn unseen(recording: &Recording, left_out: usize) -> Vec<UnobservedFact> {
     let mut all = Vec::new();
     let mut add = |what: String, why: &str| {
-        all.push(Unseen {
+        all.push(UnobservedFact {
             what,
             why: why.to_owned(),
         });

@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use api::view::{
-    AlertView, CollectionRecord, HistoryColumns, NoCollection, ProcessRecord, ProcessRow, ReportedRequests, RuleView,
+    AlertView, CollectionRecord, HistoryColumns, CollectionLookupError, ProcessRecord, ProcessRow, ReportedRequests, RuleView,
     TargetView,
 };
 use base::time::Moment;
@@ -247,8 +247,8 @@ impl Views for Records {
         Box::pin(look_at_memory(&self.0, pid))
     }
 
-    fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, NoCollection> {
-        let (run, _) = self.run_of(pid).ok_or(NoCollection::NoProcess)?;
+    fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, CollectionLookupError> {
+        let (run, _) = self.run_of(pid).ok_or(CollectionLookupError::NoProcess)?;
         collection::of_number(&run.look(), number)
     }
 

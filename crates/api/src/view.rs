@@ -15,10 +15,10 @@ mod watcher;
 pub use alert::{AlertView, FiringView, NearView, ParamView, RuleView};
 pub use process::{
     CauseRecord, CollectionLine, CollectionRecord, HeapColumns, HistoryColumns, KindColumns, MemoryRecord, Neighbour,
-    NoCollection, NoteRecord, PauseColumns, ProcessRecord, RequestsOfMinute, SettingRecord, StreamFigures, TrendRecord,
-    TrendsRecord, Unseen,
+    CollectionLookupError, NoteRecord, PauseColumns, ProcessRecord, RequestsOfMinute, SettingRecord, StreamFigures, TrendRecord,
+    TrendsRecord, UnobservedFact,
 };
-pub use report::{Found, HeapPoints, ReportRecord, ReportedProcess, ReportedRecording};
+pub use report::{RuleFindings, HeapPoints, ReportRecord, ReportedProcess, ReportedRecording};
 pub use requests::{ReportedRequest, ReportedRequests, RequestTally};
 pub use row::{MinuteRecord, OverviewRecord, ProcessRow, RowMemory, SparkRecord};
 pub use target::TargetView;

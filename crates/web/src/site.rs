@@ -14,7 +14,7 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::events::{MAX_VIEWERS, Viewers};
 use api::view::{
-    AlertView, CollectionRecord, HistoryColumns, ListenerRecord, NoCollection, ProcessRecord, ProcessRow,
+    AlertView, CollectionRecord, HistoryColumns, ListenerRecord, CollectionLookupError, ProcessRecord, ProcessRow,
     ReportedRequests, RuleView, TargetView, WatcherRecord,
 };
 use evidence::black_box::files::Files;
@@ -48,7 +48,7 @@ pub trait Views: Send + Sync + std::fmt::Debug {
     /// # Errors
     ///
     /// Returns an error if the process or the collection is unknown.
-    fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, NoCollection>;
+    fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, CollectionLookupError>;
 
     /// Returns the last collections of each process or of one process, newest first, at most `limit` per process.
     fn collections(&self, pid: Option<u32>, limit: usize) -> Vec<serde_json::Value>;

@@ -12,7 +12,7 @@ use super::judged::{found, passes, reviews, time_base};
 use crate::commands::cli::AnalyzeArgs;
 use crate::commands::output::say;
 use crate::view;
-use api::view::{ReportedRecording, Unseen};
+use api::view::{ReportedRecording, UnobservedFact};
 use base::time::Wall;
 use gc_rules::rule_set::RuleSet;
 use processes::files::AtomicFile;
@@ -101,7 +101,7 @@ pub(crate) fn reported(mut source: Source) -> Result<ReportedRecording, String> 
     let found = reviews.as_deref().map(|reviews| found(reviews, &recording));
     let mut record = view::recorded(&recording, time_base(&recording).unix(Wall::UNIX), found, false, 1);
     let rest = recording.error.map(|error| error.to_string()).or(recording.cut);
-    record.unseen.extend(rest.map(|why| Unseen {
+    record.unseen.extend(rest.map(|why| UnobservedFact {
         what: "the rest of the stream".to_owned(),
         why,
     }));

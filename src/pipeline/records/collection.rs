@@ -9,7 +9,7 @@ use serde_json::json;
 
 use api::event::hex;
 use api::gc::{GcRecord, Subject, type_name};
-use api::view::{CollectionLine, CollectionRecord, Neighbour, NoCollection};
+use api::view::{CollectionLine, CollectionRecord, Neighbour, CollectionLookupError};
 use run::Run;
 use run::history::{Mark, Remembered};
 
@@ -18,7 +18,7 @@ use run::history::{Mark, Remembered};
 /// # Errors
 ///
 /// The collection is unknown.
-pub(crate) fn of_number(run: &Run, number: u64) -> Result<CollectionRecord, NoCollection> {
+pub(crate) fn of_number(run: &Run, number: u64) -> Result<CollectionRecord, CollectionLookupError> {
     let (history, pid) = (&run.history, run.key().pid);
     let mut marks: Vec<Mark> = history.marks().collect();
     marks.sort_by_key(|mark| (mark.start(), mark.number));
@@ -40,7 +40,7 @@ pub(crate) fn of_number(run: &Run, number: u64) -> Result<CollectionRecord, NoCo
     let line = match (&kept, place.and_then(|place| marks.get(place))) {
         (Some(kept), _) => line_of(kept, run.wall),
         (None, Some(mark)) => line_of_mark(mark, run.wall),
-        (None, None) => return Err(NoCollection::NoNumber(span())),
+        (None, None) => return Err(CollectionLookupError::NoNumber(span())),
     };
     let near = |place: Option<usize>| Some(neighbour(marks.get(place?)?, run.wall));
     let who = run.identity.who();

@@ -16,7 +16,7 @@ use crate::pipeline::shared::Noted;
 use api::gc::type_name;
 use api::view::{
     CauseRecord, HistoryColumns, MemoryRecord, NoteRecord, ProcessRecord, ProcessRow, RequestsOfMinute, SettingRecord,
-    StreamFigures, TrendRecord, TrendsRecord, Unseen,
+    StreamFigures, TrendRecord, TrendsRecord, UnobservedFact,
 };
 use run::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, Remembered};
 use run::{Run, StaleLimit};
@@ -80,7 +80,7 @@ pub(crate) fn unread(noted: &Noted, process: ProcessRow, incidents: Vec<Incident
             ..HistoryColumns::default()
         },
         account: AccountRecord::from_stopped_time(&StoppedTime::default(), None),
-        unseen: vec![Unseen {
+        unseen: vec![UnobservedFact {
             what: "everything".to_owned(),
             why,
         }],
@@ -266,12 +266,12 @@ fn collections(what: &str, count: u64) -> String {
 }
 
 /// Returns the unknown parts of a run's record, each with the reason.
-fn unseen(run: &Run, collector: &Option<String>) -> Vec<Unseen> {
+fn unseen(run: &Run, collector: &Option<String>) -> Vec<UnobservedFact> {
     let (session, history) = (&run.session, &run.history);
     let progress = session.progress();
     let mut all = Vec::new();
     let mut add = |what: String, why: &str| {
-        all.push(Unseen {
+        all.push(UnobservedFact {
             what,
             why: why.to_owned(),
         });

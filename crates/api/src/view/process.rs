@@ -52,7 +52,7 @@ pub struct ProcessRecord {
     /// Figures about reading the stream.
     pub stream: StreamFigures,
     /// Facts that were not observed, with the reasons.
-    pub unseen: Vec<Unseen>,
+    pub unseen: Vec<UnobservedFact>,
 }
 
 /// A note, or a cause that holds, which reports no problem.
@@ -331,7 +331,7 @@ pub struct StreamFigures {
 
 /// A fact that was not observed.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Unseen {
+pub struct UnobservedFact {
     /// Description of the fact.
     pub what: String,
     /// Reason, and the recommended action if there is one.
@@ -376,7 +376,7 @@ pub struct Neighbour {
 
 /// Reason why there is no record of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoCollection {
+pub enum CollectionLookupError {
     /// No process has this pid, or no data of it was ever read.
     NoProcess,
     /// No remembered collection of the process has this number. The values are the oldest and the newest remembered
