@@ -53,7 +53,7 @@ pub use records::Records;
 pub use registry::Pipeline;
 pub use resumed::StoredState;
 pub use run::settings::{Clock, PipelineSettings};
-pub use run::{Measured, RuleCounts};
+pub use run::{ProcessReading, RuleCounts};
 pub use shared::Counts;
 pub(crate) use wants::OF_BURSTS;
 pub use wants::Want;

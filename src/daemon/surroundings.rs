@@ -10,7 +10,7 @@ use tracing::{debug, error};
 
 use crate::daemon::Services;
 use crate::pipeline::memory_count::count_for_incidents;
-use crate::pipeline::{Measured, ObservedRun, Pipeline};
+use crate::pipeline::{ProcessReading, ObservedRun, Pipeline};
 use base::run_key::RunKey;
 use base::time::Moment;
 use kubernetes::{self, settings::Settings};
@@ -186,7 +186,7 @@ async fn figures(pipeline: Pipeline) {
                     .unwrap_or_default();
                 let exports_runtime = figures.and_then(|_| looks.look(key, major));
                 let kills = figures.and_then(|_| reader.kills(key.pid)).unwrap_or_default();
-                let measured = Measured {
+                let measured = ProcessReading {
                     figures,
                     memory,
                     started: Some(host::started(key.start_time)),

@@ -10,7 +10,7 @@ use gc_rules::incident::Recordings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use processes::{RunState, StreamProgress};
 use run::settings::Clock;
-use run::{At, Attachment, Input};
+use run::{InputTime, Attachment, Input};
 use targets::host::{clocks, now};
 use targets::sink::RunSink;
 
@@ -102,7 +102,7 @@ impl RunSink for Feed {
         let at = match self.run.clock() {
             Clock::Live => {
                 let clocks = clocks();
-                At {
+                InputTime {
                     now: clocks.moment(),
                     wall: self.shared.observe_clocks(clocks),
                 }

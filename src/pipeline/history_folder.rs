@@ -273,7 +273,7 @@ impl Known {
     }
 }
 
-fn look(path: &Path) -> io::Result<stored::Stored> {
+fn look(path: &Path) -> io::Result<stored::StoredHistory> {
     let bytes = files::read(path, MAX_FILE)?.unwrap_or_default();
     // A file in an unknown format is rewritten.
     Ok(stored::read(&bytes).unwrap_or_default())

@@ -26,7 +26,7 @@ use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use processes::{Identity, RunState};
 use run::settings::{Clock, PipelineSettings};
-use run::{At, Input, Output, Run};
+use run::{InputTime, Input, Output, Run};
 
 /// Capacity of an inbox: the inputs of several rounds of a busy reader.
 const MAX_INPUTS: usize = 256;
@@ -34,7 +34,7 @@ const MAX_INPUTS: usize = 256;
 /// Receiver of the outputs of a run.
 pub(crate) trait Deliver: fmt::Debug + Send + Sync {
     /// Accepts the outputs of one step, in order, while the run is locked.
-    fn deliver(&self, run: &Run, outputs: Vec<Output>, at: At);
+    fn deliver(&self, run: &Run, outputs: Vec<Output>, at: InputTime);
 
     /// Counts a dropped input that the next input of its kind replaces.
     fn dropped(&self);
@@ -45,7 +45,7 @@ pub(crate) trait Deliver: fmt::Debug + Send + Sync {
 pub struct ObservedRun {
     key: RunKey,
     clock: Clock,
-    inbox: Mutex<VecDeque<(At, Input)>>,
+    inbox: Mutex<VecDeque<(InputTime, Input)>>,
     run: Mutex<Run>,
     /// The pipeline of the run. Once it has been dropped, the run no longer accepts inputs.
     delivery: Weak<dyn Deliver>,
@@ -67,7 +67,7 @@ impl ObservedRun {
     pub(crate) fn new(
         identity: Identity,
         settings: Arc<PipelineSettings>,
-        at: At,
+        at: InputTime,
         delivery: Weak<dyn Deliver>,
     ) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl ObservedRun {
     }
 
     /// Passes an input to the run.
-    pub(crate) fn hand(&self, at: At, input: Input) {
+    pub(crate) fn hand(&self, at: InputTime, input: Input) {
         let Some(delivery) = self.delivery.upgrade() else {
             return;
         };
@@ -136,7 +136,7 @@ impl ObservedRun {
         }
     }
 
-    fn inbox(&self) -> MutexGuard<'_, VecDeque<(At, Input)>> {
+    fn inbox(&self) -> MutexGuard<'_, VecDeque<(InputTime, Input)>> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -166,7 +166,7 @@ impl ObservedRun {
     }
 }
 
-fn step(run: &mut Run, (at, input): (At, Input), delivery: &dyn Deliver) {
+fn step(run: &mut Run, (at, input): (InputTime, Input), delivery: &dyn Deliver) {
     let mut outputs = Vec::new();
     run.step(at, input, &mut outputs);
     if !outputs.is_empty() {
@@ -199,7 +199,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    const AT: At = At {
+    const AT: InputTime = InputTime {
         now: Moment::FIRST,
         wall: Wall::UNIX,
     };
@@ -209,7 +209,7 @@ pub(crate) mod tests {
     pub(crate) struct Nowhere(AtomicU64);
 
     impl Deliver for Nowhere {
-        fn deliver(&self, _: &Run, _: Vec<Output>, _: At) {}
+        fn deliver(&self, _: &Run, _: Vec<Output>, _: InputTime) {}
 
         fn dropped(&self) {
             self.0.fetch_add(1, Ordering::Relaxed);

@@ -31,7 +31,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use processes::service::workload;
 use processes::{Identity, RunState};
-use run::history::{BUCKET_NS, Bucket, Remembered, stored};
+use run::history::{BUCKET_NS, Bucket, RetainedCollection, stored};
 use targets::host::now;
 use web::Views;
 
@@ -261,7 +261,7 @@ impl Views for Records {
             }
             let (ns_pid, wall, recent) = {
                 let run = run.look();
-                let recent: Vec<Remembered> = run.history.kept.newest().cloned().collect();
+                let recent: Vec<RetainedCollection> = run.history.kept.newest().cloned().collect();
                 (run.identity.who().ns_pid, run.wall, recent)
             };
             records.extend(collection::newest(recent, limit, wall, key.pid, ns_pid));

@@ -29,7 +29,7 @@ use processes::surroundings::Surroundings;
 use processes::{Identity, RunState};
 use run::history::{Bucket, bucket_of};
 use run::settings::{Clock, PipelineSettings};
-use run::{At, Input, Measured, RuleCounts};
+use run::{InputTime, Input, ProcessReading, RuleCounts};
 use targets::clock::Clocks;
 use targets::sink::{Full, Sink};
 
@@ -139,7 +139,7 @@ impl Pipeline {
         let behind_ns = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
         let runs = self.live();
         for run in &runs {
-            run.hand(At { now, wall }, Input::Tick { behind_ns });
+            run.hand(InputTime { now, wall }, Input::Tick { behind_ns });
         }
         let is_awaited = *self.shared.scanned.borrow() && !self.shared.incidents().waiting.waiting.is_empty();
         let known: Option<Vec<RunKey>> = is_awaited.then(|| {
@@ -216,7 +216,7 @@ impl Pipeline {
     }
 
     /// Records a measurement of a run's memory and its container.
-    pub fn measured(&self, run: &ObservedRun, measured: Measured, now: Moment) {
+    pub fn measured(&self, run: &ObservedRun, measured: ProcessReading, now: Moment) {
         run.hand(self.shared.at(now), Input::Measured(Box::new(measured)));
     }
 

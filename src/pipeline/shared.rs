@@ -30,7 +30,7 @@ use evidence::store::Store;
 use processes::surroundings::Surroundings;
 use processes::{Identity, Provenance, RunState};
 use run::settings::{Clock, PipelineSettings};
-use run::{At, Input, Output, RuleCounts, Run};
+use run::{InputTime, Input, Output, RuleCounts, Run};
 use targets::clock::Clocks;
 
 /// Minimum change of the wall clock that counts, in nanoseconds. The two clocks cannot be read at the same instant.
@@ -261,9 +261,9 @@ impl Shared {
     }
 
     /// Returns an instant together with the wall clock.
-    pub(crate) fn at(&self, now: Moment) -> At {
+    pub(crate) fn at(&self, now: Moment) -> InputTime {
         let wall = self.wall();
-        At { now, wall }
+        InputTime { now, wall }
     }
 
     /// Returns the relation to the wall clock. For recordings, this is Unix time.
@@ -366,7 +366,7 @@ impl Shared {
     }
 
     /// Exports a run for the last time; afterwards its series end. The service of the run keeps the counts of the run.
-    fn export_last(&self, run: &ObservedRun, now_unix_ns: u64, at: At) {
+    fn export_last(&self, run: &ObservedRun, now_unix_ns: u64, at: InputTime) {
         let settings = self.settings();
         let temporality = settings.metrics.temporality;
         let last = match settings.metrics.aggregate {
@@ -442,7 +442,7 @@ impl Shared {
 }
 
 impl Deliver for Shared {
-    fn deliver(&self, run: &Run, outputs: Vec<Output>, at: At) {
+    fn deliver(&self, run: &Run, outputs: Vec<Output>, at: InputTime) {
         let resource = run.identity.resource();
         for output in outputs {
             match output {

@@ -114,7 +114,7 @@ fn spread(places: &mut BTreeMap<i64, Bucket>, (from, to): (i64, i64), length: i6
 pub(super) fn marks(collections: &[Collection], base: UnixBase, observed_ns: i64, most: usize) -> PauseColumns {
     let at = |one: &Collection| one.start.unwrap_or_else(|| collection_at(one));
     let mut columns = PauseColumns::default();
-    let mut add = |one: &Collection| history::add_mark(&mut columns, &Mark::of(one, base.moment(at(one))), Wall::UNIX);
+    let mut add = |one: &Collection| history::add_mark(&mut columns, &Mark::new(one, base.moment(at(one))), Wall::UNIX);
     if collections.len() <= most {
         collections.iter().for_each(add);
         return columns;

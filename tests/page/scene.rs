@@ -14,7 +14,7 @@ use gc_rules::field::MemoryFacts;
 use gc_telemetry::value::key_value;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::complete_at;
-use gcwatch::pipeline::{Clock, Feed, Measured, PipelineSettings};
+use gcwatch::pipeline::{Clock, Feed, ProcessReading, PipelineSettings};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use processes::container::{Figures, Memory};
 use processes::{Identity, Provenance, RunState, StreamProgress};
@@ -272,7 +272,7 @@ impl Scene {
                 },
                 ..Figures::default()
             };
-            let measured = Measured {
+            let measured = ProcessReading {
                 figures: Some(figures),
                 memory: MemoryFacts {
                     resident: Some(300 * MIB),
@@ -281,7 +281,7 @@ impl Scene {
                 },
                 heap_limit: limit_mib.map(|mib| mib * MIB * 3 / 4),
                 machine: None,
-                ..Measured::default()
+                ..ProcessReading::default()
             };
             begin += recording.length_ns;
             self.services

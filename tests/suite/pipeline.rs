@@ -7,7 +7,7 @@ use base::time::{Moment, TimeBase};
 use delivery::alerts::{Notice, Notices};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
-use gcwatch::pipeline::{Clock, Measured, Outlet, Pipeline, PipelineSettings, Records};
+use gcwatch::pipeline::{Clock, ProcessReading, Outlet, Pipeline, PipelineSettings, Records};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
@@ -343,9 +343,9 @@ fn container_figures_are_metrics() {
         ..Figures::default()
     };
     figures.memory.oom_kills = Some(7);
-    let measured = |figures| Measured {
+    let measured = |figures| ProcessReading {
         figures,
-        ..Measured::default()
+        ..ProcessReading::default()
     };
     pipeline.measured(&run, measured(Some(figures)), Moment::from_ns(1));
     figures.memory.oom_kills = Some(9);
@@ -359,6 +359,6 @@ fn container_figures_are_metrics() {
             "gcwatch.container.memory.oom_kills 2"
         ]
     );
-    pipeline.measured(&run, Measured::default(), Moment::from_ns(3));
+    pipeline.measured(&run, ProcessReading::default(), Moment::from_ns(3));
     assert!(reported().is_empty());
 }

@@ -14,7 +14,7 @@ use gc_telemetry::anomaly::log_record;
 use gc_telemetry::options::SpanOptions;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::Encoded;
-use gcwatch::pipeline::{Clock, Feed, Measured, Outlet, Pipeline, PipelineSettings, Records};
+use gcwatch::pipeline::{Clock, Feed, ProcessReading, Outlet, Pipeline, PipelineSettings, Records};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -577,9 +577,9 @@ rules:
         let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
         pipeline.set_rules(Arc::new(rules(LIMITED)), Moment::from_ns(BASE));
         let mut feed = feed(&pipeline);
-        let measured = Measured {
+        let measured = ProcessReading {
             heap_limit: Some(heap_limit),
-            ..Measured::default()
+            ..ProcessReading::default()
         };
         pipeline.measured(feed.run(), measured, Moment::from_ns(BASE));
         for (at, outcome) in outcomes("svc8-workstation").into_iter().enumerate() {
@@ -608,11 +608,11 @@ fn container_limit_unseen_by_runtime_is_ignored() {
             memory_limit: Some(LIMIT),
             ..Default::default()
         };
-        let measured = Measured {
+        let measured = ProcessReading {
             figures: Some(figures),
             heap_limit: Some(LIMIT / 4 * 3),
             machine: Some(64 << 30),
-            ..Measured::default()
+            ..ProcessReading::default()
         };
         pipeline.measured(feed.run(), measured, Moment::from_ns(BASE));
         let settings = settings

@@ -41,12 +41,12 @@ use gc_rules::engine::{collection_at, suspension_at};
 pub use bucket::{BUCKET_NS, Bucket, bucket_of};
 use buckets::Buckets;
 pub use causes::{Cause, Causes};
-pub use kept::{Kept, Remembered};
+pub use kept::{RetainedCollections, RetainedCollection};
 pub use mark::Mark;
 use packed::Queue;
 pub use pauses::Pauses;
 use processes::container::ledger::{HeapFigures, not_looked_at, old_objects};
-pub use room::Room;
+pub use room::RoomHistory;
 pub use stopped::Stopped;
 
 /// Number of buckets in the history, including the open bucket.
@@ -71,7 +71,7 @@ pub struct History {
     /// Causes of its stopped time.
     pub stopped: Stopped,
     /// Collections kept in full.
-    pub kept: Kept,
+    pub kept: RetainedCollections,
     /// Number of collections observed.
     pub collections: u64,
     /// Number of suspensions without a collection.
@@ -87,7 +87,7 @@ pub struct History {
     /// Figures of the newest collection.
     pub figures: Newest,
     /// The room in which the collector works.
-    pub room: Room,
+    pub room: RoomHistory,
 }
 
 /// Figures of the newest collection, each from the newest collection that has it.
@@ -219,7 +219,7 @@ impl History {
                 self.buckets.stopped(base.moment(*from), part, now);
             }
         }
-        self.marks.push(Mark::of(&collection, start));
+        self.marks.push(Mark::new(&collection, start));
         self.causes.observe(&collection);
         self.stopped.collection(&collection, at);
         self.figures.observe(&collection, at);
@@ -274,7 +274,7 @@ impl History {
     }
 
     /// Returns the longest collections of the last 30 minutes in full, the longest first.
-    pub fn longest(&self, now: Moment) -> impl Iterator<Item = &Remembered> {
+    pub fn longest(&self, now: Moment) -> impl Iterator<Item = &RetainedCollection> {
         self.kept.longest(now.before(HISTORY_NS))
     }
 

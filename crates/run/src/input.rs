@@ -17,7 +17,7 @@ use crate::settings::PipelineSettings;
 
 /// Time of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct At {
+pub struct InputTime {
     pub now: Moment,
     /// Offset of the wall clock, for this and later records.
     pub wall: Wall,
@@ -88,7 +88,7 @@ pub enum Input {
         behind_ns: u64,
     },
     /// The memory and the container have been read.
-    Measured(Box<Measured>),
+    Measured(Box<ProcessReading>),
     /// The pages have been counted, see [`Run::begin_count`](crate::Run::begin_count); `None` if that failed.
     Counted(Option<Box<MemoryReading>>),
     /// The CPU share of the finalizer thread in a round has been measured.
@@ -147,7 +147,7 @@ pub struct Attachment {
 
 /// A reading of a process from outside.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Measured {
+pub struct ProcessReading {
     /// Figures of the container; `None` if they could not be read.
     pub figures: Option<Figures>,
     pub memory: MemoryFacts,

@@ -1,7 +1,7 @@
 //! Memory of a run by kind: estimated with each reading of its figures, and counted on request.
 //!
 //! A count visits all pages of the process. It is therefore made only for a viewer or for an incident that gathers the
-//! ledger, at most every [`ASKED_NS`]. In between, the heap is assumed to be as resident as the process.
+//! ledger, at most every [`VIEWER_COUNT_INTERVAL_NS`]. In between, the heap is assumed to be as resident as the process.
 
 use base::time::Moment;
 use gc_rules::ledger::Ledger;
@@ -11,10 +11,10 @@ use gc_telemetry::snapshot::{MetricSnapshot, text, whole};
 use processes::container::ledger::Series;
 
 /// Minimum interval between page counts for a viewer.
-const ASKED_NS: u64 = 10_000_000_000;
+const VIEWER_COUNT_INTERVAL_NS: u64 = 10_000_000_000;
 
 /// Interval between page counts while an incident gathers the ledger.
-const GATHERED_NS: u64 = 30_000_000_000;
+const INCIDENT_COUNT_INTERVAL_NS: u64 = 30_000_000_000;
 
 /// Time for which a count is preferred to a newer estimate.
 const GOOD_FOR_NS: u64 = 45_000_000_000;
@@ -54,7 +54,7 @@ impl RunLedger {
     /// Starts a page count if one is allowed now, and returns whether it did. `for_person`: the count is for a viewer
     /// rather than for an incident.
     pub(crate) fn begin(&mut self, now: Moment, for_person: bool) -> bool {
-        let pace = if for_person { ASKED_NS } else { GATHERED_NS };
+        let pace = if for_person { VIEWER_COUNT_INTERVAL_NS } else { INCIDENT_COUNT_INTERVAL_NS };
         let is_due = self.began.is_none_or(|began| now.since(began) >= pace);
         if self.counting || !is_due {
             return false;

@@ -217,7 +217,7 @@ impl RunSession {
     }
 
     /// Sets the CPU share of the finalizer thread in the round that started at `begun`, unless that round has ended.
-    pub(crate) fn know_finalizer_cpu(&mut self, begun: Moment, share: Option<f64>) {
+    pub(crate) fn set_finalizer_cpu(&mut self, begun: Moment, share: Option<f64>) {
         self.finalizer_cpu = share.filter(|_| self.open.finalizers == Some(begun));
     }
 

@@ -11,7 +11,7 @@ use api::event::hex;
 use api::gc::{GcRecord, Subject, type_name};
 use api::view::{CollectionLine, CollectionRecord, Neighbour, CollectionLookupError};
 use run::Run;
-use run::history::{Mark, Remembered};
+use run::history::{Mark, RetainedCollection};
 
 /// Returns the record of one collection of a run.
 ///
@@ -59,7 +59,7 @@ pub(crate) fn of_number(run: &Run, number: u64) -> Result<CollectionRecord, Coll
 
 /// Returns the records of the most recent kept collections, at most `limit`, newest first.
 pub(crate) fn newest(
-    recent: Vec<Remembered>,
+    recent: Vec<RetainedCollection>,
     limit: usize,
     wall: Wall,
     pid: u32,
@@ -77,7 +77,7 @@ pub(crate) fn newest(
 }
 
 /// Returns the record of a collection that is kept in full.
-fn record_of(kept: &Remembered, wall: Wall, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
+fn record_of(kept: &RetainedCollection, wall: Wall, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
     let collection = kept.collection.unpack();
     record(&collection, kept.base.unix(wall), subject(pid, &collection), ns_pid)
 }
@@ -109,7 +109,7 @@ pub(crate) fn record(
 }
 
 /// Returns the line of a collection that is kept in full.
-pub(crate) fn line_of(kept: &Remembered, wall: Wall) -> CollectionLine {
+pub(crate) fn line_of(kept: &RetainedCollection, wall: Wall) -> CollectionLine {
     line(&kept.collection.unpack(), kept.base.unix(wall))
 }
 

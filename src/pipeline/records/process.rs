@@ -18,7 +18,7 @@ use api::view::{
     CauseRecord, HistoryColumns, MemoryRecord, NoteRecord, ProcessRecord, ProcessRow, RequestsOfMinute, SettingRecord,
     StreamFigures, TrendRecord, TrendsRecord, UnobservedFact,
 };
-use run::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, Remembered};
+use run::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, RetainedCollection};
 use run::{Run, StaleLimit};
 
 /// Returns the full record of a run. `now` is the present of the run.
@@ -31,7 +31,7 @@ pub(crate) fn read(
 ) -> ProcessRecord {
     let history = &run.history;
     let resource = &run.identity.resource().attributes;
-    let line = |kept: &Remembered| line_of(kept, run.wall);
+    let line = |kept: &RetainedCollection| line_of(kept, run.wall);
     ProcessRecord {
         grafana_url: None,
         at_ms: run.wall.unix_ms(now),

@@ -21,7 +21,7 @@ pub(crate) const MAX_PINNED_BYTES: usize = 1536;
 
 /// A kept collection with the time base of its stream.
 #[derive(Debug, Clone)]
-pub struct Remembered {
+pub struct RetainedCollection {
     pub collection: CompactCollection,
     /// Time base of the offsets.
     pub base: TimeBase,
@@ -31,24 +31,24 @@ pub struct Remembered {
 
 /// The kept collections.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct RetainedCollections {
     /// The newest collections, in the order in which they were observed.
-    newest: VecDeque<Remembered>,
+    newest: VecDeque<RetainedCollection>,
     /// The longest collections with pause and time, the longest first.
-    longest: Vec<(u64, Moment, Remembered)>,
+    longest: Vec<(u64, Moment, RetainedCollection)>,
     /// The collections that incidents refer to, the oldest first.
-    pinned: Vec<Remembered>,
+    pinned: Vec<RetainedCollection>,
 }
 
-fn bytes<'a>(kept: impl Iterator<Item = &'a Remembered>) -> usize {
+fn bytes<'a>(kept: impl Iterator<Item = &'a RetainedCollection>) -> usize {
     kept.map(|kept| kept.collection.bytes()).sum()
 }
 
-impl Kept {
+impl RetainedCollections {
     /// Keeps a collection. If there are `limit` already, it replaces the oldest.
     pub(crate) fn observe(&mut self, collection: Box<Collection>, base: TimeBase, limit: usize, at: Moment) {
         let pause = length(collection.pause_ns);
-        let remembered = Remembered {
+        let remembered = RetainedCollection {
             collection: CompactCollection::new(*collection),
             base,
             trace_id: None,
@@ -73,7 +73,7 @@ impl Kept {
     }
 
     /// Keeps a collection if it is among the longest of the last 30 minutes.
-    fn lengthen(&mut self, pause: u64, at: Moment, remembered: &Remembered) {
+    fn lengthen(&mut self, pause: u64, at: Moment, remembered: &RetainedCollection) {
         let from = at.before(HISTORY_NS);
         self.longest.retain(|(_, at, _)| *at >= from);
         let place = self.longest.partition_point(|(known, _, _)| *known > pause);
@@ -103,7 +103,7 @@ impl Kept {
     /// Keeps a known collection for as long as the run is remembered. The oldest pinned collections make room for newer
     /// ones.
     pub(crate) fn pin(&mut self, number: u32) {
-        let is_it = |kept: &&Remembered| kept.collection.number() == number;
+        let is_it = |kept: &&RetainedCollection| kept.collection.number() == number;
         if self.pinned.iter().any(|kept| is_it(&kept)) {
             return;
         }
@@ -123,16 +123,16 @@ impl Kept {
     }
 
     /// Returns the collections that incidents refer to.
-    pub fn pinned(&self) -> impl Iterator<Item = &Remembered> {
+    pub fn pinned(&self) -> impl Iterator<Item = &RetainedCollection> {
         self.pinned.iter()
     }
 
     /// Returns the newest collections, in the order in which they were observed.
-    pub fn newest(&self) -> impl DoubleEndedIterator<Item = &Remembered> {
+    pub fn newest(&self) -> impl DoubleEndedIterator<Item = &RetainedCollection> {
         self.newest.iter()
     }
 
-    pub(crate) fn longest(&self, from: Moment) -> impl Iterator<Item = &Remembered> {
+    pub(crate) fn longest(&self, from: Moment) -> impl Iterator<Item = &RetainedCollection> {
         let young = self.longest.iter().filter(move |(_, at, _)| *at >= from);
         young.map(|(_, _, kept)| kept)
     }
@@ -140,8 +140,8 @@ impl Kept {
     #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         let packed = bytes(self.newest.iter()) + bytes(self.longest.iter().map(|(_, _, kept)| kept));
-        let newest = self.newest.capacity() * size_of::<Remembered>();
-        let pinned = bytes(self.pinned.iter()) + self.pinned.capacity() * size_of::<Remembered>();
-        packed + pinned + newest + self.longest.capacity() * size_of::<(u64, Moment, Remembered)>()
+        let newest = self.newest.capacity() * size_of::<RetainedCollection>();
+        let pinned = bytes(self.pinned.iter()) + self.pinned.capacity() * size_of::<RetainedCollection>();
+        packed + pinned + newest + self.longest.capacity() * size_of::<(u64, Moment, RetainedCollection)>()
     }
 }

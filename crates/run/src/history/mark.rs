@@ -26,7 +26,7 @@ pub struct Mark {
 
 impl Mark {
     /// Creates the point of a collection that started at `start`.
-    pub fn of(collection: &Collection, start: Moment) -> Self {
+    pub fn new(collection: &Collection, start: Moment) -> Self {
         Self {
             number: collection.number.into(),
             start_ms: start.ns() / 1_000_000,

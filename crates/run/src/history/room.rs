@@ -46,7 +46,7 @@ impl Cycle {
 
 /// The working room over the cycles between full collections.
 #[derive(Debug, Clone, Default)]
-pub struct Room {
+pub struct RoomHistory {
     /// Complete cycles, oldest first.
     cycles: VecDeque<Cycle>,
     /// The lowest room since the last full collection; `None` before the first full collection.
@@ -84,7 +84,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn of(collection: &Collection) -> Self {
+    fn from_collection(collection: &Collection) -> Self {
         let heap = HeapFigures::from_collection(collection);
         Self {
             is_full: collection.generation == Some(2),
@@ -98,14 +98,14 @@ impl Reading {
     }
 }
 
-impl Room {
+impl RoomHistory {
     /// Maximum memory of the entries, in bytes. The capacity of a queue doubles when it is full.
     #[cfg(test)]
     const MAX_BYTES: usize = (SLOTS as usize + 2).next_power_of_two() * size_of::<Cycle>();
 
     /// Applies a collection. Collections are applied in the order in which their histories become complete.
     pub(crate) fn observe(&mut self, collection: &Collection, at: Moment) {
-        self.apply(Reading::of(collection), at);
+        self.apply(Reading::from_collection(collection), at);
     }
 
     fn apply(&mut self, reading: Reading, at: Moment) {
@@ -209,7 +209,7 @@ mod tests {
     /// and a current cycle that needs more lowers the mark at once.
     #[test]
     fn mark_is_room_that_no_cycle_used() {
-        let mut room = Room::default();
+        let mut room = RoomHistory::default();
         let committed = [520, 520];
         room.apply(collection(true, committed, 100, None), at(0));
         for step in 1..=5 {
@@ -230,7 +230,7 @@ mod tests {
     /// Guarantee: the unused free space remains in the mark.
     #[test]
     fn new_commitment_leaves_free_space() {
-        let mut room = Room::default();
+        let mut room = RoomHistory::default();
         for second in 0..3 {
             let allocated = (second > 0).then_some(64);
             room.apply(collection(true, [264, 210], 100, allocated), at(second));
@@ -243,7 +243,7 @@ mod tests {
     /// Guarantee: a cycle counts for an hour, and the number of entries is bounded.
     #[test]
     fn cycle_counts_for_an_hour() {
-        let mut room = Room::default();
+        let mut room = RoomHistory::default();
         let full = |allocated: u64| collection(true, [300, 300], 100, Some(allocated));
         for minute in (0..=100).step_by(10) {
             room.apply(full(if minute == 30 { 180 } else { 50 }), at(minute * MINUTE));
@@ -257,14 +257,14 @@ mod tests {
         for second in 0..20_000 {
             room.apply(full(50), at(6000 + second));
         }
-        assert!(room.memory_bytes() <= Room::MAX_BYTES, "{}", room.memory_bytes());
+        assert!(room.memory_bytes() <= RoomHistory::MAX_BYTES, "{}", room.memory_bytes());
     }
 
     /// Scenario: the bytes allocated before a collection in the cycle are unknown.
     /// Guarantee: the mark is unknown until the cycle has left the window.
     #[test]
     fn mark_is_unknown_after_loss() {
-        let mut room = Room::default();
+        let mut room = RoomHistory::default();
         let full = |allocated| collection(true, [300, 300], 100, allocated);
         room.apply(full(None), at(0));
         room.apply(full(Some(50)), at(10 * MINUTE));
