@@ -110,7 +110,7 @@ async fn serve(
         warn!("cannot raise the limit of file descriptors: {error}");
     }
     let max_targets = options.targets.max_targets;
-    if let Some((problem, remedy)) = Descriptors::of(max_targets).problem(max_targets) {
+    if let Some((problem, remedy)) = Descriptors::for_targets(max_targets).problem(max_targets) {
         warn!("{problem}: {remedy}");
     }
     greet(&options, &services);

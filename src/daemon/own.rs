@@ -28,7 +28,7 @@ use gc_telemetry::definition::own as row;
 use gc_telemetry::definition::resource::HOST_NAME;
 use gc_telemetry::snapshot::{MetricSnapshot, Number, seconds, text, whole};
 use kubernetes::{self, Events, Pods, StatsNow};
-use targets::Alive;
+use targets::Heartbeats;
 use targets::guard::Guard;
 use web::{PartAge, Views as _, WatcherInfo};
 
@@ -106,7 +106,7 @@ pub struct RunParts {
     pub guard: Guard,
     pub log: LogQueue,
     /// Liveness of the parts that read.
-    pub alive: Arc<Alive>,
+    pub alive: Arc<Heartbeats>,
 }
 
 impl Own {

@@ -18,7 +18,7 @@ use processes::RunState;
 use processes::container::{Figures, KillCounts, ProcessScan, Reader};
 use processes::surroundings::Surroundings;
 use run::Input;
-use targets::exporting::Looks;
+use targets::exporting::Examinations;
 use targets::finalizer_cpu::FinalizerCpus;
 use targets::heap_limit::{MemoryReader, MemoryReading};
 use targets::host;
@@ -129,7 +129,7 @@ fn current(at: &Mutex<Option<RunKey>>) -> MutexGuard<'_, Option<RunKey>> {
 async fn figures(pipeline: Pipeline) {
     let mut hung: Vec<Hung> = Vec::new();
     let mut memory = MemoryReader::default();
-    let mut looks = Looks::default();
+    let mut looks = Examinations::default();
     let mut counts: HashMap<RunKey, Counted> = HashMap::new();
     let mut all_at = Instant::now() + FIRST;
     loop {
@@ -210,7 +210,7 @@ async fn figures(pipeline: Pipeline) {
                 pid,
                 "cannot read the figures of a process: its file system does not respond; skipping the process"
             );
-            (memory, looks) = (MemoryReader::default(), Looks::default());
+            (memory, looks) = (MemoryReader::default(), Examinations::default());
             let is_over = Box::new(move || read.is_finished());
             hung.push(Hung { run, is_over });
             continue;
@@ -241,7 +241,7 @@ async fn figures(pipeline: Pipeline) {
                 }
             }
             Err(failed) => {
-                (memory, looks) = (MemoryReader::default(), Looks::default());
+                (memory, looks) = (MemoryReader::default(), Examinations::default());
                 error!("cannot read the figures of processes: {failed}");
             }
         }

@@ -31,7 +31,7 @@ use run::history::{Bucket, bucket_of};
 use run::settings::{Clock, PipelineSettings};
 use run::{InputTime, Input, ProcessReading, RuleCounts};
 use targets::clock::Clocks;
-use targets::sink::{Full, Sink};
+use targets::sink::{TargetLimitError, Sink};
 
 /// Maximum number of incidents that are stored. The most severe are kept, and the oldest among equals.
 const MAX_STORED: usize = 1000;
@@ -379,7 +379,7 @@ impl Pipeline {
 impl Sink for Pipeline {
     type Run = Feed;
 
-    fn open(&self, mut identity: Identity) -> Result<Feed, Full> {
+    fn open(&self, mut identity: Identity) -> Result<Feed, TargetLimitError> {
         let settings = self.shared.settings();
         add_unknown(&mut identity.resource, &settings.resource);
         let metadata = self.shared.metadata(&identity.provenance);
@@ -391,7 +391,7 @@ impl Sink for Pipeline {
             None if processes.runs.len() >= settings.max_runs => {
                 drop(processes);
                 self.shared.counters.over_limit.fetch_add(1, Ordering::Relaxed);
-                return Err(Full {
+                return Err(TargetLimitError {
                     limit: settings.max_runs,
                 });
             }

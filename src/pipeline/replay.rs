@@ -19,7 +19,7 @@ use gc_telemetry::value::key_value;
 use processes::{Identity, RunState, StreamProgress};
 use recording::RecordingError;
 use recording::source::Source;
-use targets::sink::{Full, RunSink as _, Sink as _};
+use targets::sink::{TargetLimitError, RunSink as _, Sink as _};
 
 /// Iterates over the outcomes of a recording.
 #[derive(Debug)]
@@ -187,7 +187,7 @@ impl Stage {
     /// # Errors
     ///
     /// The limit of runs is reached.
-    pub fn observe(&mut self, key: ProcessKey, outcome: Outcome) -> Result<(), Full> {
+    pub fn observe(&mut self, key: ProcessKey, outcome: Outcome) -> Result<(), TargetLimitError> {
         let place = self.feeds.iter().position(|(known, _)| *known == key);
         let place = match place {
             Some(place) => place,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use targets::lease::{Lease, Leases, NoLease};
+use targets::lease::{Lease, Leases, LeaseError};
 
 /// Interval between attempts to acquire the lock.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -34,8 +34,8 @@ impl Turn {
     pub fn take(folder: PathBuf, pid: u32, uid: Option<u32>) -> Result<Self, Taken> {
         let (lease, no_lock) = match Leases::new(folder).take_burst(pid, uid) {
             Ok(lease) => (Some(lease), None),
-            Err(NoLease::Held { holder }) => return Err(Taken { holder }),
-            Err(problem @ NoLease::NoFolder { .. }) => (None, Some(problem.to_string())),
+            Err(LeaseError::Held { holder }) => return Err(Taken { holder }),
+            Err(problem @ LeaseError::NoFolder { .. }) => (None, Some(problem.to_string())),
         };
         Ok(Self { _lease: lease, no_lock })
     }

@@ -34,7 +34,7 @@ use crate::heap_limit;
 use crate::identity::{identity, placed};
 use crate::inspect::{Inspected, inspect};
 use crate::kept_run::KeptRun;
-use crate::lease::{Leases, NoLease};
+use crate::lease::{Leases, LeaseError};
 use crate::options::TargetOptions;
 use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
 use crate::others::Watched;
@@ -89,7 +89,7 @@ pub(crate) struct Attempt<S: Sink> {
 
 /// A session that has started.
 #[derive(Debug)]
-struct Begun {
+struct StartedSession {
     session: Session,
     client: Arc<Client>,
     /// Offset of the process's monotonic clock from that of gcwatch, in nanoseconds.
@@ -126,7 +126,7 @@ impl<S: Sink> Attempt<S> {
     }
 
     /// Inspects the process and starts the session.
-    async fn begin(&mut self) -> Result<Begun, End> {
+    async fn begin(&mut self) -> Result<StartedSession, End> {
         let mut orders = self.orders.clone();
         let inspected = tokio::select! {
             inspected = self.inspect() => inspected?,
@@ -144,11 +144,11 @@ impl<S: Sink> Attempt<S> {
         }
         match lease {
             Ok(lease) => self.kept.lease = Some(lease),
-            Err(NoLease::Held { holder }) => {
+            Err(LeaseError::Held { holder }) => {
                 self.report(RunState::HeldElsewhere { holder });
                 return Err(End::FAILED);
             }
-            Err(problem @ NoLease::NoFolder { .. }) => {
+            Err(problem @ LeaseError::NoFolder { .. }) => {
                 if !self.shared.lease_reported.swap(true, Ordering::Relaxed) {
                     log!(warn: "{problem}; another gcwatch instance on this host might report the same processes");
                 }
@@ -198,7 +198,7 @@ impl<S: Sink> Attempt<S> {
             name: &process.name,
             facts: &facts,
         };
-        Ok(Begun {
+        Ok(StartedSession {
             session,
             client,
             watched,

@@ -47,7 +47,7 @@ struct Limit {
 
 /// The settings that a runtime supports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Takes {
+enum SettingSyntax {
     /// Both prefixes of variables, numbers with and without `0x`, and the file.
     #[default]
     CoreClr,
@@ -61,10 +61,10 @@ enum Takes {
 /// First version of NativeAOT that accepts numbers with `0x`.
 const NATIVE_AOT_TAKES_0X_SINCE: u32 = 11;
 
-impl Takes {
+impl SettingSyntax {
     /// Returns the support of a program whose runtime has this major version. Unknown programs are assumed to support
     /// all settings.
-    fn of(native_aot: Option<bool>, major: Option<u32>) -> Self {
+    fn for_runtime(native_aot: Option<bool>, major: Option<u32>) -> Self {
         match native_aot {
             Some(true) => Self::NativeAot {
                 hex_prefix: major.is_none_or(|major| major >= NATIVE_AOT_TAKES_0X_SINCE),
@@ -93,7 +93,7 @@ impl Takes {
 
 /// The texts from which the limit is determined.
 struct Sources<'a> {
-    takes: Takes,
+    takes: SettingSyntax,
     variable: &'a dyn Fn(&str) -> Option<String>,
     /// Content of the `runtimeconfig.json`.
     runtime_config: Option<Value>,
@@ -157,7 +157,7 @@ impl Sources<'_> {
             Some((self.takes.number(&value)?, variable))
         });
         let of_file = || {
-            if self.takes != Takes::CoreClr {
+            if self.takes != SettingSyntax::CoreClr {
                 return None;
             }
             let key = format!("System.GC.{name}");
@@ -241,7 +241,7 @@ fn anonymous_range(line: &str) -> Option<(u64, u64, bool)> {
 mod tests {
     use super::*;
 
-    fn configured(takes: Takes, variables: &[(&str, &str)], config: &str) -> Configured {
+    fn configured(takes: SettingSyntax, variables: &[(&str, &str)], config: &str) -> Configured {
         let variable = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -263,7 +263,7 @@ mod tests {
             format!(r#"{{"runtimeOptions": {{"configProperties": {{"System.GC.{key}": {value}}}}}}}"#)
         };
         let bytes = |variables: &[(&str, &str)], config: &str, container| {
-            let limit = configured(Takes::CoreClr, variables, config).limit(container, Some(1000 << 20));
+            let limit = configured(SettingSyntax::CoreClr, variables, config).limit(container, Some(1000 << 20));
             limit.map(|limit| limit.bytes >> 20)
         };
         let mib = |n: u64| Some(n << 20);
@@ -286,7 +286,7 @@ mod tests {
         );
         assert_eq!(bytes(&[("DOTNET_GCHeapHardLimit", "much")], "", None), None);
         assert_eq!(bytes(&[("DOTNET_GCHeapHardLimitLOH", "6000000")], "", mib(200)), None);
-        let limit = configured(Takes::CoreClr, &both, "").limit(None, None).unwrap();
+        let limit = configured(SettingSyntax::CoreClr, &both, "").limit(None, None).unwrap();
         assert_eq!(limit.source, "DOTNET_GCHeapHardLimit");
     }
 
@@ -298,7 +298,7 @@ mod tests {
     fn native_aot_supports_fewer_settings() {
         let config = r#"{"runtimeOptions": {"configProperties": {"System.GC.HeapHardLimit": 104857600}}}"#;
         let mib = |major: Option<u32>, name: &str, value: &str| {
-            let configured = configured(Takes::of(Some(true), major), &[(name, value)], config);
+            let configured = configured(SettingSyntax::for_runtime(Some(true), major), &[(name, value)], config);
             let limit = configured.limit(Some(200 << 20), None);
             limit.map(|limit| limit.bytes >> 20)
         };

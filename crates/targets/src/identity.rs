@@ -85,7 +85,7 @@ pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
 ///
 /// Blocks the calling thread.
 pub fn name_of(process: &Process, info: Option<&ProcessInfo>) -> String {
-    let (identity, _bad_attributes) = identity(process, &Facts::of(process), info, &Host::read());
+    let (identity, _bad_attributes) = identity(process, &Facts::for_process(process), info, &Host::read());
     identity.one_name()
 }
 

@@ -130,7 +130,7 @@ mod tool_thread;
 )]
 mod watch;
 
-pub use alive::{Alive, Silence};
+pub use alive::{Heartbeats, Silence};
 pub use black_box::BlackBoxes;
 pub use clock::Clocks;
 pub use host::clocks;
@@ -138,4 +138,4 @@ pub use identity::{name_of, own_identity};
 pub use pending::or_pending;
 pub use rounds::{Readers, Rounds};
 pub use supervise::{Unfinished, supervise};
-pub use threads::{FileReading, NotRead};
+pub use threads::{FileReading, ReadError};

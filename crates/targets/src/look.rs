@@ -27,7 +27,7 @@ use crate::identity::key_of;
 pub(crate) use crate::look::file_system_group::FileSystemGroup;
 pub(crate) use crate::look::plain::PlainProcesses;
 pub(crate) use crate::look::step::LookSubject;
-use crate::look::step::{Found, LookStep};
+use crate::look::step::{StepResult, LookStep};
 use crate::options::TargetOptions;
 use crate::watch::{DirectoryId, NotWatched, Watches};
 
@@ -39,8 +39,8 @@ pub(crate) type NamedSockets = Vec<(SocketName, SocketAddress)>;
 
 /// Result of a scan.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
-    pub(crate) seen: Vec<Seen>,
+pub(crate) struct ScanResult {
+    pub(crate) seen: Vec<ScannedProcess>,
     pub(crate) gone: Vec<RunKey>,
     /// Directories that contain sockets; `None` if the scan did not cover every process or was cut short.
     pub(crate) directories: Option<Directories>,
@@ -53,7 +53,7 @@ pub(crate) struct Look {
 }
 
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ScannedProcess {
     pub(crate) process: Process,
     /// Whether the filters select the process; `None` if the run is already known and the options have not changed.
     pub(crate) wanted: Option<bool>,
@@ -73,7 +73,7 @@ pub(crate) struct Directories {
 
 /// Scope and options of a scan.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct ScanScope {
     /// Whether to scan all processes and not only `pids`.
     pub(crate) all: bool,
     pub(crate) pids: BTreeSet<u32>,
@@ -96,7 +96,7 @@ pub(crate) struct Asked {
 /// A running scan.
 #[derive(Debug)]
 pub(crate) struct OngoingLook {
-    asked: Asked,
+    asked: ScanScope,
     state: Mutex<LookState>,
 }
 
@@ -108,9 +108,9 @@ struct LookState {
     steps: VecDeque<LookStep>,
     listed: Option<BTreeSet<u32>>,
     sockets: BTreeMap<PathBuf, NamedSockets>,
-    look: Look,
+    look: ScanResult,
     directories: Directories,
-    result: Option<oneshot::Sender<Look>>,
+    result: Option<oneshot::Sender<ScanResult>>,
 }
 
 /// How a thread finished its part of a scan.
@@ -124,7 +124,7 @@ pub(crate) enum LookPart {
 
 impl OngoingLook {
     /// Creates a scan. Returns it with the receiver of its result.
-    pub(crate) fn new(asked: Asked) -> (Self, oneshot::Receiver<Look>) {
+    pub(crate) fn new(asked: ScanScope) -> (Self, oneshot::Receiver<ScanResult>) {
         let (sender, receiver) = oneshot::channel();
         let listed = asked.all.then(all_pids);
         let mut pids = asked.pids.clone();
@@ -230,14 +230,14 @@ impl OngoingLook {
     }
 }
 
-impl Asked {
+impl ScanScope {
     fn plain(&self) -> MutexGuard<'_, PlainProcesses> {
         self.plain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl LookState {
-    fn add(&mut self, found: Found) {
+    fn add(&mut self, found: StepResult) {
         self.look.seen.extend(found.seen);
         self.look.left_out += usize::from(found.left_out);
         self.sockets.extend(found.sockets);
@@ -272,14 +272,14 @@ fn all_pids() -> BTreeSet<u32> {
 mod tests {
     use super::*;
 
-    fn asked(pids: &[u32], sockets: Vec<PathBuf>) -> Asked {
-        Asked {
+    fn asked(pids: &[u32], sockets: Vec<PathBuf>) -> ScanScope {
+        ScanScope {
             pids: pids.iter().copied().collect(),
             options: Arc::new(TargetOptions {
                 sockets,
                 ..TargetOptions::default()
             }),
-            ..Asked::default()
+            ..ScanScope::default()
         }
     }
 

@@ -52,7 +52,7 @@ pub(crate) struct Thread {
 
 /// State of a remembered process.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct RememberedProcess {
     program: u64,
     times: u8,
 }
@@ -65,7 +65,7 @@ pub(crate) struct ThreadMakers {
     /// Maximum pid that the kernel assigns.
     pid_max: u32,
     waiting: VecDeque<u32>,
-    known: BTreeMap<u32, Known>,
+    known: BTreeMap<u32, RememberedProcess>,
     /// Processes to pass on once more, because the thread may have been created before the socket.
     again: BTreeSet<u32>,
     /// Processes that were found and not passed on yet.
@@ -124,7 +124,7 @@ impl ThreadMakers {
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
-        let fresh = Known {
+        let fresh = RememberedProcess {
             program: thread.program,
             times: 0,
         };
@@ -166,7 +166,7 @@ mod tests {
     /// Threads and programs of a fake machine, by pid.
     type Machine = BTreeMap<u32, Thread>;
 
-    fn of(process: u32, program: u64) -> Thread {
+    fn make_thread(process: u32, program: u64) -> Thread {
         Thread { process, program }
     }
 
@@ -182,9 +182,9 @@ mod tests {
         let mut machine = Machine::default();
         let mut births = ThreadMakers::new(32768);
         assert!(look(&mut births, 1000, &machine).is_empty());
-        machine.insert(1001, of(1001, JAVA));
-        machine.insert(1002, of(1002, DOTNET));
-        machine.insert(1004, of(1002, DOTNET));
+        machine.insert(1001, make_thread(1001, JAVA));
+        machine.insert(1002, make_thread(1002, DOTNET));
+        machine.insert(1004, make_thread(1002, DOTNET));
         assert_eq!(look(&mut births, 1004, &machine), [1002]);
         assert_eq!(look(&mut births, 1004, &machine), [1002]);
         let nothing = births.look(1004, |pid| panic!("{pid} is examined again"));
@@ -205,7 +205,7 @@ mod tests {
             let mut times = 0;
             for _ in 0..50 {
                 at += 1;
-                machine.insert(at, of(77, program));
+                machine.insert(at, make_thread(77, program));
                 times += look(births, at, machine).len();
             }
             times
@@ -224,8 +224,8 @@ mod tests {
         let mut machine = Machine::default();
         let mut births = ThreadMakers::new(32768);
         look(&mut births, 32760, &machine);
-        machine.insert(32768, of(400, DOTNET));
-        machine.insert(305, of(401, DOTNET));
+        machine.insert(32768, make_thread(400, DOTNET));
+        machine.insert(305, make_thread(401, DOTNET));
         assert_eq!(look(&mut births, 306, &machine), [400, 401]);
     }
 
@@ -248,7 +248,7 @@ mod tests {
         look(&mut births, 1000, &machine);
         let mut passed = BTreeSet::new();
         for n in 0..1000 {
-            let now = births.look(2000, |pid| Some(of(pid + 100_000, DOTNET)));
+            let now = births.look(2000, |pid| Some(make_thread(pid + 100_000, DOTNET)));
             assert!(now.len() <= PASSED_ON_AT_ONCE as usize, "{n}");
             passed.extend(now);
         }

@@ -14,7 +14,7 @@
 //! The kernel's table of Unix sockets (`tables`) lists the connections that a runtime has accepted, each with a number.
 //! All of them belong to other tools, except gcwatch's own, which are counted where they are opened. If a number is no
 //! longer in the table, its connection has ended, even if another connection replaced it between two looks. One look
-//! covers all processes ([`Watching`]). [`Others`], which is pure, decides whether to heal, and the task that reads the
+//! covers all processes ([`Watching`]). [`ForeignConnections`], which is pure, decides whether to heal, and the task that reads the
 //! process heals it.
 //!
 //! # Heap dumps
@@ -64,7 +64,7 @@ const REPORTED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Result of a look at one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedConnections {
     /// Sorted numbers of the connections that the runtime has accepted, including gcwatch's own.
     pub(crate) accepted: Vec<u64>,
     /// Whether the process's own table was read in addition to gcwatch's.
@@ -93,9 +93,9 @@ struct Dump {
 
 /// Connections of other tools to one process.
 #[derive(Debug, Default)]
-pub(crate) struct Others {
+pub(crate) struct ForeignConnections {
     /// The last look that counted.
-    before: Option<Seen>,
+    before: Option<ObservedConnections>,
     /// Generation of gcwatch's own connections in the last look, whether that look counted or not.
     generation: Option<u64>,
     /// Whether another tool is connected; `None` if unknown.
@@ -120,13 +120,13 @@ pub(crate) struct Others {
     session_ended: Option<i64>,
 }
 
-impl Others {
+impl ForeignConnections {
     /// Updates the state with the result of a look; `None` if the look failed. Returns `true` if the look does not
     /// count and must be repeated soon.
     ///
     /// A runtime closes its end of a connection shortly after gcwatch has closed its own end. A look therefore counts
     /// only if no connection of gcwatch was opened or closed since the previous look.
-    pub(crate) fn look(&mut self, seen: Option<Seen>) -> bool {
+    pub(crate) fn look(&mut self, seen: Option<ObservedConnections>) -> bool {
         self.asked |= std::mem::take(&mut self.abandoned);
         let Some(seen) = seen else {
             self.open = None;

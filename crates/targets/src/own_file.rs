@@ -91,7 +91,7 @@ impl OwnFiles {
     ///
     /// # Errors
     /// [`NotOpened::Root`].
-    pub fn of(pid: u32) -> Result<Self, NotOpened> {
+    pub fn for_process(pid: u32) -> Result<Self, NotOpened> {
         let failed = |error| NotOpened::Root { pid, error };
         let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // A second process with this pid has another folder: the descriptor then returns errors.
@@ -218,12 +218,12 @@ impl Credentials {
         let theirs = namespace(process);
         let is_own = theirs.is_some() && theirs == namespace(&own);
         let maps = || (file("uid_map").unwrap_or_default(), file("gid_map").unwrap_or_default());
-        Self::of(&file("status")?, (!is_own).then(maps))
+        Self::parse(&file("status")?, (!is_own).then(maps))
     }
 
     /// Reads the credentials in the text of `status`. `maps` are `uid_map` and `gid_map` if the process has another user
     /// namespace than gcwatch. Returns `None` if the text has no user or group.
-    fn of(status: &str, maps: Option<(String, String)>) -> Option<Self> {
+    fn parse(status: &str, maps: Option<(String, String)>) -> Option<Self> {
         let line = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
         // Real, effective, saved, and the one for files.
         let for_files = |key: &str| line(key)?.split_ascii_whitespace().nth(3)?.parse().ok();
@@ -293,7 +293,7 @@ mod tests {
     const MAX_BYTES: u64 = 1 << 10;
 
     fn own() -> OwnFiles {
-        OwnFiles::of(std::process::id()).unwrap()
+        OwnFiles::for_process(std::process::id()).unwrap()
     }
 
     /// Creates a folder with a file, a link to the file, a FIFO and a link to the FIFO.
@@ -412,24 +412,24 @@ mod tests {
         let status = |capabilities: &str| {
             format!("Name:\tx\nUid:\t1\t1\t1\t1000\nGid:\t1\t1\t1\t100\nGroups:\t20 30 \nCapEff:\t{capabilities}\n")
         };
-        let none = Credentials::of(&status("0000000000000000"), None).unwrap();
+        let none = Credentials::parse(&status("0000000000000000"), None).unwrap();
         let reads = |of: &Credentials, mode: u32, owner, group| of.can_read(0o100_000 | mode, owner, group);
         assert!(reads(&none, 0o400, 1000, 7) && reads(&none, 0o040, 7, 30) && reads(&none, 0o004, 7, 7));
         assert!(reads(&none, 0o040, 7, 100) && !reads(&none, 0o600, 0, 0) && !reads(&none, 0o640, 0, 0));
         // The group or the user has fewer rights than other users.
         assert!(!reads(&none, 0o044, 1000, 20) && !reads(&none, 0o404, 7, 20));
 
-        let ours = Credentials::of(&status("0000000000000004"), None).unwrap();
+        let ours = Credentials::parse(&status("0000000000000004"), None).unwrap();
         assert!(reads(&ours, 0o000, 0, 0));
         let maps = || Some(("0 1000 1\n1 5000 10\n".to_owned(), "0 100 1\n".to_owned()));
-        let theirs = Credentials::of(&status("000001ffffffffff"), maps()).unwrap();
+        let theirs = Credentials::parse(&status("000001ffffffffff"), maps()).unwrap();
         assert!(reads(&theirs, 0o000, 1000, 100) && reads(&theirs, 0o000, 5009, 100));
         assert!(!reads(&theirs, 0o600, 0, 0) && !reads(&theirs, 0o600, 5010, 100) && !reads(&theirs, 0o000, 1000, 0));
         assert_eq!(
-            Credentials::of(&status("0"), maps()).unwrap().reads_all,
+            Credentials::parse(&status("0"), maps()).unwrap().reads_all,
             ReadsAll::Never
         );
-        assert_eq!(Credentials::of("Name:\tx\n", None), None);
+        assert_eq!(Credentials::parse("Name:\tx\n", None), None);
     }
 
     /// Scenario: this process opens a file without any right for its owner.

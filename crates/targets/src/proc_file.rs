@@ -23,11 +23,11 @@ pub(crate) fn bytes(file: File, limit: u64) -> Option<Vec<u8>> {
 /// Returns the real user of a process, or `None` if the process has exited. The owner of the folder in `/proc` is not
 /// used, because it is root for processes that cannot be traced.
 pub(crate) fn uid_of(pid: u32) -> Option<u32> {
-    u32::try_from(count(&of_process(pid, "status", MAX_STATUS_BYTES)?, "Uid:")?).ok()
+    u32::try_from(count(&read_process_file(pid, "status", MAX_STATUS_BYTES)?, "Uid:")?).ok()
 }
 
 /// Reads a file in a process's folder in `/proc`.
-pub fn of_process(pid: u32, name: &str, limit: u64) -> Option<String> {
+pub fn read_process_file(pid: u32, name: &str, limit: u64) -> Option<String> {
     text(File::open(format!("/proc/{pid}/{name}")).ok()?, limit)
 }
 
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(anonymous("RssAnon:\t  100 kB\n"), Some(100 << 10));
         assert_eq!(anonymous("VmRSS:\t  100 kB\n"), None);
         assert!(meminfo("MemTotal:").is_some_and(|bytes| bytes > 1 << 20));
-        assert!(of_process(std::process::id(), "status", 1 << 10).is_some_and(|text| text.len() <= 1 << 10));
+        assert!(read_process_file(std::process::id(), "status", 1 << 10).is_some_and(|text| text.len() <= 1 << 10));
     }
 
     /// Scenario: `limits` of processes with and without a limit of the address space, and a truncated text, are parsed.

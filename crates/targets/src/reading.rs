@@ -280,7 +280,7 @@ impl<T: RunSink> StreamReading<T> {
             return;
         };
         let clocks = clocks();
-        let source = Source::of(header, clocks, self.ahead_ns);
+        let source = Source::select(header, clocks, self.ahead_ns);
         self.source = Some(source);
         self.base = source.base(header, clocks);
         if let Some(base) = self.base {

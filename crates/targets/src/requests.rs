@@ -56,7 +56,7 @@ pub(crate) struct Batch {
 
 /// A message from the task that reads requests.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum RequestMessage {
     Batch(Batch),
     /// Another tool has set the filter, so requests can be missing.
     Taken,
@@ -75,7 +75,7 @@ pub(crate) fn begin<S: Sink>(
     options: RequestOptions,
     ahead_ns: Option<i64>,
     orders: watch::Receiver<Order>,
-) -> mpsc::Receiver<News> {
+) -> mpsc::Receiver<RequestMessage> {
     let (sender, news) = mpsc::channel(BATCHES);
     let reader = Reader {
         shared: Arc::clone(shared),
@@ -102,7 +102,7 @@ struct Reader<S: Sink> {
     has_sdk: bool,
     ahead_ns: Option<i64>,
     orders: watch::Receiver<Order>,
-    news: mpsc::Sender<News>,
+    news: mpsc::Sender<RequestMessage>,
 }
 
 /// Outcome of a session.
@@ -153,12 +153,12 @@ impl<S: Sink> Reader<S> {
                     continue;
                 }
                 End::Refused(why) => {
-                    let _gone = self.news.send(News::Off(why)).await;
+                    let _gone = self.news.send(RequestMessage::Off(why)).await;
                     return;
                 }
                 End::Failed(problem) => problem,
             };
-            if self.news.send(News::Paused(problem)).await.is_err() {
+            if self.news.send(RequestMessage::Paused(problem)).await.is_err() {
                 return;
             }
             tokio::select! {

@@ -14,7 +14,7 @@ use nettrace::keep::Keeper;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::alive::Alive;
+use crate::alive::Heartbeats;
 use crate::black_box::BlackBoxes;
 use crate::buffer::READ_BYTES;
 use crate::guard::{Guard, HEARTBEAT_INTERVAL};
@@ -41,7 +41,7 @@ pub struct Readers {
     pub(crate) rounds: Arc<Rounds>,
     guard: Option<Guard>,
     black_boxes: Option<Arc<BlackBoxes>>,
-    alive: Arc<Alive>,
+    alive: Arc<Heartbeats>,
 }
 
 impl Readers {
@@ -52,7 +52,7 @@ impl Readers {
             rounds,
             guard: None,
             black_boxes: None,
-            alive: Arc::new(Alive::new(Instant::now())),
+            alive: Arc::new(Heartbeats::new(Instant::now())),
         }
     }
 
@@ -88,7 +88,7 @@ impl Readers {
     }
 
     /// Returns the heartbeats of the reading thread and of the supervisor that uses these readers.
-    pub fn alive(&self) -> Arc<Alive> {
+    pub fn alive(&self) -> Arc<Heartbeats> {
         Arc::clone(&self.alive)
     }
 

@@ -11,7 +11,7 @@ use processes::{Identity, RunState, StreamProgress};
 /// Error returned if the limit of attached processes is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{limit} processes are already attached; this process waits until one of them exits")]
-pub struct Full {
+pub struct TargetLimitError {
     pub limit: usize,
 }
 
@@ -24,8 +24,8 @@ pub trait Sink: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Returns [`Full`] if the limit of runs is reached.
-    fn open(&self, identity: Identity) -> Result<Self::Run, Full>;
+    /// Returns [`TargetLimitError`] if the limit of runs is reached.
+    fn open(&self, identity: Identity) -> Result<Self::Run, TargetLimitError>;
 
     /// Reports a run that is known but not read, with the reason as its state.
     fn note(&self, identity: &Identity, state: RunState);

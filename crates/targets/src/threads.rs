@@ -19,7 +19,7 @@ const STACK_BYTES: usize = 512 << 10;
 
 /// Error returned if no thread can be started.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoThread {
+pub(crate) enum SpawnError {
     #[error("{MAX_THREADS} threads are blocked by file systems that do not respond")]
     Full,
     #[error("cannot start a thread: {0}")]
@@ -41,12 +41,12 @@ impl Threads {
     ///
     /// # Errors
     ///
-    /// Returns [`NoThread`] if no thread was started; `work` was not executed.
+    /// Returns [`SpawnError`] if no thread was started; `work` was not executed.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<oneshot::Receiver<T>, NoThread> {
-        let running = Arc::clone(&self.0).try_acquire_owned().map_err(|_| NoThread::Full)?;
+    ) -> Result<oneshot::Receiver<T>, SpawnError> {
+        let running = Arc::clone(&self.0).try_acquire_owned().map_err(|_| SpawnError::Full)?;
         let (sender, receiver) = oneshot::channel();
         let thread = Builder::new().name("files".to_owned()).stack_size(STACK_BYTES);
         thread.spawn(move || {
@@ -61,7 +61,7 @@ impl Threads {
 
 /// Error returned if a file could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotRead {
+pub enum ReadError {
     /// The read blocks.
     #[error("reading takes more than {within:?}: the file system does not respond")]
     Late {
@@ -86,7 +86,7 @@ impl FileReading {
     ///
     /// # Errors
     ///
-    /// Returns [`NotRead`] if there is no result in time; `work` may still be running.
+    /// Returns [`ReadError`] if there is no result in time; `work` may still be running.
     ///
     /// # Panics
     ///
@@ -95,9 +95,9 @@ impl FileReading {
         &self,
         within: Duration,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, NotRead> {
+    ) -> Result<T, ReadError> {
         let Ok(begun) = Arc::clone(&self.0).try_lock_owned() else {
-            return Err(NotRead::Late { within });
+            return Err(ReadError::Late { within });
         };
         let context = Handle::current();
         let done = Threads::default().run(move || {
@@ -105,10 +105,10 @@ impl FileReading {
             let _begun = begun;
             work()
         });
-        let failed = |problem: String| NotRead::Failed { problem };
+        let failed = |problem: String| ReadError::Failed { problem };
         match timeout(within, done.map_err(|error| failed(error.to_string()))?).await {
             Ok(done) => done.map_err(|_panicked| failed("the thread panicked".to_owned())),
-            Err(_) => Err(NotRead::Late { within }),
+            Err(_) => Err(ReadError::Late { within }),
         }
     }
 }
@@ -133,7 +133,7 @@ mod tests {
             }
         };
         let mut all: Vec<_> = (0..MAX_THREADS).map(|_| threads.run(work(&hung)).unwrap()).collect();
-        assert!(matches!(threads.run(|| ()), Err(NoThread::Full)));
+        assert!(matches!(threads.run(|| ()), Err(SpawnError::Full)));
         drop(release);
         for one in &mut all {
             one.await.unwrap();
@@ -156,8 +156,8 @@ mod tests {
             let _released = hung.recv();
             drop(ended);
         });
-        assert_eq!(hangs.await, Err(NotRead::Late { within }));
-        assert_eq!(reading.within(within, || ()).await, Err(NotRead::Late { within }));
+        assert_eq!(hangs.await, Err(ReadError::Late { within }));
+        assert_eq!(reading.within(within, || ()).await, Err(ReadError::Late { within }));
         drop(release);
         let _ended = end.await;
         while reading.within(within, || ()).await.is_err() {

@@ -25,14 +25,14 @@ const MAX_NS: f64 = 1_000.0;
 /// Time to scan a handle in one process, by generation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ToolCost {
-    usual: [Usual; 3],
+    usual: [UsualTimes; 3],
 }
 
 /// Times learned from collections without another tool. A tool is detected a few seconds after it has connected. A
 /// collection therefore counts only if a look that started after it found no other tool, which is certain after a
 /// second look.
 #[derive(Debug, Clone, Copy, Default)]
-struct Usual {
+struct UsualTimes {
     /// Number of looks without another tool when `newer` started.
     looks: u64,
     /// Times since the last look, and between the two looks before it. They are discarded when a tool is detected.
@@ -64,7 +64,7 @@ impl Newest {
     }
 }
 
-impl Usual {
+impl UsualTimes {
     /// Adds the time per handle of a collection without another tool, after `looks` looks without another tool.
     fn learn(&mut self, ns: f32, looks: u64) {
         for _ in 0..looks.saturating_sub(self.looks).min(2) {
@@ -94,7 +94,7 @@ impl ToolCost {
     /// is the number of looks that found no other tool.
     pub(crate) fn judge(&mut self, collection: &mut Collection, looks: u64) {
         if collection.observed_by_others != Some(false) {
-            self.usual.iter_mut().for_each(Usual::doubt);
+            self.usual.iter_mut().for_each(UsualTimes::doubt);
         }
         let Some(observed) = collection.observed_by_others else {
             return;
@@ -152,8 +152,8 @@ mod tests {
     /// before two more looks after three collections; times with the undetected session are not learned as usual.
     #[test]
     fn time_beyond_usual_is_attributed_to_session() {
-        let mut usual = Usual::default();
-        let learn = |usual: &mut Usual, looks, all: &[f32]| all.iter().for_each(|ns| usual.learn(*ns, looks));
+        let mut usual = UsualTimes::default();
+        let learn = |usual: &mut UsualTimes, looks, all: &[f32]| all.iter().for_each(|ns| usual.learn(*ns, looks));
         learn(&mut usual, 1, &[20.0, 60.0]);
         learn(&mut usual, 2, &[20.0]);
         learn(&mut usual, 3, &[60.0]);

@@ -63,7 +63,7 @@ pub(super) fn own(credentials: &Credentials, options: &TargetOptions) -> SelfRec
         problems.push("its capabilities only apply in its own user namespace".to_owned());
         remedies.push(credentials.remedy(None));
     }
-    let descriptors = Descriptors::of(max_targets);
+    let descriptors = Descriptors::for_targets(max_targets);
     if let Some((problem, remedy)) = descriptors.problem(max_targets) {
         problems.push(problem);
         remedies.push(remedy);

@@ -89,7 +89,7 @@ async fn exports(process: &Process, version: Option<&str>) -> Option<String> {
     let major = version.and_then(major);
     let process = process.clone();
     let read = move || {
-        let facts = Facts::of(&process);
+        let facts = Facts::for_process(&process);
         let sign = process.visible.then(|| exports_runtime(process.pid, major)).flatten();
         sign.map(|sign| {
             format!("exports its runtime's dotnet.gc.* metrics itself ({sign} is loaded), so gcwatch does not")

@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use processes::{Identity, RunState, StreamProgress};
 use targets::options::TargetOptions;
-use targets::sink::Full;
+use targets::sink::TargetLimitError;
 use targets::sink::{RunSink, Sink};
 use targets::{Readers, Unfinished, supervise};
 use tokio::sync::{oneshot, watch};
@@ -110,7 +110,7 @@ pub struct LogOfRun {
 impl Sink for Log {
     type Run = LogOfRun;
 
-    fn open(&self, identity: Identity) -> Result<LogOfRun, Full> {
+    fn open(&self, identity: Identity) -> Result<LogOfRun, TargetLimitError> {
         let key = identity.key;
         self.of(key, |run| {
             run.opened += 1;

@@ -14,7 +14,7 @@ use super::begun::Begun;
 use super::files::Files;
 use base::run_key::RunKey;
 use recording::{Failed, Recording};
-use targets::black_box::{BlackBoxes, More};
+use targets::black_box::{BlackBoxes, StreamContinuation};
 
 /// Interval at which the stream after an incident is written.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
@@ -173,7 +173,7 @@ impl Writer {
         let mut place = 0;
         while let Some(open) = self.open.get_mut(place) {
             match open.go_on(&self.boxes) {
-                Ok(More::Perhaps) if now < open.until => place += 1,
+                Ok(StreamContinuation::Perhaps) if now < open.until => place += 1,
                 Ok(_) => self.finish(place),
                 Err(failed) => self.abandon(place, &failed),
             }

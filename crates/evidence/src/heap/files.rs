@@ -49,7 +49,7 @@ pub fn is_asked_for() -> bool {
 pub fn main() -> ExitCode {
     let pid = std::env::args().nth(2).and_then(|pid| pid.parse().ok());
     let _no_name = set_name(c"gcwatch-files");
-    let Some(Ok(files)) = pid.map(OwnFiles::of) else {
+    let Some(Ok(files)) = pid.map(OwnFiles::for_process) else {
         return ExitCode::FAILURE;
     };
     let open = |path: &Path| files.open(path, MAX_FILE_BYTES).ok();

@@ -10,7 +10,7 @@ use crate::heap::session::DUMP_TIMEOUT;
 use processes::container::Reader;
 use targets::facts::Facts;
 use targets::heap_limit;
-use targets::proc_file::{MAX_STATUS_BYTES, anonymous, meminfo, of_process};
+use targets::proc_file::{MAX_STATUS_BYTES, anonymous, meminfo, read_process_file};
 use targets::thread_names::names;
 
 /// Maximum forecast suspension. A longer one is refused, because probes and load balancers time out after some seconds.
@@ -55,8 +55,8 @@ impl Price {
 /// Returns the price of a dump of this process. `major` is the major version of its runtime, or `None` for .NET Core 3
 /// and unknown versions. With `histogram`, references are omitted.
 pub fn of(process: &Process, major: Option<u32>, histogram: bool) -> Price {
-    let facts = Facts::of(process);
-    let status = of_process(process.pid, "status", MAX_STATUS_BYTES).filter(|_| process.visible);
+    let facts = Facts::for_process(process);
+    let status = read_process_file(process.pid, "status", MAX_STATUS_BYTES).filter(|_| process.visible);
     let live_bytes = status.as_deref().and_then(anonymous).unwrap_or(0);
     let known = ProcessEstimate {
         live_bytes,

@@ -7,7 +7,7 @@ use dotnet_diagnostics::{Client, Error};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::{Attempt, Begun, End};
+use super::{Attempt, StartedSession, End};
 use crate::cpu_wait::CpuWaits;
 use crate::kept_run::KeptRun;
 use crate::memory::OVER_MEMORY;
@@ -15,7 +15,7 @@ use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
 use crate::others::Healed;
 use crate::pending::or_pending;
 use crate::reading::{StreamError, StreamReading};
-use crate::requests::{self, News};
+use crate::requests::{self, RequestMessage};
 use crate::settings::{self, GcSettings};
 use crate::sink::{RunSink, Sink};
 use crate::tool_thread::ToolThread;
@@ -35,14 +35,14 @@ const CLOSED_BY_GUARD: &str = "gcwatch read nothing for several seconds, so its 
 
 impl<S: Sink> Attempt<S> {
     /// Reads the session to its end.
-    pub(super) async fn read(mut self: Box<Self>, begun: Box<Begun>) -> (KeptRun<S::Run>, End) {
+    pub(super) async fn read(mut self: Box<Self>, begun: Box<StartedSession>) -> (KeptRun<S::Run>, End) {
         let end = self.read_to_end(begun).await;
         (self.kept, end)
     }
 
     #[expect(clippy::too_many_lines, reason = "one select over all events of a session")]
-    async fn read_to_end(&mut self, begun: Box<Begun>) -> End {
-        let Begun {
+    async fn read_to_end(&mut self, begun: Box<StartedSession>) -> End {
+        let StartedSession {
             mut session,
             client,
             ahead_ns,
@@ -267,17 +267,17 @@ impl<S: Sink> Attempt<S> {
         }
     }
 
-    fn take_requests(&self, reading: &mut StreamReading<S::Run>, news: News) {
+    fn take_requests(&self, reading: &mut StreamReading<S::Run>, news: RequestMessage) {
         let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
         match news {
-            News::Batch(batch) => reading.take_requests(&batch),
-            News::Taken => {
+            RequestMessage::Batch(batch) => reading.take_requests(&batch),
+            RequestMessage::Taken => {
                 let why = "another tool uses Microsoft-Diagnostics-DiagnosticSource, which has only one filter; \
                            request impact is unavailable until gcwatch re-attaches";
                 reading.requests_unread(why.to_owned());
                 log!(warn: pid, name, "{why}");
             }
-            News::Paused(problem) => {
+            RequestMessage::Paused(problem) => {
                 let why = format!(
                     "requests are not observed: {}; gcwatch retries in 60 s",
                     bounded(&problem)
@@ -285,7 +285,7 @@ impl<S: Sink> Attempt<S> {
                 reading.requests_unread(why.clone());
                 log!(info: pid, name, "{why}");
             }
-            News::Off(why) => {
+            RequestMessage::Off(why) => {
                 let why = format!("requests are no longer observed: {}", bounded(&why));
                 reading.requests_unread(why.clone());
                 log!(warn: pid, name, "{why}");

@@ -8,7 +8,7 @@ use nettrace::TraceHeader;
 use nettrace::keep::{Block, BlockContent};
 use zstd::bulk::Compressor;
 
-use crate::black_box::{Kept, More, Next};
+use crate::black_box::{RetainedEvents, StreamContinuation, NextBlocks};
 
 /// Maximum number of packed bytes of one ring.
 pub(super) const ONE: usize = 128 << 10;
@@ -98,7 +98,7 @@ impl Ring {
     }
 
     /// Starts a recording and returns everything that is kept.
-    pub(super) fn follow(&mut self, packer: &mut Compressor<'static>) -> Option<Kept> {
+    pub(super) fn follow(&mut self, packer: &mut Compressor<'static>) -> Option<RetainedEvents> {
         self.seal(packer);
         let header = Arc::clone(self.header.as_ref()?);
         self.following = Some(Following {
@@ -106,21 +106,21 @@ impl Ring {
             ..Following::default()
         });
         let pieces = self.definitions.iter().chain(&self.pieces).cloned().collect();
-        Some(Kept { header, pieces })
+        Some(RetainedEvents { header, pieces })
     }
 
     /// Returns the blocks that have arrived since the last call; `None` if no recording is made.
-    pub(super) fn next(&mut self, packer: &mut Compressor<'static>) -> Option<Next> {
+    pub(super) fn next(&mut self, packer: &mut Compressor<'static>) -> Option<NextBlocks> {
         self.seal(packer);
         let following = self.following.as_mut()?;
         following.packed = 0;
         let more = match following {
-            Following { is_cut: true, .. } => More::Cut,
-            Following { is_over: true, .. } => More::Over,
-            _ => More::Perhaps,
+            Following { is_cut: true, .. } => StreamContinuation::Cut,
+            Following { is_over: true, .. } => StreamContinuation::Over,
+            _ => StreamContinuation::Perhaps,
         };
         let pieces = std::mem::take(&mut following.pieces);
-        Some(Next { pieces, more })
+        Some(NextBlocks { pieces, more })
     }
 
     /// Stops the recording.

@@ -130,7 +130,7 @@ fn recording_continues_without_gap() {
     let kept = boxes.follow(RUN).unwrap();
     let mut pieces = kept.pieces.clone();
     let none = boxes.next(RUN);
-    assert!(none.pieces.is_empty() && none.more == More::Perhaps);
+    assert!(none.pieces.is_empty() && none.more == StreamContinuation::Perhaps);
     for part in stream[stream.len() / 2..stream.len() - 200].chunks(5000) {
         push(&mut decoder, part);
         pieces.extend(boxes.next(RUN).pieces);
@@ -138,7 +138,7 @@ fn recording_continues_without_gap() {
     drop(decoder);
     let last = boxes.next(RUN);
     pieces.extend(last.pieces);
-    assert_eq!(last.more, More::Over);
+    assert_eq!(last.more, StreamContinuation::Over);
     let (times, lost) = written(&kept.header, &pieces);
     assert_eq!(lost, 0);
     assert_eq!(times, (0..times.len() as i64).collect::<Vec<_>>());
@@ -146,7 +146,7 @@ fn recording_continues_without_gap() {
     boxes.unfollow(RUN);
     // The kept part of an exited process is still available.
     assert_eq!(kept_of(&boxes, RUN).0, times);
-    assert_eq!(boxes.next(RUN).more, More::Over);
+    assert_eq!(boxes.next(RUN).more, StreamContinuation::Over);
 }
 
 /// Scenario: a session ends during a recording, and another session starts.
@@ -162,7 +162,7 @@ fn recording_covers_one_session() {
     push(&mut second, &made((100..110).map(|index| (index, vec![1; 50]))));
     drop(first);
     let next = boxes.next(RUN);
-    assert!(next.pieces.is_empty() && next.more == More::Over);
+    assert!(next.pieces.is_empty() && next.more == StreamContinuation::Over);
     assert_eq!(kept_of(&boxes, RUN), ((100..110).collect(), 0));
 }
 
@@ -182,12 +182,12 @@ fn slow_disk_cuts_end_of_recording() {
         boxes.held()
     );
     let next = boxes.next(RUN);
-    assert_eq!(next.more, More::Cut);
+    assert_eq!(next.more, StreamContinuation::Cut);
     let all: Vec<Piece> = kept.pieces.into_iter().chain(next.pieces).collect();
     let (times, lost) = written(&kept.header, &all);
     assert_eq!((times.first(), lost), (Some(&0), 0));
     assert!((100..300).contains(&times.len()), "{}", times.len());
-    assert_eq!(boxes.next(RUN).more, More::Cut);
+    assert_eq!(boxes.next(RUN).more, StreamContinuation::Cut);
 }
 
 /// Scenario: there are two hundred busy processes and a quiet one.

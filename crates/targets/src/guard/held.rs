@@ -96,20 +96,20 @@ impl Shared {
 
     /// Sends pending messages to the guard and reads its messages. Returns `Err` if the guard has exited or does not
     /// answer.
-    pub(super) fn exchange(&self) -> Result<Waiting, Gone> {
+    pub(super) fn exchange(&self) -> Result<Waiting, GuardError> {
         let mut state = self.state();
         self.take_messages(&mut state);
         let Some(channel) = state.channel.clone() else {
-            return Err(Gone);
+            return Err(GuardError);
         };
         if state.unanswered >= UNANSWERED {
-            return Err(Gone);
+            return Err(GuardError);
         }
         while let Some(id) = state.to_release.last() {
             match send(channel.as_fd(), &ToGuard::Release(*id).encode(), None) {
                 Ok(()) => drop(state.to_release.pop()),
                 Err(Errno::AGAIN) => return Ok(Waiting::ToSend),
-                Err(_) => return Err(Gone),
+                Err(_) => return Err(GuardError),
             }
         }
         for (id, entry) in &mut state.streams {
@@ -123,7 +123,7 @@ impl Shared {
             ) {
                 Ok(()) => entry.handed = true,
                 Err(Errno::AGAIN) => return Ok(Waiting::ToSend),
-                Err(_) => return Err(Gone),
+                Err(_) => return Err(GuardError),
             }
         }
         Ok(Waiting::ToReceive)
@@ -186,7 +186,7 @@ pub(super) enum Waiting {
 
 /// Error returned if the guard has exited or does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Gone;
+pub(super) struct GuardError;
 
 /// A stream that a guard holds.
 #[derive(Debug)]
@@ -261,9 +261,9 @@ mod tests {
 
     /// A fake guard that records the ids that it holds.
     #[derive(Default)]
-    struct Other(BTreeMap<u64, OwnedFd>);
+    struct FakeGuard(BTreeMap<u64, OwnedFd>);
 
-    impl Other {
+    impl FakeGuard {
         fn take(&mut self, channel: &OwnedFd) {
             while let Received::Message(bytes, descriptor) = receive(channel.as_fd()) {
                 match ToGuard::decode(&bytes).unwrap() {
@@ -298,17 +298,17 @@ mod tests {
         let streams: Vec<_> = (0..3).map(|_| stream()).collect();
         let hold = |of: usize| HeldStream::new(&shared, streams[of].1.as_fd());
         let first = hold(0);
-        let (mut other, channel) = (Other::default(), begin(&shared));
+        let (mut other, channel) = (FakeGuard::default(), begin(&shared));
         let second = hold(1);
         assert_eq!(shared.exchange(), Ok(Waiting::ToReceive));
         other.take(&channel);
         assert_eq!(other.ids(), [1, 2]);
         drop(channel);
-        assert_eq!(shared.exchange(), Err(Gone));
+        assert_eq!(shared.exchange(), Err(GuardError));
         shared.end();
         drop(first);
         let third = hold(2);
-        let (mut other, channel) = (Other::default(), begin(&shared));
+        let (mut other, channel) = (FakeGuard::default(), begin(&shared));
         assert_eq!(shared.exchange(), Ok(Waiting::ToReceive));
         other.take(&channel);
         assert_eq!(other.ids(), [2, 3]);
@@ -323,11 +323,11 @@ mod tests {
     #[test]
     fn slow_guard_gets_all_streams() {
         let shared = Arc::new(Shared::default());
-        let (mut other, channel) = (Other::default(), begin(&shared));
+        let (mut other, channel) = (FakeGuard::default(), begin(&shared));
         let one = stream().1;
         let held: Vec<_> = (0..1000).map(|_| HeldStream::new(&shared, one.as_fd())).collect();
         assert_eq!(shared.exchange(), Ok(Waiting::ToSend));
-        let send_all = |other: &mut Other| {
+        let send_all = |other: &mut FakeGuard| {
             while shared.exchange() == Ok(Waiting::ToSend) {
                 other.take(&channel);
             }
@@ -389,6 +389,6 @@ mod tests {
         }
         assert!(shared.exchange().is_ok());
         shared.beat();
-        assert_eq!(shared.exchange(), Err(Gone));
+        assert_eq!(shared.exchange(), Err(GuardError));
     }
 }

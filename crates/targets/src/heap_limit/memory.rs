@@ -12,9 +12,9 @@ use gc_rules::field::MemoryFacts;
 
 use super::committed;
 use super::read::{machine, runtime_config};
-use super::{Configured, Sources, Takes};
+use super::{Configured, Sources, SettingSyntax};
 use crate::facts::Facts;
-use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, address_space_limit, anonymous, count, of_process};
+use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, address_space_limit, anonymous, count, read_process_file};
 
 /// Results of a reading. A field is `None` if it is not readable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl MemoryReader {
     /// `container` is the memory limit of its container. `rests` is whether no collection, which would report the size
     /// of the heap, has arrived for some time. Blocks the calling thread.
     pub fn read(&mut self, key: RunKey, major: Option<u32>, container: Option<u64>, rests: bool) -> MemoryReading {
-        let file = |name: &str| of_process(key.pid, name, MAX_STATUS_BYTES);
+        let file = |name: &str| read_process_file(key.pid, name, MAX_STATUS_BYTES);
         let status = file("status");
         let configured = self
             .configured
@@ -127,7 +127,7 @@ impl MemoryReader {
             .zip(range)
             .filter(|_| grows && rests)
             .and_then(|(private, range)| {
-                let maps = of_process(key.pid, "maps", MAX_MAPS_BYTES)?;
+                let maps = read_process_file(key.pid, "maps", MAX_MAPS_BYTES)?;
                 Some(private.saturating_sub(committed(&maps, range)?))
             });
         MemoryReading {
@@ -182,7 +182,7 @@ impl MemoryReader {
 fn configured(pid: u32, major: Option<u32>) -> Configured {
     let facts = Facts::read(pid, None);
     let sources = Sources {
-        takes: Takes::of(facts.native_aot, major),
+        takes: SettingSyntax::for_runtime(facts.native_aot, major),
         variable: &|name| facts.variable(name),
         runtime_config: runtime_config(pid, &facts),
     };

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use dotnet_diagnostics::discovery::Process;
 use serde_json::Value;
 
-use super::{Sources, Takes, committed, is_full, sentence};
+use super::{Sources, SettingSyntax, committed, is_full, sentence};
 use crate::facts::Facts;
 use crate::own_file::{NotOpened, OwnFiles};
-use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, meminfo, of_process, text};
+use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, meminfo, read_process_file, text};
 use processes::container::Reader;
 
 const MAX_CONFIG_BYTES: u64 = 256 << 10;
@@ -27,10 +27,10 @@ pub fn at_limit(process: &Process, facts: &Facts) -> Option<String> {
     {
         return Some(sentence("the memory of its container", used, limit, "working set"));
     }
-    let text = |name: &str, limit| of_process(process.pid, name, limit);
+    let text = |name: &str, limit| read_process_file(process.pid, name, limit);
     let sources = Sources {
         // The version is not yet known.
-        takes: Takes::of(facts.native_aot, None),
+        takes: SettingSyntax::for_runtime(facts.native_aot, None),
         variable: &|name| facts.variable(name),
         runtime_config: runtime_config(process.pid, facts),
     };
@@ -64,7 +64,7 @@ pub(super) fn runtime_config(pid: u32, facts: &Facts) -> Option<Value> {
     } else {
         std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(path)
     };
-    let file = match OwnFiles::of(pid).and_then(|files| files.open(&path, MAX_CONFIG_BYTES)) {
+    let file = match OwnFiles::for_process(pid).and_then(|files| files.open(&path, MAX_CONFIG_BYTES)) {
         Ok(file) => file,
         // Most programs with their own host do not have this file.
         Err(NotOpened::Path { .. }) => return None,

@@ -73,7 +73,7 @@ impl PlainProcesses {
 mod tests {
     use super::*;
 
-    fn of(start_time: u64, program: u64) -> Option<Mark> {
+    fn make_mark(start_time: u64, program: u64) -> Option<Mark> {
         Some(Mark { start_time, program })
     }
 
@@ -87,19 +87,19 @@ mod tests {
         let listed = BTreeSet::from([9, 10]);
         let mut looked = Vec::new();
         for round in 0..2 * TURNS {
-            if !plain.is_plain(9, of(1, 1)) {
+            if !plain.is_plain(9, make_mark(1, 1)) {
                 looked.push(round);
-                plain.add(9, of(1, 1));
+                plain.add(9, make_mark(1, 1));
             }
             assert!(!plain.is_plain(10, None));
             plain.add(10, None);
             plain.keep(&listed);
         }
         assert_eq!(looked, [0, 1, 9]);
-        assert!(plain.is_plain(9, of(1, 1)));
-        assert!(!plain.is_plain(9, of(1, 2)) && !plain.is_plain(9, of(2, 1)));
-        plain.add(9, of(1, 2));
-        assert!(!plain.is_plain(9, of(1, 2)), "a new program is scanned twice");
+        assert!(plain.is_plain(9, make_mark(1, 1)));
+        assert!(!plain.is_plain(9, make_mark(1, 2)) && !plain.is_plain(9, make_mark(2, 1)));
+        plain.add(9, make_mark(1, 2));
+        assert!(!plain.is_plain(9, make_mark(1, 2)), "a new program is scanned twice");
         plain.keep(&BTreeSet::new());
         assert!(plain.known.is_empty());
     }

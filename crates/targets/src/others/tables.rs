@@ -16,7 +16,7 @@ use std::time::Duration;
 use dotnet_diagnostics::OpenConnections;
 use dotnet_diagnostics::discovery::{AcceptedConnections, SocketName};
 
-use crate::others::{Seen, Watched};
+use crate::others::{ObservedConnections, Watched};
 
 /// Minimum interval between looks.
 pub(crate) const SCAN_INTERVAL: Duration = Duration::from_secs(2);
@@ -33,11 +33,11 @@ type Table = HashMap<SocketName, Vec<(bool, u64)>>;
 
 /// The wanted socket names, with the paths of their sockets if known. Several processes in different containers can
 /// have the same name.
-type Wanted = HashMap<SocketName, Vec<Option<PathBuf>>>;
+type SocketIndex = HashMap<SocketName, Vec<Option<PathBuf>>>;
 
 /// Examines all processes and returns the results in the same order; `None` if unknown.
-pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<Seen>> {
-    let mut wanted = Wanted::new();
+pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<ObservedConnections>> {
+    let mut wanted = SocketIndex::new();
     for run in watched {
         wanted.entry(run.name).or_default().push(run.path.clone());
     }
@@ -89,7 +89,7 @@ pub(crate) fn connections(pid: u32, path: &Path) -> Option<usize> {
     Some(seen.accepted.len())
 }
 
-fn seen(run: &Watched, ours: &Table, theirs: Option<&Table>, in_ours: bool, own: OpenConnections) -> Option<Seen> {
+fn seen(run: &Watched, ours: &Table, theirs: Option<&Table>, in_ours: bool, own: OpenConnections) -> Option<ObservedConnections> {
     let found = |table: &Table| table.get(&run.name).cloned().unwrap_or_default();
     let mut entries = found(ours);
     entries.extend(theirs.map(found).unwrap_or_default());
@@ -104,7 +104,7 @@ fn seen(run: &Watched, ours: &Table, theirs: Option<&Table>, in_ours: bool, own:
     let mut accepted: Vec<u64> = entries.into_iter().map(|(_, number)| number).collect();
     accepted.sort_unstable();
     accepted.dedup();
-    Some(Seen {
+    Some(ObservedConnections {
         accepted,
         whole: in_ours || theirs.is_some(),
         own,
@@ -117,7 +117,7 @@ fn namespace(table: &Path) -> Option<Namespace> {
     Some((file.st_dev, file.st_ino))
 }
 
-fn read(path: &Path, wanted: &Wanted, buffer: &mut [u8]) -> io::Result<Table> {
+fn read(path: &Path, wanted: &SocketIndex, buffer: &mut [u8]) -> io::Result<Table> {
     let mut file = File::open(path)?.take(MAX_TABLE_BYTES);
     let (mut parser, mut table) = (AcceptedConnections::default(), Table::new());
     loop {

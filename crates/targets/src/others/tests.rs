@@ -1,10 +1,10 @@
-//! Tests that feed looks at given times to [`Others`].
+//! Tests that feed looks at given times to [`ForeignConnections`].
 
 use super::*;
 
 /// A process with one session of gcwatch, connection number 1, and the connections of other tools that a test adds.
 struct Scene {
-    others: Others,
+    others: ForeignConnections,
     began: Instant,
     generation: u64,
     own: Vec<u64>,
@@ -22,7 +22,7 @@ impl Scene {
 
     fn unseen() -> Self {
         Self {
-            others: Others::default(),
+            others: ForeignConnections::default(),
             began: Instant::now(),
             generation: 5,
             own: vec![0],
@@ -33,11 +33,11 @@ impl Scene {
         self.began + Duration::from_secs_f64(seconds)
     }
 
-    fn seen(&self, accepted: &[u64], whole: bool) -> Option<Seen> {
+    fn seen(&self, accepted: &[u64], whole: bool) -> Option<ObservedConnections> {
         let mut own = OpenConnections::default();
         (own.generation, own.numbers) = (self.generation, self.own.clone());
         let accepted = accepted.to_vec();
-        Some(Seen { accepted, whole, own })
+        Some(ObservedConnections { accepted, whole, own })
     }
 
     /// Performs a look that finds these connections.

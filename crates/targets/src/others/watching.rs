@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::lease::Leases;
-use crate::others::Others;
+use crate::others::ForeignConnections;
 use crate::others::tables::{SCAN_INTERVAL, look};
 
 /// Delay after an attach, and after a look that does not count. A runtime closes its ends within milliseconds.
@@ -34,7 +34,7 @@ pub(crate) struct Watched {
     pub(crate) path: Option<PathBuf>,
     /// Connections of gcwatch to the process.
     pub(crate) connections: Connections,
-    others: Mutex<Others>,
+    others: Mutex<ForeignConnections>,
     due: Notify,
 }
 
@@ -60,7 +60,7 @@ impl Watched {
         })
     }
 
-    pub(crate) fn others(&self) -> MutexGuard<'_, Others> {
+    pub(crate) fn others(&self) -> MutexGuard<'_, ForeignConnections> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

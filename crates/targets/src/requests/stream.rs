@@ -21,7 +21,7 @@ use crate::memory::Share;
 use crate::options::RequestOptions;
 use crate::pending::or_pending;
 use crate::requests::rate::{Rate, SECONDS_ABOVE};
-use crate::requests::{Batch, End, News};
+use crate::requests::{Batch, End, RequestMessage};
 use crate::rounds::{Pace, Rounds};
 use crate::shared::Shared;
 use crate::sink::Sink;
@@ -90,7 +90,7 @@ impl RequestStream {
         &mut self,
         session: &mut Session,
         shared: &Shared<S>,
-        news: &mpsc::Sender<News>,
+        news: &mpsc::Sender<RequestMessage>,
         options: &RequestOptions,
     ) -> End {
         let mut ticks = interval(TICK);
@@ -128,12 +128,12 @@ impl RequestStream {
                     }
                     if self.requests.taken().is_some()
                         && !std::mem::replace(&mut self.reported_taken, true)
-                        && news.send(News::Taken).await.is_err()
+                        && news.send(RequestMessage::Taken).await.is_err()
                     {
                         return End::Over;
                     }
                     if let Some(batch) = self.batch()
-                        && news.send(News::Batch(batch)).await.is_err()
+                        && news.send(RequestMessage::Batch(batch)).await.is_err()
                     {
                         return End::Over;
                     }
@@ -176,7 +176,7 @@ impl RequestStream {
         let clocks = clocks();
         let source = *self
             .source
-            .get_or_insert_with(|| Source::of(header, clocks, self.ahead_ns));
+            .get_or_insert_with(|| Source::select(header, clocks, self.ahead_ns));
         self.based_at = now;
         if let Some(base) = source.base(header, clocks) {
             self.base = Some(base);

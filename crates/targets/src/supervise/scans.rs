@@ -8,7 +8,7 @@ use base::run_key::RunKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::look::{Asked, FileSystemGroup, Look, LookPart, LookSubject, OngoingLook, PlainProcesses, STEP_TIMEOUT};
+use crate::look::{ScanScope, FileSystemGroup, ScanResult, LookPart, LookSubject, OngoingLook, PlainProcesses, STEP_TIMEOUT};
 use crate::options::TargetOptions;
 use crate::threads::Threads;
 use crate::watch::Watches;
@@ -37,15 +37,15 @@ pub(crate) struct ScanRequest {
 
 /// The current scan.
 #[derive(Debug)]
-struct UnderWay {
+struct OngoingScan {
     job: Arc<OngoingLook>,
-    found: oneshot::Receiver<Look>,
+    found: oneshot::Receiver<ScanResult>,
     check_at: Instant,
 }
 
 /// A subject that a scan did not return from.
 #[derive(Debug)]
-struct Stuck {
+struct StuckSubject {
     since: Instant,
     groups: Vec<FileSystemGroup>,
 }
@@ -56,9 +56,9 @@ pub(crate) struct Scans {
     pub(crate) request: ScanRequest,
     /// Whether the next full scan evaluates the filters for known runs, because the options have changed.
     judge_all: bool,
-    under_way: Option<UnderWay>,
+    under_way: Option<OngoingScan>,
     threads: Threads,
-    stuck: BTreeMap<LookSubject, Stuck>,
+    stuck: BTreeMap<LookSubject, StuckSubject>,
     /// Number of blocked threads.
     hanging: usize,
     /// Subjects of blocked threads that have returned.
@@ -152,13 +152,13 @@ impl Scans {
         };
         self.take_returned();
         let is_skipped =
-            |stuck: &Stuck| now < stuck.since + TRIED_AGAIN || self.hanging >= STUCK_THREADS_BEFORE_SKIPPING;
+            |stuck: &StuckSubject| now < stuck.since + TRIED_AGAIN || self.hanging >= STUCK_THREADS_BEFORE_SKIPPING;
         let skipped = self.stuck.iter().filter(|(_, stuck)| is_skipped(stuck));
         let crowd = self
             .stuck
             .values()
             .filter(|_| self.hanging >= STUCK_THREADS_BEFORE_SKIPPING);
-        let asked = Asked {
+        let asked = ScanScope {
             all,
             pids,
             known: known.collect(),
@@ -173,7 +173,7 @@ impl Scans {
         let (job, found) = OngoingLook::new(asked);
         let job = Arc::new(job);
         self.go_on(&job, 0);
-        self.under_way = Some(UnderWay {
+        self.under_way = Some(OngoingScan {
             job,
             found,
             check_at: now + CHECK,
@@ -205,13 +205,13 @@ impl Scans {
     }
 
     /// Waits for the current scan, or forever if no scan runs. Returns `None` if it failed. This method is cancel safe.
-    pub(crate) async fn ended(&mut self) -> Option<Look> {
+    pub(crate) async fn ended(&mut self) -> Option<ScanResult> {
         let Some(look) = &mut self.under_way else {
             return std::future::pending().await;
         };
         let ended = (&mut look.found).await.ok();
         self.under_way = None;
-        if let Some(Look {
+        if let Some(ScanResult {
             all_pids: Some(pids),
             left_out,
             ..
@@ -249,10 +249,10 @@ impl Scans {
             TRIED_AGAIN.as_secs() / 60
         );
         let groups = match &place {
-            LookSubject::Process(pid) => FileSystemGroup::of(*pid),
+            LookSubject::Process(pid) => FileSystemGroup::for_process(*pid),
             LookSubject::Path(_) => Vec::new(),
         };
-        self.stuck.insert(place, Stuck { since: now, groups });
+        self.stuck.insert(place, StuckSubject { since: now, groups });
         self.hanging += 1;
         self.go_on(&job, thread);
     }

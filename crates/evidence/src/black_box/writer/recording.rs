@@ -15,7 +15,7 @@ use nettrace::{SystemTime, TraceHeader};
 
 use crate::black_box::files::Files;
 use base::run_key::RunKey;
-use targets::black_box::{BlackBoxes, Kept, More, Piece};
+use targets::black_box::{BlackBoxes, RetainedEvents, StreamContinuation, Piece};
 
 /// A file that is being written.
 #[derive(Debug)]
@@ -35,13 +35,13 @@ pub(super) struct Recording {
 
 /// Returns the header of a recording, whose clock starts with the oldest kept event. The session may have started much
 /// earlier, and readers of the recording would take that time for a period without events.
-fn beginning(kept: &Kept) -> TraceHeader {
+fn beginning(kept: &RetainedEvents) -> TraceHeader {
     let header = &*kept.header;
     later(header, oldest(kept)).unwrap_or_else(|| header.clone())
 }
 
 /// Returns the ticks of the oldest kept event; `None` if there is no event yet.
-fn oldest(kept: &Kept) -> Option<i64> {
+fn oldest(kept: &RetainedEvents) -> Option<i64> {
     let mut reading = Rewriter::new(&kept.header).ok()?;
     for frames in kept.pieces.iter().filter_map(Piece::frames) {
         reading.frames(&frames).ok()?;
@@ -97,7 +97,7 @@ impl Recording {
     pub(super) fn begin(
         (run, share): (RunKey, Option<QuotaOwner>),
         id: &Arc<str>,
-        kept: &Kept,
+        kept: &RetainedEvents,
         files: &Files,
         until: Instant,
     ) -> Result<Self, Failed> {
@@ -119,7 +119,7 @@ impl Recording {
     }
 
     /// Writes the blocks that have arrived since the last call.
-    pub(super) fn go_on(&mut self, boxes: &BlackBoxes) -> Result<More, Failed> {
+    pub(super) fn go_on(&mut self, boxes: &BlackBoxes) -> Result<StreamContinuation, Failed> {
         let next = boxes.next(self.run);
         self.write(&next.pieces)?;
         Ok(next.more)
