@@ -19,8 +19,8 @@ use crate::commands::cli::{BurstArgs, EvidenceFormat, SubjectArgs};
 use crate::commands::executor;
 use crate::commands::look::major;
 use crate::commands::output::{Output, private_file, say};
-use evidence::burst::{Done, Question, StoppedBy};
-use evidence::lock::Turn;
+use evidence::burst::{BurstOutcome, Question, StoppedBy};
+use evidence::lock::BurstLock;
 use processes::files::AtomicFile;
 use recording::source::Source;
 use targets::FileReading;
@@ -192,15 +192,15 @@ impl Asked {
         let pid = self.process.pid;
         let turn = if args.force {
             // Take the lock only if it is free. The lease also names the process to heal if this program is killed.
-            Turn::take(args.lease_folder.clone(), pid, self.process.uid).ok()
+            BurstLock::take(args.lease_folder.clone(), pid, self.process.uid).ok()
         } else {
             let waits = |holder: &str| say(format_args!("waiting: another burst runs on this host ({holder})"));
             tokio::select! {
-                turn = Turn::wait(args.lease_folder.clone(), pid, self.process.uid, waits) => Some(turn),
+                turn = BurstLock::wait(args.lease_folder.clone(), pid, self.process.uid, waits) => Some(turn),
                 () = stop() => return Ok(None),
             }
         };
-        if let Some(no_lock) = turn.as_ref().and_then(Turn::no_lock) {
+        if let Some(no_lock) = turn.as_ref().and_then(BurstLock::no_lock) {
             say(no_lock);
         }
         let time = args.duration.unwrap_or(default_time);
@@ -211,7 +211,7 @@ impl Asked {
             ));
         }
         let mut kept = Kept::open(args.keep.as_deref(), args.force)?;
-        let Done {
+        let BurstOutcome {
             burst,
             stopped_by,
             stop_took,

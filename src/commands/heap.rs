@@ -15,11 +15,11 @@ use crate::commands::burst::{Asked, Kept, Subject, guarded, of_files, stops};
 use crate::commands::cli::{EvidenceFormat, Format, HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat};
 use crate::commands::executor;
 use crate::commands::output::{Output, private_file, say};
-use evidence::heap::child::{ANSWER_TIMEOUT, Answer, Computing, Form, What, saved};
+use evidence::heap::child::{ANSWER_TIMEOUT, Answer, Computing, Form, AnalysisRequest, saved};
 use evidence::heap::price::{self, Price};
 use evidence::heap::session::{self, deadlines};
 use evidence::heap::{MAX_BYTES, free_half};
-use evidence::lock::Turn;
+use evidence::lock::BurstLock;
 use processes::files::AtomicFile;
 use recording::source::Source;
 use report::heap as report;
@@ -115,12 +115,12 @@ impl Destination {
         })
     }
 
-    fn what(&self, args: &HeapArgs, pid: Option<u32>) -> What {
+    fn what(&self, args: &HeapArgs, pid: Option<u32>) -> AnalysisRequest {
         let most = match args.memory {
             Some(megabytes) => megabytes.saturating_mul(1 << 20),
             None => MAX_BYTES.min(free_half()),
         };
-        What {
+        AnalysisRequest {
             form: self.form,
             histogram: args.histogram,
             most,
@@ -198,7 +198,7 @@ fn by_extension(file: &Path) -> HeapFormat {
 }
 
 /// Reads a recording with a dump.
-fn from_file(file: &Path, what: &What, sink: Option<Box<dyn Write + Send>>) -> anyhow::Result<Answer> {
+fn from_file(file: &Path, what: &AnalysisRequest, sink: Option<Box<dyn Write + Send>>) -> anyhow::Result<Answer> {
     let mut source = Source::open(file)?;
     let mut computing = Computing::start(what, sink).context("cannot start a process for the graph")?;
     let mut buffer = vec![0; source.read_size()];
@@ -206,7 +206,7 @@ fn from_file(file: &Path, what: &What, sink: Option<Box<dyn Write + Send>>) -> a
         match source.read(&mut buffer) {
             Ok(0) => break,
             Ok(read) => {
-                if computing.feed(buffer.get(..read).unwrap_or_default()) != session::Fed::Taken {
+                if computing.feed(buffer.get(..read).unwrap_or_default()) != session::FeedOutcome::Taken {
                     break;
                 }
             }
@@ -227,7 +227,7 @@ fn from_file(file: &Path, what: &What, sink: Option<Box<dyn Write + Send>>) -> a
 async fn look_at(pid: u32, args: &HeapArgs) -> anyhow::Result<(Asked, Price)> {
     let asked = Asked::find(pid).await?;
     let (process, major, histogram) = (asked.process.clone(), asked.major(), args.histogram);
-    let price = of_files(pid, move || price::of(&process, major, histogram)).await?;
+    let price = of_files(pid, move || price::estimate(&process, major, histogram)).await?;
     say(format_args!("process {pid}: {}", sentence(&price)));
     if let Some(impossible) = &price.impossible {
         anyhow::bail!("process {pid}: {impossible}");
@@ -259,14 +259,14 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
         };
         anyhow::bail!("process {pid}: no dump taken: {refusal}; --force overrides this{hint}");
     }
-    let turn = match Turn::take(args.lease_folder.clone(), pid, asked.process.uid) {
+    let turn = match BurstLock::take(args.lease_folder.clone(), pid, asked.process.uid) {
         Ok(turn) => Some(turn),
         Err(_) if args.force => None,
         Err(taken) => {
             anyhow::bail!("process {pid}: no dump taken: {taken}; it would pause twice; --force overrides this")
         }
     };
-    if let Some(no_lock) = turn.as_ref().and_then(Turn::no_lock) {
+    if let Some(no_lock) = turn.as_ref().and_then(BurstLock::no_lock) {
         say(no_lock);
     }
     if interrupts.is_any() {
@@ -331,13 +331,13 @@ async fn dump(
     price: &Price,
     args: &HeapArgs,
     target: &Destination,
-    what: &What,
+    what: &AnalysisRequest,
     interrupts: &Interrupts,
 ) -> anyhow::Result<(Answer, bool)> {
     let pid = asked.process.pid;
     let mut kept = Kept::open(args.keep.as_deref(), args.force)?;
     let mut computing = Computing::start(what, target.sink()).context("cannot start a process for the graph")?;
-    let wanted = session::Asked {
+    let wanted = session::DumpOptions {
         buffer_mb: price.buffer_mb,
         histogram: args.histogram,
         small_buffer: args.small_buffer,
@@ -345,7 +345,7 @@ async fn dump(
     let done = session::run(client, wanted, interrupts.reach(2), |bytes| {
         kept.write(bytes);
         if interrupts.is_any() {
-            session::Fed::Unwanted
+            session::FeedOutcome::Unwanted
         } else if args.small_buffer {
             computing.feed_at_once(bytes)
         } else {
@@ -452,7 +452,7 @@ fn compare(args: &HeapDiffArgs) -> anyhow::Result<bool> {
         {
             return Ok(survey);
         }
-        let what = What {
+        let what = AnalysisRequest {
             form: Form::Records,
             histogram: false,
             most: MAX_BYTES.min(free_half()),

@@ -40,12 +40,12 @@ use tracing::warn;
 
 use crate::pipeline::{OF_BURSTS, Pipeline, Want};
 use base::run_key::RunKey;
-use evidence::automatic::{self, BURST_WAIT_TIMEOUT, BurstOptions, Decision, END_TIMEOUT, Others};
-use evidence::burst::{self, Done, Question, StoppedBy};
+use evidence::automatic::{self, BURST_WAIT_TIMEOUT, BurstOptions, Decision, END_TIMEOUT, OtherBursts};
+use evidence::burst::{self, BurstOutcome, Question, StoppedBy};
 use evidence::census::{self as decision, CensusOptions, Plan};
 use evidence::heap::files::LeftBehind;
 use evidence::heap::{price, session};
-use evidence::lock::Turn;
+use evidence::lock::BurstLock;
 use evidence::profile::{self, Profiled, Subject};
 use evidence::store::Store;
 use targets::FileReading;
@@ -171,7 +171,7 @@ impl Running {
 /// The burst lock, shared by the thread of a burst and the daemon.
 #[derive(Debug, Default)]
 struct Hold {
-    turn: Option<Turn>,
+    turn: Option<BurstLock>,
     /// Whether the daemon no longer waits for the burst.
     is_left: bool,
 }
@@ -405,7 +405,7 @@ impl Bursts {
             want.condition.is_behind |= is_behind;
             want.condition.available = available;
             let ago = |time: &Instant| now.saturating_duration_since(*time);
-            let others = Others {
+            let others = OtherBursts {
                 is_one_running: state.running.is_some(),
                 of_process: state.newest.get(&want.run).map(ago),
                 late_of_service: state.late.get(&want.share).map(ago),
@@ -468,7 +468,7 @@ impl Bursts {
 impl BurstsState {
     /// Returns the heap dump to start now, or the reason for not starting one and whether the reason is temporary. The
     /// error is `None` if the second dump is due later.
-    fn census(&self, want: &Want, others: Others, now: Instant) -> Result<Kind, Option<(String, bool)>> {
+    fn census(&self, want: &Want, others: OtherBursts, now: Instant) -> Result<Kind, Option<(String, bool)>> {
         let history = self.censuses.history(&want.key(), &want.share, now);
         let options = &self.censuses.options;
         match decision::decide(want.account.as_deref(), &want.condition, others, &history, options) {
@@ -629,7 +629,7 @@ impl Task {
             Ok(endpoint) => endpoint,
             Err(error) => return self.failed(error.to_string()),
         };
-        let Ok(turn) = Turn::take(self.lease_folder.clone(), pid, process.uid) else {
+        let Ok(turn) = BurstLock::take(self.lease_folder.clone(), pid, process.uid) else {
             return Ended::Busy;
         };
         if let Some(no_lock) = turn.no_lock()
@@ -718,7 +718,7 @@ impl Task {
         }
     }
 
-    fn found(&self, done: &Done) -> Ended {
+    fn found(&self, done: &BurstOutcome) -> Ended {
         self.say_not_healed(done.not_healed.as_deref());
         if done.stopped_by == StoppedBy::PinnedObjects {
             let because = "the process has too many pinned objects for a Verbose session: it was ended".to_owned();

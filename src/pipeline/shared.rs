@@ -257,7 +257,7 @@ impl Shared {
         }
         owner
             .judged
-            .name_recordings(&owner.book, |run| black_box.files().of_dead(run));
+            .name_recordings(&owner.book, |run| black_box.files().find_last_recording(run));
     }
 
     /// Returns an instant together with the wall clock.

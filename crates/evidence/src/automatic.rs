@@ -81,7 +81,7 @@ pub struct Condition {
 
 /// Other bursts and dumps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Others {
+pub struct OtherBursts {
     /// Whether a burst or dump is running on this host.
     pub is_one_running: bool,
     /// Time since the start of the last one of this process.
@@ -92,7 +92,7 @@ pub struct Others {
     pub was_fatal: bool,
 }
 
-impl Others {
+impl OtherBursts {
     /// Returns the reason why there is no burst or dump for a long time. `what` is what gcwatch may have died in.
     pub(super) fn forbid(&self, what: &str) -> Option<String> {
         if self.was_fatal {
@@ -135,7 +135,7 @@ pub enum Decision {
 
 /// Decides whether a burst requested by an incident starts now. `evidence` is [callers](Evidence::Callers),
 /// [allocations](Evidence::Allocations) or [stacks](Evidence::Stacks).
-pub fn decide(evidence: Evidence, condition: &Condition, others: Others, options: &BurstOptions) -> Decision {
+pub fn decide(evidence: Evidence, condition: &Condition, others: OtherBursts, options: &BurstOptions) -> Decision {
     if let Some(why) = at_limit(condition) {
         return Decision::Never(why);
     }
@@ -339,7 +339,7 @@ mod tests {
         }
     }
 
-    fn on(evidence: Evidence, condition: &Condition, others: Others) -> Decision {
+    fn on(evidence: Evidence, condition: &Condition, others: OtherBursts) -> Decision {
         decide(evidence, condition, others, &BurstOptions::default())
     }
 
@@ -355,7 +355,7 @@ mod tests {
     /// of pins.
     #[test]
     fn healthy_process_is_sampled() {
-        let start = |evidence, major| on(evidence, &well(major), Others::default());
+        let start = |evidence, major| on(evidence, &well(major), OtherBursts::default());
         assert_eq!(start(Evidence::Callers, 8), Decision::Start(Question::Callers));
         assert_eq!(start(Evidence::Allocations, 10), Decision::Start(Question::Allocations));
         let ticks = Question::Ticks { any_pins: false };
@@ -364,7 +364,7 @@ mod tests {
             is_attached: true,
             ..Condition::default()
         };
-        let callers = on(Evidence::Callers, &unknown, Others::default());
+        let callers = on(Evidence::Callers, &unknown, OtherBursts::default());
         assert_eq!(callers, Decision::Start(Question::Callers));
     }
 
@@ -374,11 +374,11 @@ mod tests {
     fn process_at_limit_is_not_sampled() {
         let mut full = well(10);
         full.heap = Some(95 * MIB);
-        let why = reason(on(Evidence::Callers, &full, Others::default()));
+        let why = reason(on(Evidence::Callers, &full, OtherBursts::default()));
         assert_eq!(why, "the heap is at its limit (95 of 100 MiB)");
         let mut full = well(10);
         full.container = Some(100 * MIB + 1);
-        let why = reason(on(Evidence::Allocations, &full, Others::default()));
+        let why = reason(on(Evidence::Allocations, &full, OtherBursts::default()));
         assert!(
             why.starts_with("the container is at its limit (100 of 132 MiB"),
             "{why}"
@@ -389,9 +389,9 @@ mod tests {
     /// Guarantee: only the later burst starts.
     #[test]
     fn process_is_sampled_once_per_interval() {
-        let after = |seconds| Others {
+        let after = |seconds| OtherBursts {
             of_process: Some(Duration::from_secs(seconds)),
-            ..Others::default()
+            ..OtherBursts::default()
         };
         let why = reason(on(Evidence::Callers, &well(8), after(1799)));
         assert!(why.contains("29 min ago, and does so at most once in 30 min"), "{why}");
@@ -406,17 +406,17 @@ mod tests {
     /// Guarantee: no burst starts within the hour, and never again for the process in which gcwatch died.
     #[test]
     fn late_or_fatal_burst_prevents_next() {
-        let late = |seconds| Others {
+        let late = |seconds| OtherBursts {
             late_of_service: Some(Duration::from_secs(seconds)),
-            ..Others::default()
+            ..OtherBursts::default()
         };
         let why = reason(on(Evidence::Callers, &well(8), late(3599)));
         assert!(why.contains("59 min ago, did not finish in time"), "{why}");
         let later = on(Evidence::Callers, &well(8), late(3600));
         assert_eq!(later, Decision::Start(Question::Callers));
-        let fatal = Others {
+        let fatal = OtherBursts {
             was_fatal: true,
-            ..Others::default()
+            ..OtherBursts::default()
         };
         let why = reason(on(Evidence::Callers, &well(8), fatal));
         assert!(why.contains("gcwatch was killed"), "{why}");
@@ -434,9 +434,9 @@ mod tests {
         ] {
             let mut condition = well(8);
             (condition.major, condition.pinned_objects) = (major, pinned);
-            let why = reason(on(Evidence::Allocations, &condition, Others::default()));
+            let why = reason(on(Evidence::Allocations, &condition, OtherBursts::default()));
             assert!(why.contains(text), "{why}");
-            let callers = on(Evidence::Callers, &condition, Others::default());
+            let callers = on(Evidence::Callers, &condition, OtherBursts::default());
             assert_eq!(callers, Decision::Start(Question::Callers));
         }
     }
@@ -449,13 +449,13 @@ mod tests {
         behind.is_behind = true;
         let mut detached = well(10);
         detached.is_attached = false;
-        let running = Others {
+        let running = OtherBursts {
             is_one_running: true,
-            ..Others::default()
+            ..OtherBursts::default()
         };
         for (condition, others) in [
-            (behind, Others::default()),
-            (detached, Others::default()),
+            (behind, OtherBursts::default()),
+            (detached, OtherBursts::default()),
             (well(10), running),
         ] {
             assert!(matches!(on(Evidence::Callers, &condition, others), Decision::Wait(_)));

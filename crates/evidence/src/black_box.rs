@@ -27,7 +27,7 @@ use gc_rules::incident::{Recordings, QuotaOwner};
 use base::run_key::RunKey;
 use targets::BlackBoxes;
 
-use begun::Begun;
+use begun::RecordingRegistry;
 use files::Files;
 use writer::Writer;
 
@@ -77,7 +77,7 @@ pub struct BlackBox {
     boxes: Arc<BlackBoxes>,
     orders: SyncSender<Order>,
     files: Arc<Files>,
-    recordings: Arc<Begun>,
+    recordings: Arc<RecordingRegistry>,
 }
 
 impl BlackBox {
@@ -91,7 +91,7 @@ impl BlackBox {
         let files = Arc::new(Files::open(state, options)?);
         let boxes = BlackBoxes::new().ok_or_else(|| std::io::Error::other("no memory for zstd"))?;
         let (orders, receiver) = sync_channel(MAX_ORDERS);
-        let recordings = Arc::new(Begun::default());
+        let recordings = Arc::new(RecordingRegistry::default());
         let writer = Writer::new(Arc::clone(&boxes), Arc::clone(&files), Arc::clone(&recordings));
         std::thread::Builder::new()
             .name("black-box".to_owned())

@@ -80,7 +80,7 @@ pub enum StoppedBy {
 
 /// The outcome of a burst.
 #[derive(Debug)]
-pub struct Done {
+pub struct BurstOutcome {
     /// Results of the burst.
     pub burst: Burst,
     /// Reason why the burst ended.
@@ -145,7 +145,7 @@ pub async fn run<S: Future<Output = ()>>(
     time: Duration,
     mut stop: impl FnMut() -> S,
     mut keep: impl FnMut(&[u8]),
-) -> Result<Done, Error> {
+) -> Result<BurstOutcome, Error> {
     let begun = client.collect_tracing(&question.session()).await;
     let mut session = match begun {
         Ok(session) => session,
@@ -155,7 +155,7 @@ pub async fn run<S: Future<Output = ()>>(
             return Err(error);
         }
     };
-    let mut done = Done {
+    let mut done = BurstOutcome {
         burst: Burst::new(Origin::Live),
         stopped_by: StoppedBy::Time,
         compromises: session.compromises().to_vec(),
@@ -216,7 +216,7 @@ type Pieces<'a> = (&'a mut [u8], &'a mut dyn FnMut(&[u8]));
 /// Reads until the burst must end.
 async fn watch<S: Future<Output = ()>>(
     session: &mut Session,
-    done: &mut Done,
+    done: &mut BurstOutcome,
     (buffer, keep): Pieces<'_>,
     question: Question,
     time: Duration,

@@ -22,7 +22,7 @@ use clr_heap::survey::{PathRow, RootRow, Survey, TypeRow, root_shown};
 use gc_rules::incident::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MAX_LIVING};
 use gc_rules::ledger::{Ledger, WORTH_SAYING};
 
-use super::automatic::{Condition, Others, minutes, part};
+use super::automatic::{Condition, OtherBursts, minutes, part};
 
 /// Maximum time for which an incident waits until a dump can be taken. The cause of growth is known after one or two
 /// minutes, and the growth continues.
@@ -98,7 +98,7 @@ pub struct Plan {
 pub fn decide(
     account: Option<&Ledger>,
     condition: &Condition,
-    others: Others,
+    others: OtherBursts,
     history: &History,
     options: &CensusOptions,
 ) -> Decision {
@@ -129,7 +129,7 @@ pub fn decide(
 }
 
 /// Returns a reason that does not pass soon by itself.
-fn never(condition: &Condition, others: Others, history: &History, options: &CensusOptions) -> Option<String> {
+fn never(condition: &Condition, others: OtherBursts, history: &History, options: &CensusOptions) -> Option<String> {
     if condition.native_aot == Some(true) {
         return Some("it was compiled with NativeAOT, whose runtime makes no heap dump".to_owned());
     }
@@ -262,7 +262,7 @@ pub struct First {
 
 impl First {
     /// Keeps the parts that a comparison needs. `live_bytes` is the number of live bytes known before the dump.
-    pub fn of(mut survey: Survey, live_bytes: u64) -> Self {
+    pub fn from_survey(mut survey: Survey, live_bytes: u64) -> Self {
         survey.shorten();
         survey.paths = Vec::new();
         survey.suspects = Vec::new();
@@ -419,11 +419,11 @@ mod tests {
 
     fn ask(account: &Ledger, condition: &Condition, history: History) -> Decision {
         let options = CensusOptions::default();
-        decide(Some(account), condition, Others::default(), &history, &options)
+        decide(Some(account), condition, OtherBursts::default(), &history, &options)
     }
 
     /// Decides about a leak that has had no dump.
-    fn beside(condition: &Condition, others: Others) -> Decision {
+    fn beside(condition: &Condition, others: OtherBursts) -> Decision {
         let options = CensusOptions::default();
         decide(Some(&leaks()), condition, others, &History::default(), &options)
     }
@@ -476,7 +476,7 @@ mod tests {
         let unknown = waits(ask(&Ledger::default(), &well(), History::default()));
         assert_eq!(unknown, "the growth of the memory is unknown");
         let options = CensusOptions::default();
-        let decision = decide(None, &well(), Others::default(), &History::default(), &options);
+        let decision = decide(None, &well(), OtherBursts::default(), &History::default(), &options);
         assert_eq!(waits(decision), unknown);
         let mut young = well();
         young.live = None;
@@ -565,14 +565,14 @@ mod tests {
         let why = refused(ask(&leaks(), &well(), ago(59)));
         assert!(why.contains("59 min ago, and there is at most one in 60 min"), "{why}");
         assert!(matches!(ask(&leaks(), &well(), ago(60)), Decision::Take(_)));
-        let late = Others {
+        let late = OtherBursts {
             late_of_service: Some(Duration::from_secs(60)),
-            ..Others::default()
+            ..OtherBursts::default()
         };
         assert!(refused(beside(&well(), late)).contains("did not finish in time"));
-        let fatal = Others {
+        let fatal = OtherBursts {
             was_fatal: true,
-            ..Others::default()
+            ..OtherBursts::default()
         };
         assert!(refused(beside(&well(), fatal)).contains("gcwatch was killed"));
         let mut native = well();
@@ -586,13 +586,13 @@ mod tests {
     fn dump_waits_for_temporary_obstacles() {
         let (mut behind, mut detached) = (well(), well());
         (behind.is_behind, detached.is_attached) = (true, false);
-        let running = Others {
+        let running = OtherBursts {
             is_one_running: true,
-            ..Others::default()
+            ..OtherBursts::default()
         };
         for (condition, others) in [
-            (behind, Others::default()),
-            (detached, Others::default()),
+            (behind, OtherBursts::default()),
+            (detached, OtherBursts::default()),
             (well(), running),
         ] {
             waits(beside(&condition, others));
@@ -648,7 +648,7 @@ mod tests {
         assert_eq!((found.types.len(), found.roots.len(), found.is_final()), (2, 1, false));
         assert_eq!(found.types[0].root.as_deref(), Some("static entries"));
         assert_eq!(found.kept_by[0].retained, 64_000);
-        let first = First::of(survey(1_000), 64_000);
+        let first = First::from_survey(survey(1_000), 64_000);
         assert_eq!((first.seen.stop_ns, first.seen.stream_bytes), (Some(5_000_000), 44_000));
         let found = compared(&first, &survey(5_000), Duration::from_secs(300));
         assert_eq!((found.types.len(), found.roots.len(), found.is_final()), (1, 1, true));

@@ -20,9 +20,9 @@ use tracing::warn;
 
 use super::{Outcome, WantKey, remember};
 use evidence::census::{self, CensusOptions, First, History, Plan};
-use evidence::heap::child::{ANSWER_TIMEOUT, Computing, Form, What};
+use evidence::heap::child::{ANSWER_TIMEOUT, Computing, Form, AnalysisRequest};
 use evidence::heap::files::LeftBehind;
-use evidence::heap::session::{self, Done};
+use evidence::heap::session::{self, DumpSessionOutcome};
 use evidence::heap::{MAX_BYTES, free_half};
 
 /// Maximum number of first dumps that wait for their second dump. Beyond this number, the oldest incident gets no
@@ -64,7 +64,7 @@ impl Censuses {
             return Finding::Census(census::compared(&first, &survey, apart));
         }
         let found = census::alone(&survey);
-        let first = First::of(survey, plan.live_bytes);
+        let first = First::from_survey(survey, plan.live_bytes);
         self.first.insert(key, (now, first, found.clone()));
         if self.first.len() > MAX_FIRST {
             let oldest = self.first.iter().min_by_key(|(_, (at, ..))| *at);
@@ -106,7 +106,7 @@ pub(super) async fn take(
     if let Some(because) = &refusal {
         warn!(pid, "the heap dump names no classes of static fields: {because}");
     }
-    let what = What {
+    let what = AnalysisRequest {
         form: Form::Brief,
         histogram: false,
         most: MAX_BYTES.min(free_half()),
@@ -118,13 +118,13 @@ pub(super) async fn take(
         Ok(computing) => computing,
         Err(error) => return failed(format!("cannot start a process that computes the graph: {error}")),
     };
-    let asked = session::Asked {
+    let asked = session::DumpOptions {
         buffer_mb: plan.buffer_mb,
         histogram: false,
         small_buffer: false,
     };
     let never = std::future::pending();
-    let Done { cut, not_healed, .. } = match session::run(client, asked, never, |bytes| computing.feed(bytes)).await {
+    let DumpSessionOutcome { cut, not_healed, .. } = match session::run(client, asked, never, |bytes| computing.feed(bytes)).await {
         Ok(done) => done,
         Err(error) => {
             computing.give_up();

@@ -6,9 +6,9 @@ use base::time::Moment;
 use gc_rules::incident::{BegunRecordings, Recordings, QuotaOwner};
 
 #[derive(Debug, Default)]
-pub(super) struct Begun(Mutex<BegunRecordings>);
+pub(super) struct RecordingRegistry(Mutex<BegunRecordings>);
 
-impl Begun {
+impl RecordingRegistry {
     /// Forgets a recording that was not written, so that the next one can start.
     pub(super) fn forget(&self, id: &str) {
         self.lock().forget(id);
@@ -24,7 +24,7 @@ impl Begun {
     }
 }
 
-impl Recordings for Begun {
+impl Recordings for RecordingRegistry {
     fn begin(&self, share: &QuotaOwner, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
         self.lock().begin(share, rule, at, id)
     }

@@ -89,7 +89,7 @@ pub struct FileRecord {
 
 /// A file of the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Listed {
+struct ListedFile {
     name: String,
     bytes: u64,
     modified: SystemTime,
@@ -145,7 +145,7 @@ impl Files {
     }
 
     /// Returns the recording that contains the end of a run.
-    pub fn of_dead(&self, run: RunKey) -> Option<Arc<str>> {
+    pub fn find_last_recording(&self, run: RunKey) -> Option<Arc<str>> {
         let of_dead = self.of_dead.lock().unwrap_or_else(PoisonError::into_inner);
         let mut newest = of_dead.iter().rev();
         newest.find(|(known, _)| *known == run).map(|(_, id)| Arc::clone(id))
@@ -224,7 +224,7 @@ impl Files {
         let partial = self.folder.join(format!("{id}{PARTIAL}"));
         let metadata = fs::metadata(&partial)?;
         let name = format!("{id}-{before}s-{after}s{ENDING}");
-        self.make_room(Some(Listed {
+        self.make_room(Some(ListedFile {
             name: name.clone(),
             bytes: metadata.len(),
             modified: metadata.modified()?,
@@ -260,12 +260,12 @@ impl Files {
     }
 
     /// Deletes files until the new one fits.
-    fn make_room(&self, new: Option<Listed>) -> io::Result<()> {
+    fn make_room(&self, new: Option<ListedFile>) -> io::Result<()> {
         let all = self.listed(ENDING)?;
         let mut shares = self.shares();
         shares
             .retain(|id, _| all.iter().chain(&new).any(|listed| listed.id() == Some(id)) || self.is_being_written(id));
-        let share = |listed: &Listed| shares.get(listed.id()?).cloned();
+        let share = |listed: &ListedFile| shares.get(listed.id()?).cloned();
         let surplus = surplus(all, new.as_ref(), share, self.max_files, self.max_bytes);
         drop(shares);
         for old in surplus {
@@ -280,7 +280,7 @@ impl Files {
         Ok(())
     }
 
-    fn find(&self, id: &str) -> io::Result<Option<Listed>> {
+    fn find(&self, id: &str) -> io::Result<Option<ListedFile>> {
         if !is_id(id) {
             return Ok(None);
         }
@@ -289,7 +289,7 @@ impl Files {
     }
 
     /// Returns the files with this suffix. Other files are ignored.
-    fn listed(&self, ending: &str) -> io::Result<Vec<Listed>> {
+    fn listed(&self, ending: &str) -> io::Result<Vec<ListedFile>> {
         let mut all = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -299,14 +299,14 @@ impl Files {
             let metadata = entry.metadata()?;
             if name.ends_with(ending) && metadata.is_file() {
                 let (bytes, modified) = (metadata.len(), metadata.modified()?);
-                all.push(Listed { name, bytes, modified });
+                all.push(ListedFile { name, bytes, modified });
             }
         }
         Ok(all)
     }
 }
 
-impl Listed {
+impl ListedFile {
     /// Returns the id, and the seconds that follow it. The result is `None` if the file is not a recording.
     fn split(&self) -> Option<(&str, Option<(u64, u64)>)> {
         let stem = self.name.strip_suffix(ENDING)?;
@@ -380,14 +380,14 @@ fn is_id(id: &str) -> bool {
 /// lose their own, under any name. Recordings of an earlier instance count as one tenant's, and each process name as a
 /// service.
 fn surplus(
-    mut all: Vec<Listed>,
-    new: Option<&Listed>,
-    share: impl Fn(&Listed) -> Option<QuotaOwner>,
+    mut all: Vec<ListedFile>,
+    new: Option<&ListedFile>,
+    share: impl Fn(&ListedFile) -> Option<QuotaOwner>,
     files: usize,
     bytes: u64,
-) -> Vec<Listed> {
+) -> Vec<ListedFile> {
     all.sort_by(|one, other| (one.modified, &one.name).cmp(&(other.modified, &other.name)));
-    let key = |listed: &Listed| {
+    let key = |listed: &ListedFile| {
         share(listed).unwrap_or_else(|| QuotaOwner {
             tenant: "".into(),
             service: listed.process().into(),
@@ -435,7 +435,7 @@ struct Group {
     /// Number and size of the recordings, including the new one.
     sizes: Sizes,
     /// The existing recordings, oldest first.
-    listed: VecDeque<Listed>,
+    listed: VecDeque<ListedFile>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -445,12 +445,12 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn add(&mut self, listed: &Listed) {
+    fn add(&mut self, listed: &ListedFile) {
         self.files += 1;
         self.bytes = self.bytes.saturating_add(listed.bytes);
     }
 
-    fn remove(&mut self, listed: &Listed) {
+    fn remove(&mut self, listed: &ListedFile) {
         self.files = self.files.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(listed.bytes);
     }
@@ -465,8 +465,8 @@ mod tests {
 
     const ID: &str = "20261123T114742Z-my-shop-4711-1f2e3d4c5b6a7988";
 
-    fn listed(name: &str, bytes: u64, at: u64) -> Listed {
-        Listed {
+    fn listed(name: &str, bytes: u64, at: u64) -> ListedFile {
+        ListedFile {
             name: name.to_owned(),
             bytes,
             modified: SystemTime::UNIX_EPOCH + Duration::from_secs(at),
@@ -506,7 +506,7 @@ mod tests {
         let mut all = vec![file("honest", 1, 90)];
         all.extend((100..120).map(|pid| file("loop", pid, 10)));
         all.extend((200..210).map(|pid| file(&format!("any{pid}"), pid, 10)));
-        let share = |listed: &Listed| {
+        let share = |listed: &ListedFile| {
             let tenant = match listed.process() {
                 "honest" => "pod a",
                 "loop" => "user 1000",
@@ -517,7 +517,7 @@ mod tests {
                 service: listed.process().into(),
             })
         };
-        let gone = |new: Option<Listed>, files, bytes| -> Vec<String> {
+        let gone = |new: Option<ListedFile>, files, bytes| -> Vec<String> {
             let surplus = surplus(all.clone(), new.as_ref(), share, files, bytes);
             surplus.iter().map(|listed| listed.process().to_owned()).collect()
         };
@@ -539,9 +539,9 @@ mod tests {
             let name = format!("20261123T114742Z-{name}-{pid}-1f2e3d4c5b6a7988-1s-1s.nettrace");
             listed(&name, 10, pid)
         };
-        let mut all: Vec<Listed> = (1..=3).map(|pid| file("honest", pid)).collect();
+        let mut all: Vec<ListedFile> = (1..=3).map(|pid| file("honest", pid)).collect();
         all.extend((100..117).map(|pid| file(&format!("any{pid}"), pid)));
-        let share = |listed: &Listed| {
+        let share = |listed: &ListedFile| {
             let is_honest = listed.process() == "honest";
             Some(QuotaOwner {
                 tenant: if is_honest { "pod a" } else { "pod b" }.into(),

@@ -10,7 +10,7 @@ use base::time::Moment;
 use gc_rules::incident::{Recordings as _, QuotaOwner};
 
 use super::FOLLOWS;
-use super::begun::Begun;
+use super::begun::RecordingRegistry;
 use super::files::Files;
 use base::run_key::RunKey;
 use recording::{Failed, Recording};
@@ -37,10 +37,10 @@ pub(super) struct Writer {
     boxes: Arc<BlackBoxes>,
     files: Arc<Files>,
     /// Owners of the recordings.
-    recordings: Arc<Begun>,
+    recordings: Arc<RecordingRegistry>,
     open: Vec<Recording>,
     /// Processes that have exited.
-    dead: HashMap<RunKey, Dead>,
+    dead: HashMap<RunKey, ExitedProcess>,
     /// The last incidents. None is recorded twice, even if its file was deleted to free space.
     seen: VecDeque<Arc<str>>,
     next_tick: Option<Instant>,
@@ -48,7 +48,7 @@ pub(super) struct Writer {
 
 /// A process that has exited.
 #[derive(Debug)]
-struct Dead {
+struct ExitedProcess {
     /// Time until which it is remembered.
     until: Instant,
     share: QuotaOwner,
@@ -57,7 +57,7 @@ struct Dead {
 }
 
 impl Writer {
-    pub(super) fn new(boxes: Arc<BlackBoxes>, files: Arc<Files>, recordings: Arc<Begun>) -> Self {
+    pub(super) fn new(boxes: Arc<BlackBoxes>, files: Arc<Files>, recordings: Arc<RecordingRegistry>) -> Self {
         Self {
             boxes,
             files,
@@ -142,7 +142,7 @@ impl Writer {
         let until = now + EXITED_RETENTION;
         self.dead.insert(
             run,
-            Dead {
+            ExitedProcess {
                 until,
                 share,
                 is_recorded,

@@ -25,7 +25,7 @@ use rustix::thread::set_name;
 
 use crate::bounds::bound;
 use crate::heap::files::{Files, LateFiles};
-use crate::heap::session::Fed;
+use crate::heap::session::FeedOutcome;
 
 /// First argument of this process. It is not a command, so the help does not show it.
 const ARGUMENT: &str = "heap-dump";
@@ -92,7 +92,7 @@ impl Form {
 
 /// Parameters of a computation.
 #[derive(Debug, Clone)]
-pub struct What {
+pub struct AnalysisRequest {
     /// The form of the answer.
     pub form: Form,
     /// Whether only types are counted.
@@ -123,7 +123,7 @@ pub fn main() -> ExitCode {
         );
         return ExitCode::from(2);
     };
-    let what = What {
+    let what = AnalysisRequest {
         form,
         histogram: want == "histogram",
         most,
@@ -148,7 +148,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Limits the memory and the CPU time of this process. The process limits its graph itself, too.
-fn limit(what: &What) {
+fn limit(what: &AnalysisRequest) {
     let graph = if what.histogram {
         HISTOGRAM_BYTES
     } else {
@@ -159,7 +159,7 @@ fn limit(what: &What) {
 
 /// Reads a dump to its end and writes the answer. A line is written to `notes` if files were late. The error is a
 /// sentence.
-fn compute(what: &What, input: &mut impl Read, output: &mut impl Write, notes: &mut impl Write) -> Result<(), String> {
+fn compute(what: &AnalysisRequest, input: &mut impl Read, output: &mut impl Write, notes: &mut impl Write) -> Result<(), String> {
     let want = if what.histogram {
         DumpDetail::Histogram
     } else {
@@ -232,7 +232,7 @@ fn compute(what: &What, input: &mut impl Read, output: &mut impl Write, notes: &
 
 /// Assigns classes to static fields, read from the assemblies of the process. Returns the files that were late.
 fn name_classes(dump: &mut Dump, pid: u32) -> Option<LateFiles> {
-    let files = Rc::new(RefCell::new(Files::of(pid, Instant::now() + NAMING_TIMEOUT).ok()?));
+    let files = Rc::new(RefCell::new(Files::for_process(pid, Instant::now() + NAMING_TIMEOUT).ok()?));
     dump.name_classes(&mut |path| {
         files.borrow_mut().open(path).then(|| {
             let files = Rc::clone(&files);
@@ -296,24 +296,24 @@ impl Feed {
     }
 
     /// Queues a piece. Waits for a free place, at most for the given time.
-    fn put(&mut self, bytes: &[u8], within: Duration) -> Fed {
+    fn put(&mut self, bytes: &[u8], within: Duration) -> FeedOutcome {
         let mut is_open = self.pieces.is_some();
         self.waiting -= self.taken.try_iter().count().min(self.waiting);
         if is_open && self.waiting >= WAITING {
             match self.taken.recv_timeout(within) {
                 Ok(()) => self.waiting -= 1,
-                Err(RecvTimeoutError::Timeout) => return Fed::Late,
+                Err(RecvTimeoutError::Timeout) => return FeedOutcome::Late,
                 Err(RecvTimeoutError::Disconnected) => is_open = false,
             }
         }
         match self.pieces.as_ref().filter(|_| is_open) {
             Some(pieces) if pieces.send(bytes.to_vec()).is_ok() => {
                 self.waiting += 1;
-                Fed::Taken
+                FeedOutcome::Taken
             }
             _ => {
                 self.pieces = None;
-                Fed::Unwanted
+                FeedOutcome::Unwanted
             }
         }
     }
@@ -377,7 +377,7 @@ impl Computing {
     ///
     /// # Errors
     /// Returns an error if no process or thread can be started.
-    pub fn start(what: &What, file: Option<Box<dyn Write + Send>>) -> io::Result<Self> {
+    pub fn start(what: &AnalysisRequest, file: Option<Box<dyn Write + Send>>) -> io::Result<Self> {
         let mut command = Command::new(PROGRAM);
         command
             .arg(ARGUMENT)
@@ -389,10 +389,10 @@ impl Computing {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        Self::of(&mut command, file)
+        Self::spawn(&mut command, file)
     }
 
-    fn of(command: &mut Command, file: Option<Box<dyn Write + Send>>) -> io::Result<Self> {
+    fn spawn(command: &mut Command, file: Option<Box<dyn Write + Send>>) -> io::Result<Self> {
         let mut child = command.spawn()?;
         let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -428,20 +428,20 @@ impl Computing {
 
     /// Sends bytes to the process. Waits if too many pieces are queued. After 10 s, the process is killed. Blocks the
     /// calling thread.
-    pub fn feed(&mut self, bytes: &[u8]) -> Fed {
+    pub fn feed(&mut self, bytes: &[u8]) -> FeedOutcome {
         match self.feed.put(bytes, FEED_TIMEOUT) {
-            Fed::Late => {
+            FeedOutcome::Late => {
                 self.feed.is_stalled = true;
                 self.feed.pieces = None;
                 let _ended_already = self.child.kill();
-                Fed::Unwanted
+                FeedOutcome::Unwanted
             }
             fed => fed,
         }
     }
 
     /// Sends bytes to the process without waiting.
-    pub fn feed_at_once(&mut self, bytes: &[u8]) -> Fed {
+    pub fn feed_at_once(&mut self, bytes: &[u8]) -> FeedOutcome {
         self.feed.put(bytes, Duration::ZERO)
     }
 
@@ -590,16 +590,16 @@ mod tests {
         let (permits, permitted) = channel();
         let mut feed = Feed::start(Slow(permitted)).unwrap();
         for _ in 0..WAITING {
-            assert_eq!(feed.put(b"piece", Duration::ZERO), Fed::Taken);
+            assert_eq!(feed.put(b"piece", Duration::ZERO), FeedOutcome::Taken);
         }
-        assert_eq!(feed.put(b"piece", Duration::from_millis(1)), Fed::Late);
+        assert_eq!(feed.put(b"piece", Duration::from_millis(1)), FeedOutcome::Late);
         permits.send(()).unwrap();
         let long = Duration::from_secs(600);
-        assert_eq!(feed.put(b"piece", long), Fed::Taken);
-        assert_eq!(feed.put(b"piece", Duration::ZERO), Fed::Late);
+        assert_eq!(feed.put(b"piece", long), FeedOutcome::Taken);
+        assert_eq!(feed.put(b"piece", Duration::ZERO), FeedOutcome::Late);
         drop(permits);
-        assert_eq!(feed.put(b"piece", long), Fed::Unwanted);
-        assert_eq!(feed.put(b"piece", long), Fed::Unwanted);
+        assert_eq!(feed.put(b"piece", long), FeedOutcome::Unwanted);
+        assert_eq!(feed.put(b"piece", long), FeedOutcome::Unwanted);
     }
 
     /// Scenario: the answer is written to a full disk (`/dev/full`), and the process reports a broken pipe.
@@ -613,7 +613,7 @@ mod tests {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let computing = Computing::of(command, Some(Box::new(full))).unwrap();
+        let computing = Computing::spawn(command, Some(Box::new(full))).unwrap();
         let refused = computing.finish(Duration::from_secs(600)).unwrap_err().to_string();
         assert!(refused.contains("No space left"), "{refused}");
     }
@@ -622,7 +622,7 @@ mod tests {
     fn computing(program: &str) -> Computing {
         let mut command = Command::new("sh");
         let command = command.args(["-c", program]).stdin(Stdio::piped());
-        Computing::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()), None).unwrap()
+        Computing::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()), None).unwrap()
     }
 
     /// Scenario: a computing process is stopped (SIGSTOP) and never answers; another process is cancelled.

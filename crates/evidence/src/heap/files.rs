@@ -163,7 +163,7 @@ pub struct LateFiles {
 
 impl Files {
     /// Starts the process that reads the files of a target.
-    pub(super) fn of(pid: u32, until: Instant) -> io::Result<Self> {
+    pub(super) fn for_process(pid: u32, until: Instant) -> io::Result<Self> {
         let mut command = Command::new(PROGRAM);
         command.arg(ARGUMENT).arg(pid.to_string());
         Self::start(command, until)

@@ -54,7 +54,7 @@ impl Price {
 
 /// Returns the price of a dump of this process. `major` is the major version of its runtime, or `None` for .NET Core 3
 /// and unknown versions. With `histogram`, references are omitted.
-pub fn of(process: &Process, major: Option<u32>, histogram: bool) -> Price {
+pub fn estimate(process: &Process, major: Option<u32>, histogram: bool) -> Price {
     let facts = Facts::for_process(process);
     let status = read_process_file(process.pid, "status", MAX_STATUS_BYTES).filter(|_| process.visible);
     let live_bytes = status.as_deref().and_then(anonymous).unwrap_or(0);

@@ -35,7 +35,7 @@ const MAX_BESIDE: u64 = 64 << 20;
 
 /// Parameters of a dump session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct DumpOptions {
     /// Maximum memory of the runtime for the dump, in megabytes. Events that do not fit are dropped.
     pub buffer_mb: u32,
     /// Whether references are omitted, if the runtime supports that (.NET 10).
@@ -47,7 +47,7 @@ pub struct Asked {
 
 /// The outcome of a dump session.
 #[derive(Debug)]
-pub struct Done {
+pub struct DumpSessionOutcome {
     /// Size of the stream, in bytes.
     pub bytes: u64,
     /// Reason why the stream was not read to its end, as a sentence.
@@ -60,7 +60,7 @@ pub struct Done {
 
 /// The outcome of passing on bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fed {
+pub enum FeedOutcome {
     /// The bytes were accepted.
     Taken,
     /// The receiver needs no more bytes. The stream is still read to its end.
@@ -78,7 +78,7 @@ pub fn deadlines(within: Duration) -> Deadlines {
     }
 }
 
-impl Asked {
+impl DumpOptions {
     /// Returns the maximum size of the stream, in bytes.
     fn most_bytes(self) -> u64 {
         (u64::from(self.buffer_mb) << 20)
@@ -122,13 +122,13 @@ impl Asked {
 /// Returns an error if the session cannot be started.
 pub async fn run(
     client: &Client,
-    asked: Asked,
+    asked: DumpOptions,
     close: impl Future<Output = ()>,
-    mut feed: impl FnMut(&[u8]) -> Fed,
-) -> Result<Done, Error> {
+    mut feed: impl FnMut(&[u8]) -> FeedOutcome,
+) -> Result<DumpSessionOutcome, Error> {
     let mut close = pin!(close);
     let config = asked.config();
-    let mut done = Done {
+    let mut done = DumpSessionOutcome {
         bytes: 0,
         cut: None,
         not_healed: None,
@@ -136,7 +136,7 @@ pub async fn run(
     };
     let begun = tokio::select! {
         begun = client.collect_tracing(&config) => begun,
-        () = &mut close => return Ok(Done { is_closed: true, ..done }),
+        () = &mut close => return Ok(DumpSessionOutcome { is_closed: true, ..done }),
     };
     let mut session = match begun {
         Ok(session) => session,
@@ -152,7 +152,7 @@ pub async fn run(
     loop {
         let read = tokio::select! {
             read = session.read(&mut buffer) => read,
-            () = &mut close => return Ok(Done { is_closed: true, ..done }),
+            () = &mut close => return Ok(DumpSessionOutcome { is_closed: true, ..done }),
         };
         match read {
             Ok(0) => break,
@@ -170,13 +170,13 @@ pub async fn run(
                     continue;
                 }
                 match feed(bytes) {
-                    Fed::Taken => {}
-                    Fed::Unwanted => is_wanted = false,
-                    Fed::Late if asked.small_buffer => {
+                    FeedOutcome::Taken => {}
+                    FeedOutcome::Unwanted => is_wanted = false,
+                    FeedOutcome::Late if asked.small_buffer => {
                         done.cut = Some("the dump could not be read fast enough and was abandoned".to_owned());
                         break;
                     }
-                    Fed::Late => is_wanted = false,
+                    FeedOutcome::Late => is_wanted = false,
                 }
             }
             Err(error) => {
@@ -188,7 +188,7 @@ pub async fn run(
     if done.cut.is_none() {
         tokio::select! {
             _exited = session.stopped() => {}
-            () = &mut close => return Ok(Done { is_closed: true, ..done }),
+            () = &mut close => return Ok(DumpSessionOutcome { is_closed: true, ..done }),
         }
     }
     // This closes the stream, and the runtime resumes at once.
