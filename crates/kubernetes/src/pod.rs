@@ -58,7 +58,7 @@ impl Pod {
                     let status = statuses.iter().find(|status| status.name == spec.name);
                     Container {
                         id: status.and_then(|status| id(status.container_id.as_deref()?)),
-                        attributes: attributes::of_container(spec),
+                        attributes: attributes::describe_container(spec),
                         ended: status.map(ended).unwrap_or_default(),
                     }
                 };
@@ -71,7 +71,7 @@ impl Pod {
         Some(Self {
             uid: bounded(uid),
             hash: hash.map(|hash| bounded(hash)),
-            attributes: attributes::of_pod(name, object, settings),
+            attributes: attributes::describe_pod(name, object, settings),
             containers,
         })
     }

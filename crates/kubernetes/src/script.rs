@@ -39,7 +39,7 @@ impl ScriptedAnswer {
 
 /// A request that was sent.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     pub(crate) at: Instant,
     pub(crate) path: String,
     pub(crate) authorization: Option<HeaderValue>,
@@ -50,7 +50,7 @@ pub(crate) struct Asked {
 #[derive(Clone, Default)]
 pub(crate) struct Script {
     steps: Arc<Mutex<VecDeque<ScriptedAnswer>>>,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<RecordedRequest>>>,
     /// Called while a request is being answered.
     pub(crate) meanwhile: Option<Arc<dyn Fn(usize) + Send + Sync>>,
 }
@@ -63,7 +63,7 @@ impl Script {
         }
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<RecordedRequest> {
         self.asked.lock().unwrap().clone()
     }
 }
@@ -83,7 +83,7 @@ impl Transport for Script {
     ) -> Result<Answer<Pieces>, Failed> {
         let number = {
             let mut asked = self.asked.lock().unwrap();
-            asked.push(Asked {
+            asked.push(RecordedRequest {
                 at: Instant::now(),
                 path: path.to_owned(),
                 authorization,

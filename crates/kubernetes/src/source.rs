@@ -13,7 +13,7 @@ use super::client::{Client, Transport};
 use super::cluster::{Cluster, ServiceAccount};
 use super::error::{Failed, SetupError};
 use super::pod::Pod;
-use super::pods::{Pods, Put};
+use super::pods::{Pods, PutOutcome};
 use super::settings::{Settings, Source};
 use super::stats::Stats;
 use super::token::TokenFile;
@@ -219,9 +219,9 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
                 self.stats.counts().events += 1;
                 let Some(pod) = self.kept(&object) else { return false };
                 match self.pods.put(pod) {
-                    Put::Same => false,
-                    Put::Changed => true,
-                    Put::Full => {
+                    PutOutcome::Same => false,
+                    PutOutcome::Changed => true,
+                    PutOutcome::Full => {
                         self.stats.counts().left_out += 1;
                         false
                     }
