@@ -189,7 +189,7 @@ fn table(
 
 /// Returns the collections that the arguments select, in the requested order.
 fn chosen<'h>(history: &'h ProcessHistory, args: &AnalyzeArgs) -> Vec<(&'h Collection, Interval)> {
-    let mut chosen: Vec<(&Collection, Interval)> = Intervals::of(&history.collections)
+    let mut chosen: Vec<(&Collection, Interval)> = Intervals::for_collections(&history.collections)
         .filter(|(collection, _)| within(collection.start, args))
         .collect();
     match args.sort {

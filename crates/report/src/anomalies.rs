@@ -30,12 +30,12 @@ pub struct JudgedRecord {
     /// Rules that need values, settings, limits or samples that the recording does not contain.
     unknown: Vec<Box<str>>,
     /// Rules of `too_short` that hold for the recorded time, one per group.
-    so_far: Vec<SoFar>,
+    so_far: Vec<UnconfirmedRule>,
 }
 
 /// A rule that needs a longer recording and holds so far.
 #[derive(Debug, Serialize)]
-struct SoFar {
+struct UnconfirmedRule {
     rule: Box<str>,
     severity: Severity,
     summary: String,
@@ -56,7 +56,7 @@ impl JudgedRecord {
             so_far: not
                 .so_far
                 .iter()
-                .map(|(rule, summary)| SoFar {
+                .map(|(rule, summary)| UnconfirmedRule {
                     rule: (&*rule.id).into(),
                     severity: rule.severity,
                     summary: summary.clone(),

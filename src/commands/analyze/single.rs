@@ -39,7 +39,7 @@ pub(super) fn one(file: &Path, number: u32, events: bool, output: &mut Output) -
                 continue;
             }
             found = true;
-            let mut wanted = Detail::of(*subject, collection, &history.collections, place);
+            let mut wanted = Detail::new(*subject, collection, &history.collections, place);
             let Some(mut again) = opened(input.open()) else {
                 return Ok(false);
             };

@@ -195,7 +195,7 @@ pub struct Process {
     pub(super) causes: Vec<Cause>,
     pub(super) newest: Vec<Line>,
     pub(super) incidents: Vec<Incident>,
-    pub(super) unseen: Vec<Unseen>,
+    pub(super) unseen: Vec<UnobservedFact>,
 }
 
 /// Memory of a process by kind.
@@ -276,7 +276,7 @@ pub(super) struct Line {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Unseen {
+pub(super) struct UnobservedFact {
     #[serde(deserialize_with = "text")]
     pub(super) what: String,
     #[serde(deserialize_with = "text")]
