@@ -18,39 +18,39 @@ use serde_json::{Map, Value, json};
 
 use super::page::{UNITS, trimmed};
 use super::source::{Answer, Refusal, Source};
-use super::tools::{Listed, read, schema};
+use super::tools::{ListedTool, read, schema};
 
 /// All burst tools.
-pub(super) const BURSTS: [Listed; 5] = [
-    Listed {
+pub(super) const BURSTS: [ListedTool; 5] = [
+    ListedTool {
         name: "callers",
         title: "Code that collects",
         description: "The code that triggers garbage collections in a process, observed for some seconds. Costs the process \
                       something: the first call returns the price and a confirmation.",
         arguments: schema::<Watched>,
     },
-    Listed {
+    ListedTool {
         name: "allocations",
         title: "Code that allocates",
         description: "Types and call sites that allocate in a process, observed for some seconds. Costs the process something: \
                       the first call returns the price and a confirmation.",
         arguments: schema::<Allocations>,
     },
-    Listed {
+    ListedTool {
         name: "heap",
         title: "Live objects",
         description: "Types of live objects in a process, their holders, and suspects. Pauses the process for a heap dump: the first \
                       call returns the price and a confirmation.",
         arguments: schema::<Heap>,
     },
-    Listed {
+    ListedTool {
         name: "stacks",
         title: "Thread stacks",
         description: "The stacks of all managed threads of a process, grouped by equality. Costs the process something: the \
                       first call returns the price and a confirmation.",
         arguments: schema::<Watched>,
     },
-    Listed {
+    ListedTool {
         name: "record",
         title: "Record",
         description: "Records every collection of a process to a new .nettrace file, for `recording`. The first call returns \
@@ -120,7 +120,7 @@ struct Record {
 
 /// The command that a call requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Asked {
+struct RequestedCommand {
     /// Arguments of the gcwatch command.
     words: Vec<String>,
     price: Price,
@@ -139,7 +139,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Refusal> {
+fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<RequestedCommand>, Refusal> {
     let within = |seconds: u32| match seconds {
         1..=MAX_SECONDS => Ok(seconds),
         _ => Err(Refusal::new(
@@ -226,7 +226,7 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<Asked>, Ref
         }
         _ => return Ok(None),
     };
-    Ok(Some(Asked { words, price, confirm }))
+    Ok(Some(RequestedCommand { words, price, confirm }))
 }
 
 /// The commands with an unused confirmation, oldest first.
@@ -261,14 +261,14 @@ pub(super) async fn answer<S: Source>(
     source: &S,
 ) -> Option<Answer> {
     match asked(name, arguments) {
-        Ok(Some(asked)) => Some(of(asked, confirmations, source).await),
+        Ok(Some(asked)) => Some(run_command(asked, confirmations, source).await),
         Ok(None) => None,
         Err(refusal) => Some(Err(refusal)),
     }
 }
 
-async fn of<S: Source>(asked: Asked, confirmations: &Confirmations, source: &S) -> Answer {
-    let Asked { words, price, confirm } = asked;
+async fn run_command<S: Source>(asked: RequestedCommand, confirmations: &Confirmations, source: &S) -> Answer {
+    let RequestedCommand { words, price, confirm } = asked;
     let Some(confirm) = confirm else {
         let price = match price {
             Price::Known(price) => price,

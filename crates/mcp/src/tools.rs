@@ -18,7 +18,7 @@ use super::source::{Answer, Asker, Refusal, Source};
 
 /// A tool in the list of tools.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Listed {
+pub(super) struct ListedTool {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     /// Description of the tool's result and of its use.
@@ -27,7 +27,7 @@ pub(super) struct Listed {
 }
 
 /// All read-only tools.
-pub(super) const TOOLS: [Listed; 7] = [
+pub(super) const TOOLS: [ListedTool; 7] = [
     incidents::TOOL,
     processes::TOOL,
     process::TOOL,

@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, history, incidents, processes, read, schema};
+use super::{ListedTool, history, incidents, processes, read, schema};
 use crate::page::{UNITS, instant_ms, list, pick, rfc3339, trimmed};
 use crate::source::{Answer, Asker, Source};
 
-pub(super) const TOOL: Listed = Listed {
+pub(super) const TOOL: ListedTool = ListedTool {
     name: "process",
     title: "One process",
     description: "One .NET process: stopped time by cause in the last minutes (parts that add up), its memory breakdown \
@@ -62,10 +62,10 @@ const MAX_ASKED: usize = 20;
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
     let record = asker.record(&format!("/api/v1/processes/{}", arguments.pid)).await?;
-    of(&record, &arguments)
+    build_answer(&record, &arguments)
 }
 
-fn of(record: &Value, arguments: &Arguments) -> Answer {
+fn build_answer(record: &Value, arguments: &Arguments) -> Answer {
     let now_ms = record.get("at_ms").and_then(Value::as_u64).unwrap_or(0);
     let since = arguments
         .since
@@ -210,7 +210,7 @@ mod tests {
             "unseen": [{ "what": "kernel", "why": "no rights" }],
             "stream": { "sessions": 1 },
         });
-        let asked = |arguments: Value| of(&record, &read(arguments.as_object().unwrap().clone()).unwrap()).unwrap();
+        let asked = |arguments: Value| build_answer(&record, &read(arguments.as_object().unwrap().clone()).unwrap()).unwrap();
         let brief = asked(json!({ "pid": 7 }));
         assert_eq!(brief["stopped_recently"]["parts_left_out"], 2);
         assert_eq!(brief["memory"]["usage"], 12);

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, history, read, rows, schema};
+use super::{ListedTool, history, read, rows, schema};
 use crate::page::{UNITS, instant_ms, list, page, pick, rfc3339, text};
 use crate::source::{Answer, Asker, Source};
 
-pub(super) const TOOL: Listed = Listed {
+pub(super) const TOOL: ListedTool = ListedTool {
     name: "processes",
     title: "Processes",
     description: "The .NET processes on this host as rows: the time for which each was stopped by the garbage collector in the last \

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, incidents, read, rows, schema};
+use super::{ListedTool, incidents, read, rows, schema};
 use crate::page::{UNITS, list, pick, text, trimmed};
 use crate::source::{Answer, Asker, Recording, Refusal, Source};
 
-pub(super) const TOOL: Listed = Listed {
+pub(super) const TOOL: ListedTool = ListedTool {
     name: "recording",
     title: "A recording",
     description: "A recording of a process (.nettrace), analyzed: stopped time and its parts, the longest collections, \
@@ -50,7 +50,7 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
         (None, Some(id)) => Recording::Incident(black_box(&asker.record("/api/v1/overview").await?, id)?),
         (None, None) => return known(asker).await,
     };
-    of(&asker.source.recording(which).await?, &arguments)
+    build_answer(&asker.source.recording(which).await?, &arguments)
 }
 
 /// Returns the file if it was passed when the server started, or if no files were passed.
@@ -105,7 +105,7 @@ async fn known<S: Source>(asker: &Asker<'_, S>) -> Answer {
     Ok(json!({ "files": files, "of_incidents": of_incidents, "units": UNITS }))
 }
 
-fn of(record: &Value, arguments: &Arguments) -> Answer {
+fn build_answer(record: &Value, arguments: &Arguments) -> Answer {
     let limit = arguments.limit.clamp(1, MAX_ROWS);
     let processes = list(record, "processes");
     if let Some(number) = arguments.collection {
