@@ -110,7 +110,7 @@ class Manifests(unittest.TestCase):
         trial = "pods?fieldValidation=Strict&dryRun=All"
         taken = self.cluster.ask("POST", f"/api/v1/namespaces/gcwatch/{trial}", pod)
         mounts = taken["spec"]["containers"][0]["volumeMounts"]
-        # The path at which gcwatch looks for its token.
+        # The path of the token that gcwatch reads.
         self.assertIn("/var/run/secrets/kubernetes.io/serviceaccount", [mount["mountPath"] for mount in mounts])
         pod["spec"].update(serviceAccountName="default")
         for level in ("baseline", "restricted"):
