@@ -54,7 +54,7 @@ pub(super) struct Link {
 
 /// Place of a viewer; the oldest place is first.
 #[derive(Debug)]
-struct Taken {
+struct ViewerSlot {
     address: IpAddr,
     /// Notification that closes the connection; identifies the viewer.
     slow: Arc<Notify>,
@@ -63,7 +63,7 @@ struct Taken {
 /// Place of a viewer, released on drop.
 #[derive(Debug)]
 struct ViewerPlace {
-    taken: Arc<Mutex<Vec<Taken>>>,
+    taken: Arc<Mutex<Vec<ViewerSlot>>>,
     slow: Arc<Notify>,
 }
 
@@ -77,7 +77,7 @@ impl Drop for ViewerPlace {
 /// Places of viewers, and their shared text.
 #[derive(Debug, Default)]
 pub(super) struct Viewers {
-    taken: Arc<Mutex<Vec<Taken>>>,
+    taken: Arc<Mutex<Vec<ViewerSlot>>>,
     /// Overview as an event, with its creation time.
     shared: Mutex<Option<(Instant, Bytes)>>,
 }
@@ -103,7 +103,7 @@ impl Viewers {
             taken.remove(oldest).slow.notify_one();
         }
         let slow = Arc::clone(&link.slow);
-        taken.push(Taken {
+        taken.push(ViewerSlot {
             address,
             slow: Arc::clone(&slow),
         });
@@ -137,12 +137,12 @@ enum View {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct EventQuery {
     view: Option<String>,
     pid: Option<u32>,
 }
 
-impl Wanted {
+impl EventQuery {
     fn view(&self) -> Option<View> {
         Some(match (self.view.as_deref().unwrap_or("overview"), self.pid) {
             ("overview", None) => View::Overview,
@@ -159,7 +159,7 @@ const REMEDY: &str = "view=overview, view=process&pid=PID, view=rules or view=se
 pub(super) async fn events(
     State(site): State<Site>,
     link: Option<Extension<Link>>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    wanted: Result<Query<EventQuery>, QueryRejection>,
 ) -> Result<Response, Refusal> {
     let view = asked(wanted, REMEDY)?.view();
     let view = view.ok_or_else(|| bad("the view does not exist", REMEDY))?;
@@ -190,7 +190,7 @@ async fn follow(site: Site, view: View, events: mpsc::Sender<Bytes>, mut link: L
     let until = Instant::now() + MAX_STREAM_DURATION;
     let mut ticks = interval(EVENT_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut seen = Seen::default();
+    let mut seen = SentState::default();
     let mut count = 0u32;
     loop {
         tokio::select! {
@@ -219,13 +219,13 @@ async fn follow(site: Site, view: View, events: mpsc::Sender<Bytes>, mut link: L
 
 /// State that a viewer has received.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct SentState {
     revision: Option<u64>,
     state: &'static str,
     incidents: String,
 }
 
-fn event_of(site: &Site, view: View, count: u32, seen: &mut Seen) -> Option<Bytes> {
+fn event_of(site: &Site, view: View, count: u32, seen: &mut SentState) -> Option<Bytes> {
     match view {
         View::Overview if count.is_multiple_of(SPARKS_PERIOD) => event("overview", &api::overview_record(site, true)),
         View::Overview => site.viewers.overview(site, Instant::now()),
@@ -239,7 +239,7 @@ fn event_of(site: &Site, view: View, count: u32, seen: &mut Seen) -> Option<Byte
                     serde_json::json!({ "at_ms": now_unix_ns() / 1_000_000, "pid": pid, "incidents": incidents });
                 return event("gone", &gone);
             };
-            let next = Seen {
+            let next = SentState {
                 revision: Some(record.revision),
                 state: record.process.state,
                 incidents: record
@@ -276,7 +276,7 @@ mod tests {
     fn views_require_complete_names() {
         let view = |view: Option<&str>, pid| {
             let view = view.map(str::to_owned);
-            Wanted { view, pid }.view()
+            EventQuery { view, pid }.view()
         };
         assert_eq!(view(None, None), Some(View::Overview));
         assert_eq!(view(Some("process"), Some(7)), Some(View::Process(7)));

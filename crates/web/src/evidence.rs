@@ -115,7 +115,7 @@ pub(super) async fn requests(
 
 /// Requested length of the history.
 #[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct HistoryQuery {
     hours: Option<u64>,
 }
 
@@ -126,7 +126,7 @@ const MAX_HOURS: u64 = 24;
 pub(super) async fn history(
     State(site): State<Site>,
     Path(pid): Path<String>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    wanted: Result<Query<HistoryQuery>, QueryRejection>,
 ) -> Result<Json<HistoryColumns>, Refusal> {
     let pid: u32 = number(&pid, "pid")?;
     let hours = asked(wanted, HOURS)?.hours.unwrap_or(1);

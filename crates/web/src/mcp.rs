@@ -41,7 +41,7 @@ const MAX_RECORD_BYTES: usize = 32 << 20;
 
 /// Returns the route; its tools send requests to the router `api`.
 pub(super) fn router(api: Router) -> Router {
-    let server = Server::new(Own { api }, Offer::Reading);
+    let server = Server::new(DaemonSource { api }, Offer::Reading);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
@@ -79,11 +79,11 @@ pub(super) async fn whole(request: Request<Body>) -> Result<Request<Body>, Box<R
 }
 
 /// Source of the daemon's records with the access of the caller.
-struct Own {
+struct DaemonSource {
     api: Router,
 }
 
-impl Source for Own {
+impl Source for DaemonSource {
     async fn record(&self, path: &str, asked: Option<&Parts>) -> Answer {
         let mut request = Request::new(Body::empty());
         *request.uri_mut() = path
