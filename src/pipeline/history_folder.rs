@@ -23,7 +23,7 @@ use base::directory::create_private;
 use tracing::warn;
 
 use base::run_key::RunKey;
-use processes::files::{self, NO_SURPRISE};
+use processes::files::{self, SAFE_OPEN_FLAGS};
 use run::history::{BUCKET_NS, Bucket, stored};
 
 /// Name of the directory inside the state directory. Another version of the format uses another name.
@@ -289,7 +289,7 @@ fn anew(path: &Path, buckets: &[Bucket]) -> io::Result<Known> {
 /// Appends a frame after the last whole frame. The file is not synced: damage after a power failure only costs the
 /// frames behind it.
 fn append(path: &Path, whole: u64, frame: &[u8]) -> io::Result<u64> {
-    let mut file: File = OpenOptions::new().append(true).custom_flags(NO_SURPRISE).open(path)?;
+    let mut file: File = OpenOptions::new().append(true).custom_flags(SAFE_OPEN_FLAGS).open(path)?;
     if file.metadata()?.len() != whole {
         file.set_len(whole)?;
     }

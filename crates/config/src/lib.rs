@@ -155,7 +155,7 @@ impl Config {
                     continue;
                 }
                 let mut problem = Problem {
-                    origin: origins.of(&finding.path).clone(),
+                    origin: origins.get(&finding.path).clone(),
                     path: finding.path,
                     message: finding.message,
                 };
@@ -236,7 +236,7 @@ impl Config {
     pub fn names_otlp(&self) -> bool {
         ["otlp", "otlp.traces", "otlp.metrics", "otlp.logs", "otlp.profiles"]
             .iter()
-            .any(|section| *self.origins.of(&KeyPath::from_dotted(section).key("endpoint")) != Origin::Default)
+            .any(|section| *self.origins.get(&KeyPath::from_dotted(section).key("endpoint")) != Origin::Default)
     }
 
     fn secret_files(&self) -> Vec<PathBuf> {

@@ -82,7 +82,7 @@ impl Resolver<'_> {
 
     /// Returns whether this key has a value other than its default.
     fn is_set(&self, path: &KeyPath) -> bool {
-        *self.origins.of(path) != Origin::Default
+        *self.origins.get(path) != Origin::Default
     }
 
     fn secret(&self, source: &SecretSource) -> Result<Secret, String> {
@@ -205,7 +205,7 @@ pub(crate) fn self_telemetry(document: &Document, origins: &Origins) -> SelfTele
     let mut attributes = keys.attributes.clone();
     // According to the specification, OTEL_SERVICE_NAME overrides the service.name in OTEL_RESOURCE_ATTRIBUTES.
     let inner = attributes.remove("service.name");
-    let named = *origins.of(&KeyPath::from_dotted("self_telemetry.service_name")) != Origin::Default;
+    let named = *origins.get(&KeyPath::from_dotted("self_telemetry.service_name")) != Origin::Default;
     SelfTelemetryOptions {
         traces: on && keys.traces,
         metrics: on && keys.metrics,

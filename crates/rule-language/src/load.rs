@@ -107,13 +107,13 @@ pub struct Loaded {
 }
 
 /// Time after its expiry at which an exception is reported as expired: 30 days.
-pub const LONG_AGO_NS: u64 = 30 * 86_400 * 1_000_000_000;
+pub const EXPIRY_WARNING_DELAY_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
 impl Loaded {
-    /// Returns warnings about exceptions that expired long before this time: [`LONG_AGO_NS`]. Loading has no clock.
+    /// Returns warnings about exceptions that expired long before this time: [`EXPIRY_WARNING_DELAY_NS`]. Loading has no clock.
     pub fn expired(&self, now_unix_ns: u64) -> impl Iterator<Item = &Problem> {
         let expired = self.expiries.iter();
-        let expired = expired.filter(move |(until, _)| *until < now_unix_ns.saturating_sub(LONG_AGO_NS));
+        let expired = expired.filter(move |(until, _)| *until < now_unix_ns.saturating_sub(EXPIRY_WARNING_DELAY_NS));
         expired.map(|(_, problem)| problem)
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn headers(
         }
         if let Some((other, _)) = headers.get(&name) {
             let origins = resolver.origins;
-            match origins.of(&path).rank().cmp(&origins.of(other).rank()) {
+            match origins.get(&path).rank().cmp(&origins.get(other).rank()) {
                 Ordering::Less => continue,
                 Ordering::Equal => {
                     resolver.error(path, format!("duplicate header; also set as {other}"));

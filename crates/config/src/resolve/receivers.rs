@@ -21,7 +21,7 @@ fn is_https(endpoint: &str) -> bool {
 }
 
 /// The keys that all signals share.
-struct Common {
+struct CommonKeys {
     headers: Vec<(String, Secret)>,
     client: [Option<PathBuf>; 2],
 }
@@ -41,7 +41,7 @@ pub(crate) fn otlp(resolver: &mut Resolver<'_>, document: &Document) -> OtlpSett
         resolver.warning(section.key("enabled"), "nothing is exported over OTLP");
     }
     limits(resolver, &otlp.limits);
-    let common = Common {
+    let common = CommonKeys {
         headers: headers(resolver, &section, &otlp.headers, &otlp.headers_from),
         client: client(resolver, &section, &otlp.client_certificate, &otlp.client_key),
     };
@@ -117,7 +117,7 @@ fn limits(resolver: &mut Resolver<'_>, limits: &Limits) {
         // A batch limit by default is not an error if the queue is set to less: a batch is never larger than the queue.
         if conflict && resolver.is_set(&batch) {
             // The error is reported at the key that was set, or at the later key if both were set.
-            let later = resolver.origins.of(&queue) > resolver.origins.of(&batch);
+            let later = resolver.origins.get(&queue) > resolver.origins.get(&batch);
             let at = if later { queue.clone() } else { batch.clone() };
             resolver.error_with(at, vec![batch, queue], message);
         }
@@ -129,7 +129,7 @@ fn receiver(
     otlp: &Otlp,
     signal: &SignalKeys,
     which: Signal,
-    common: &Common,
+    common: &CommonKeys,
 ) -> Option<Receiver> {
     let section = KeyPath::from_dotted(&format!("otlp.{which}"));
     let own_headers = !signal.headers.is_empty() || !signal.headers_from.is_empty();
@@ -211,7 +211,7 @@ fn address(
         Some(true) if grpc => format!("http://{text}"),
         Some(false) if grpc => format!("https://{text}"),
         // According to the specification, gRPC uses https without a scheme and without `insecure`.
-        None if grpc && matches!(resolver.origins.of(&path), Origin::Environment(_)) => {
+        None if grpc && matches!(resolver.origins.get(&path), Origin::Environment(_)) => {
             let message = "has no scheme: https is used; write http:// or https://";
             resolver.warning(path.clone(), format!("{} {message}", quoted(text)));
             format!("https://{text}")

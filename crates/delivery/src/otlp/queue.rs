@@ -37,7 +37,7 @@ const SPILL_DELAY: Duration = Duration::from_secs(1);
 
 /// Number of bytes that are sent without waiting for more. Larger requests are not cheaper, and waiting bytes cost
 /// memory.
-const WORTH_SENDING: usize = 256 << 10;
+const EARLY_SEND_BYTES: usize = 256 << 10;
 
 /// The next action of the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -340,7 +340,7 @@ impl Queue {
             return if self.closing { NextAction::Done } else { NextAction::Never };
         };
         let at = since + self.limits.batch_delay;
-        let full = self.weight >= self.limits.batch_items || self.bytes >= self.batch_bytes().min(WORTH_SENDING);
+        let full = self.weight >= self.limits.batch_items || self.bytes >= self.batch_bytes().min(EARLY_SEND_BYTES);
         if full || self.closing || self.is_flushing() || at <= now {
             NextAction::Now
         } else {
