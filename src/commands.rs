@@ -54,7 +54,7 @@ pub fn main() -> ExitCode {
         return heap_files::main();
     }
     if let Some(name) = recording_page::is_asked_for() {
-        return analyze::page::of_standard_input(&name);
+        return analyze::page::render_standard_input(&name);
     }
     let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     anstream::ColorChoice::from(cli.color).write_global();

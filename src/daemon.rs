@@ -64,12 +64,12 @@ pub trait Reload: Send {
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 
     /// Loads the options. Returns an error if they are invalid or cannot be read in time; the errors have been logged.
-    fn load(&mut self) -> impl Future<Output = Result<Options, Refused>> + Send;
+    fn load(&mut self) -> impl Future<Output = Result<Options, OptionsError>> + Send;
 }
 
 /// Error returned if the new options are invalid. The errors have been logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused;
+pub struct OptionsError;
 
 /// The signals that the daemon handles. It must be created first, because until then SIGHUP ends the process.
 #[derive(Debug)]
@@ -153,13 +153,13 @@ pub async fn run(
         tokio::select! {
             _ = signals.terminate.recv() => break None,
             _ = signals.interrupt.recv() => break None,
-            ended = &mut supervisor => break Some(Failed::of("the supervisor of the targets", ended.map(drop))),
-            ended = &mut measuring => break Some(Failed::of("the task that reads the figures of containers", ended)),
+            ended = &mut supervisor => break Some(Failed::new("the supervisor of the targets", ended.map(drop))),
+            ended = &mut measuring => break Some(Failed::new("the task that reads the figures of containers", ended)),
             ended = &mut following, if !followed => {
                 // Without Kubernetes, this task has nothing to do.
                 followed = true;
                 if ended.is_err() {
-                    break Some(Failed::of("the task that follows the pods", ended));
+                    break Some(Failed::new("the task that follows the pods", ended));
                 }
             }
             () = &mut first_scan, if !ready => {
@@ -259,7 +259,7 @@ struct Failed {
 }
 
 impl Failed {
-    fn of(part: &'static str, ended: Result<(), JoinError>) -> Self {
+    fn new(part: &'static str, ended: Result<(), JoinError>) -> Self {
         let why = match ended {
             Ok(()) => "it ended by itself".to_owned(),
             Err(error) => error.to_string(),

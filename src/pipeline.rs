@@ -56,4 +56,4 @@ pub use run::settings::{Clock, PipelineSettings};
 pub use run::{ProcessReading, RuleCounts};
 pub use shared::Counts;
 pub(crate) use wants::OF_BURSTS;
-pub use wants::Want;
+pub use wants::EvidenceRequest;

@@ -67,7 +67,7 @@ pub fn recorded(
         all.sort_by_key(|(_, history, _)| Reverse(history.totals.stopped_ns));
         all.truncate(most);
     }
-    let bounds = Bounds::of(all.len() * among);
+    let bounds = Bounds::for_processes(all.len() * among);
     let file = recording.stream.file.rsplit('/').next().unwrap_or_default();
     let processes = all.into_iter().map(|(subject, history, found)| {
         let name = name(recording, subject, several);
@@ -93,7 +93,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of(processes: usize) -> Self {
+    fn for_processes(processes: usize) -> Self {
         let processes = processes.max(1);
         let (all, one) = MAX_LONGEST_COLLECTIONS;
         Self {

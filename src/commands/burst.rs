@@ -33,14 +33,14 @@ pub(crate) fn gather(
     subject: &SubjectArgs,
     args: &BurstArgs,
     default_time: Duration,
-    question: impl FnOnce(&Asked) -> anyhow::Result<Question>,
-) -> anyhow::Result<Option<(Gathered, Output<EvidenceFormat>)>> {
-    let subject = Subject::of(subject)?;
+    question: impl FnOnce(&BurstTarget) -> anyhow::Result<Question>,
+) -> anyhow::Result<Option<(BurstData, Output<EvidenceFormat>)>> {
+    let subject = Subject::from_args(subject)?;
     let output = Output::open(args.format, args.output.as_deref(), args.force)?;
     let gathered = match subject {
         Subject::Recording(file) => Some(from_file(file)?),
         Subject::Process(pid) => executor()?.block_on(async {
-            let asked = Asked::find(pid).await?;
+            let asked = BurstTarget::find(pid).await?;
             let question = question(&asked)?;
             asked.burst(args, question, default_time).await
         })?,
@@ -49,7 +49,7 @@ pub(crate) fn gather(
 }
 
 /// A burst of a process, or the burst in a recording.
-pub(crate) struct Gathered {
+pub(crate) struct BurstData {
     pub(crate) burst: Burst,
     pub(crate) facts: Facts,
     /// Whether the result is complete.
@@ -71,7 +71,7 @@ pub(crate) struct Facts {
     pub(crate) of_burst: BurstFacts,
 }
 
-impl Gathered {
+impl BurstData {
     /// Writes the stacks with their weights, as text or as a flame graph. `what` is the title of the flame graph.
     pub(crate) fn write_stacks(
         &self,
@@ -96,7 +96,7 @@ pub(crate) enum Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn of(args: &'a SubjectArgs) -> anyhow::Result<Self> {
+    pub(crate) fn from_args(args: &'a SubjectArgs) -> anyhow::Result<Self> {
         let source = args.source.as_ref();
         let number = source.and_then(|source| source.to_str()?.parse().ok());
         match (args.pid.or(number), source) {
@@ -109,7 +109,7 @@ impl<'a> Subject<'a> {
 }
 
 /// Reads a recording with stacks.
-fn from_file(file: &Path) -> anyhow::Result<Gathered> {
+fn from_file(file: &Path) -> anyhow::Result<BurstData> {
     let mut source = Source::open(file)?;
     let mut burst = Burst::new(Origin::File);
     let mut buffer = vec![0; source.read_size()];
@@ -136,7 +136,7 @@ fn from_file(file: &Path) -> anyhow::Result<Gathered> {
         stop_ns: None,
         of_burst: burst.facts(),
     };
-    Ok(Gathered {
+    Ok(BurstData {
         burst,
         facts,
         is_whole: faults.is_empty(),
@@ -147,7 +147,7 @@ fn from_file(file: &Path) -> anyhow::Result<Gathered> {
 const FILES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads files of a process on a thread that is left behind if a file system does not respond.
-pub(crate) async fn of_files<T: Send + 'static>(
+pub(crate) async fn read_process_files<T: Send + 'static>(
     pid: u32,
     read: impl FnOnce() -> T + Send + 'static,
 ) -> anyhow::Result<T> {
@@ -156,15 +156,15 @@ pub(crate) async fn of_files<T: Send + 'static>(
 }
 
 /// A process to query.
-pub(crate) struct Asked {
+pub(crate) struct BurstTarget {
     pub(crate) process: Process,
     pub(crate) client: Client,
     pub(crate) runtime: Option<String>,
 }
 
-impl Asked {
+impl BurstTarget {
     pub(crate) async fn find(pid: u32) -> anyhow::Result<Self> {
-        let process = of_files(pid, move || Scan::host().inspect(pid)).await??;
+        let process = read_process_files(pid, move || Scan::host().inspect(pid)).await??;
         let client = guarded(Client::new(Endpoint::for_process(&process)?));
         let info = client.probe().await?;
         let runtime = info.and_then(|info| info.runtime_version);
@@ -186,7 +186,7 @@ impl Asked {
         args: &BurstArgs,
         question: Question,
         default_time: Duration,
-    ) -> anyhow::Result<Option<Gathered>> {
+    ) -> anyhow::Result<Option<BurstData>> {
         let stopped = stops()?;
         let stop = || stopped.notified();
         let pid = self.process.pid;
@@ -210,7 +210,7 @@ impl Asked {
                 time.as_secs_f64()
             ));
         }
-        let mut kept = Kept::open(args.keep.as_deref(), args.force)?;
+        let mut kept = KeptRecording::open(args.keep.as_deref(), args.force)?;
         let BurstOutcome {
             burst,
             stopped_by,
@@ -240,7 +240,7 @@ impl Asked {
             stop_ns: Some(u64::try_from(stop_took.as_nanos()).unwrap_or(u64::MAX)),
             of_burst: burst.facts(),
         };
-        Ok(Some(Gathered {
+        Ok(Some(BurstData {
             burst,
             facts,
             is_whole: cut.is_none() && not_healed.is_none() && is_kept,
@@ -249,12 +249,12 @@ impl Asked {
 }
 
 /// The recording behind an answer, if it is saved. A failed write does not abort the command.
-pub(crate) struct Kept {
+pub(crate) struct KeptRecording {
     file: Option<AtomicFile>,
     error: Option<io::Error>,
 }
 
-impl Kept {
+impl KeptRecording {
     pub(crate) fn open(file: Option<&Path>, force: bool) -> anyhow::Result<Self> {
         let file = file.map(|file| private_file(file, force)).transpose()?;
         Ok(Self { file, error: None })

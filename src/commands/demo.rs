@@ -16,7 +16,7 @@ use crate::commands::output::{Output, say};
 use crate::commands::run::troubles;
 use crate::commands::top;
 use crate::daemon::{Services, TICK};
-use crate::pipeline::replay::{Cast, Player, Stage, complete_at};
+use crate::pipeline::replay::{ReplayIdentity, Player, ReplayFeeds, complete_at};
 use crate::pipeline::{Clock, Pipeline};
 use base::clock::now_unix_ns;
 use base::time::TimeBase;
@@ -215,13 +215,13 @@ async fn act(
     rounds: Option<u32>,
 ) {
     let begin = |life: u32| {
-        let cast = Cast {
+        let cast = ReplayIdentity {
             service: role.service.to_owned(),
             attributes: vec![key_value(RECORDED.name, Value::BoolValue(true))],
             base: TimeBase::at(now().ns().into()),
             start_time: life.into(),
         };
-        Stage::new(pipeline.clone(), cast)
+        ReplayFeeds::new(pipeline.clone(), cast)
     };
     let mut stage = begin(0);
     let mut offset: u32 = 0;

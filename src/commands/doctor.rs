@@ -54,7 +54,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
 
 /// A process, with the results of discovery and configuration.
 #[derive(Debug)]
-struct Looked {
+struct ExaminedProcess {
     process: Process,
     eligibility: Eligibility,
     /// Architecture of the program, if it is for another machine.
@@ -142,7 +142,7 @@ async fn named(
             let (process, options) = (process.clone(), options.clone());
             move || eligibility(&process, &options)
         });
-        let looked = Looked {
+        let looked = ExaminedProcess {
             process,
             eligibility: eligibility.await?,
             foreign: None,
@@ -186,7 +186,7 @@ async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> 
 }
 
 /// Inspects a process. Blocks the calling thread. Returns `Ok(None)` if it is neither .NET nor expected.
-fn looked(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result<Option<Looked>, Error> {
+fn looked(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result<Option<ExaminedProcess>, Error> {
     let process = scan.inspect(pid)?;
     if process.evidence.is_none() && !asked && options.include.is_empty() {
         return Ok(None);
@@ -198,7 +198,7 @@ fn looked(pid: u32, scan: &Scan, options: &TargetOptions, asked: bool) -> Result
         return Ok(None);
     }
     let foreign = scan.program(pid).and_then(|program| program.foreign());
-    Ok(Some(Looked {
+    Ok(Some(ExaminedProcess {
         process,
         eligibility,
         foreign,

@@ -11,7 +11,7 @@ use clr_heap::survey::Survey;
 use dotnet_diagnostics::{Client, Endpoint};
 use tokio::sync::watch;
 
-use crate::commands::burst::{Asked, Kept, Subject, guarded, of_files, stops};
+use crate::commands::burst::{BurstTarget, KeptRecording, Subject, guarded, read_process_files, stops};
 use crate::commands::cli::{EvidenceFormat, Format, HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat};
 use crate::commands::executor;
 use crate::commands::output::{Output, private_file, say};
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &HeapArgs) -> anyhow::Result<bool> {
     if let Some(HeapCommand::Diff(diff)) = &args.command {
         return compare(diff);
     }
-    let subject = Subject::of(&args.subject)?;
+    let subject = Subject::from_args(&args.subject)?;
     let mut target = Destination::open(args)?;
     match subject {
         Subject::Recording(file) => {
@@ -224,10 +224,10 @@ fn from_file(file: &Path, what: &AnalysisRequest, sink: Option<Box<dyn Write + S
 }
 
 /// Queries the process, and reports the price of a dump.
-async fn look_at(pid: u32, args: &HeapArgs) -> anyhow::Result<(Asked, Price)> {
-    let asked = Asked::find(pid).await?;
+async fn look_at(pid: u32, args: &HeapArgs) -> anyhow::Result<(BurstTarget, Price)> {
+    let asked = BurstTarget::find(pid).await?;
     let (process, major, histogram) = (asked.process.clone(), asked.major(), args.histogram);
-    let price = of_files(pid, move || price::estimate(&process, major, histogram)).await?;
+    let price = read_process_files(pid, move || price::estimate(&process, major, histogram)).await?;
     say(format_args!("process {pid}: {}", sentence(&price)));
     if let Some(impossible) = &price.impossible {
         anyhow::bail!("process {pid}: {impossible}");
@@ -326,7 +326,7 @@ impl Interrupts {
 }
 
 async fn dump(
-    asked: &Asked,
+    asked: &BurstTarget,
     client: &Client,
     price: &Price,
     args: &HeapArgs,
@@ -335,7 +335,7 @@ async fn dump(
     interrupts: &Interrupts,
 ) -> anyhow::Result<(Answer, bool)> {
     let pid = asked.process.pid;
-    let mut kept = Kept::open(args.keep.as_deref(), args.force)?;
+    let mut kept = KeptRecording::open(args.keep.as_deref(), args.force)?;
     let mut computing = Computing::start(what, target.sink()).context("cannot start a process for the graph")?;
     let wanted = session::DumpOptions {
         buffer_mb: price.buffer_mb,

@@ -12,7 +12,7 @@ use crate::commands::output::say;
 use crate::commands::run::troubles;
 use crate::daemon::Services;
 use crate::pipeline::Clock;
-use crate::pipeline::replay::{Cast, Player, Stage, complete_at};
+use crate::pipeline::replay::{ReplayIdentity, Player, ReplayFeeds, complete_at};
 use base::clock::now_unix_ns;
 use base::time::TimeBase;
 use config::options::Options;
@@ -111,13 +111,13 @@ async fn one(services: &Services, options: &Options, args: &ReplayArgs, file: &P
         // The recording ends now.
         (true, false) => i128::from(now_unix_ns()) - i128::from(length_ns(file)?),
     });
-    let cast = Cast {
+    let cast = ReplayIdentity {
         service: service(file, args),
         attributes: Vec::new(),
         base,
         start_time: base.moment(0).ns(),
     };
-    let mut stage = Stage::new(services.pipeline.clone(), cast);
+    let mut stage = ReplayFeeds::new(services.pipeline.clone(), cast);
     let interval = i64::try_from(options.pipeline.metrics.interval.as_nanos()).unwrap_or(i64::MAX);
     let mut next_metrics: Option<i64> = None;
     let begun = Instant::now();

@@ -18,7 +18,7 @@ use crate::commands::run::end::{end_at_last, end_with_stdin};
 use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::logging::{self, LogLevel};
 use crate::daemon::own::RunParts;
-use crate::daemon::{self, Refused, Reload, Services, Signals};
+use crate::daemon::{self, OptionsError, Reload, Services, Signals};
 use base::clock::now_unix_ns;
 use base::run_key::RunKey;
 use config::file::{READ_TIMEOUT, Watch};
@@ -350,7 +350,7 @@ impl Reload for FileReload {
         }
     }
 
-    async fn load(&mut self) -> Result<Options, Refused> {
+    async fn load(&mut self) -> Result<Options, OptionsError> {
         let (flags, watched) = (self.flags.clone(), self.files.clone());
         let read = self.reading.within(READ_TIMEOUT, move || {
             let loaded = config::load(&flags)?;
@@ -361,7 +361,7 @@ impl Reload for FileReload {
             Ok(loaded) => loaded,
             Err(not_read) => {
                 error!("the configuration: {not_read}");
-                return Err(Refused);
+                return Err(OptionsError);
             }
         };
         match loaded {
@@ -393,7 +393,7 @@ impl Reload for FileReload {
                 for problem in &problems.0 {
                     error!("{problem}");
                 }
-                Err(Refused)
+                Err(OptionsError)
             }
         }
     }

@@ -38,7 +38,7 @@ use gc_rules::rule::Evidence;
 use tokio::sync::{Notify, Semaphore};
 use tracing::warn;
 
-use crate::pipeline::{OF_BURSTS, Pipeline, Want};
+use crate::pipeline::{OF_BURSTS, Pipeline, EvidenceRequest};
 use base::run_key::RunKey;
 use evidence::automatic::{self, BURST_WAIT_TIMEOUT, BurstOptions, Decision, END_TIMEOUT, OtherBursts};
 use evidence::burst::{self, BurstOutcome, Question, StoppedBy};
@@ -59,7 +59,7 @@ pub(super) use self::marks::BurstMarks;
 const MAX_REMEMBERED: usize = 4096;
 
 /// A run, the number of its incident, and the requested evidence.
-type WantKey = (RunKey, u64, Evidence);
+type EvidenceRequestKey = (RunKey, u64, Evidence);
 
 /// Duration of a burst of stacks. This gives a few hundred samples per thread; each sample suspends all threads.
 const STACKS_FOR: Duration = Duration::from_millis(300);
@@ -122,7 +122,7 @@ impl BurstStats {
 #[derive(Debug)]
 enum Ended {
     /// A finding, and for a burst of allocations the output derived from its stacks.
-    Found(Box<Finding>, Outcome, Option<Box<Drawn>>),
+    Found(Box<Finding>, Outcome, Option<Box<StackOutput>>),
     /// A finding from a burst that its process did not end in time.
     Late(Box<Finding>),
     /// A heap dump, or the reason why it failed.
@@ -133,7 +133,7 @@ enum Ended {
 
 /// Output derived from the stacks of a burst, in addition to the finding.
 #[derive(Debug)]
-struct Drawn {
+struct StackOutput {
     /// A flame graph, as SVG.
     flame: String,
     /// Profile for OTLP, if profiles are exported.
@@ -150,7 +150,7 @@ enum Kind {
 /// The burst or heap dump in progress.
 #[derive(Debug)]
 struct Running {
-    want: WantKey,
+    want: EvidenceRequestKey,
     task: Kind,
     share: QuotaOwner,
     begun: Instant,
@@ -207,7 +207,7 @@ struct BurstsState {
     /// Start of the newest burst of each run.
     newest: BTreeMap<RunKey, Instant>,
     /// Pending requests, their order, and the time for which they waited while no burst was running.
-    waiting: BTreeMap<WantKey, Waits>,
+    waiting: BTreeMap<EvidenceRequestKey, QueuedRequest>,
     /// Number of requests so far.
     came: u64,
     /// End of the newest late burst of each service.
@@ -249,7 +249,7 @@ impl Inspections {
 
 /// A pending request.
 #[derive(Debug, Clone, Copy, Default)]
-struct Waits {
+struct QueuedRequest {
     /// Position of the request in the order of arrival.
     number: u64,
     waited: Duration,
@@ -372,7 +372,7 @@ impl Bursts {
             Evidence::Census => state.censuses.options.enabled,
             _ => state.options.enabled,
         });
-        let keys: BTreeSet<WantKey> = wants.iter().map(Want::key).collect();
+        let keys: BTreeSet<EvidenceRequestKey> = wants.iter().map(EvidenceRequest::key).collect();
         state.waiting.retain(|key, _| keys.contains(key));
         state.censuses.retain(|key| keys.contains(key));
         let is_any_dump = wants.iter().any(|want| want.evidence == Evidence::Census);
@@ -382,7 +382,7 @@ impl Bursts {
         let passed = last.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         for want in &wants {
             state.came += 1;
-            let came = Waits {
+            let came = QueuedRequest {
                 number: state.came,
                 waited: Duration::ZERO,
             };
@@ -468,7 +468,7 @@ impl Bursts {
 impl BurstsState {
     /// Returns the heap dump to start now, or the reason for not starting one and whether the reason is temporary. The
     /// error is `None` if the second dump is due later.
-    fn census(&self, want: &Want, others: OtherBursts, now: Instant) -> Result<Kind, Option<(String, bool)>> {
+    fn census(&self, want: &EvidenceRequest, others: OtherBursts, now: Instant) -> Result<Kind, Option<(String, bool)>> {
         let history = self.censuses.history(&want.key(), &want.share, now);
         let options = &self.censuses.options;
         match decision::decide(want.account.as_deref(), &want.condition, others, &history, options) {
@@ -514,7 +514,7 @@ fn patience(evidence: Evidence) -> Duration {
 }
 
 /// Returns a finding without evidence, with the reason.
-fn none(censuses: &mut Censuses, want: &WantKey, because: String) -> Finding {
+fn none(censuses: &mut Censuses, want: &EvidenceRequestKey, because: String) -> Finding {
     match want.2 {
         Evidence::Census => censuses.none(want, because),
         evidence => automatic::none(evidence, because),
@@ -533,7 +533,7 @@ fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Insta
 }
 
 /// Starts a burst on a dedicated thread.
-fn begin(want: &Want, kind: Kind, state: &BurstsState, is_profiled: bool, store: Option<Store>) -> Running {
+fn begin(want: &EvidenceRequest, kind: Kind, state: &BurstsState, is_profiled: bool, store: Option<Store>) -> Running {
     let (sender, ended) = sync_channel(1);
     let stop = Arc::new(Notify::new());
     let hold = Arc::<Mutex<Hold>>::default();
@@ -742,7 +742,7 @@ impl Task {
                 }
                 let drawn = flame.map(|flame| {
                     let profile = self.is_profiled.then(|| self.profile(&done.burst, is_biased));
-                    Box::new(Drawn { flame, profile })
+                    Box::new(StackOutput { flame, profile })
                 });
                 (finding, drawn)
             }

@@ -84,7 +84,7 @@ pub struct Sources {
 
 /// The daemon's own metrics.
 #[derive(Debug)]
-pub struct Own {
+pub struct OwnMetrics {
     resource: Arc<Origin>,
     /// Start of all totals. It moves back if the wall clock is set back, so that no total starts after it is read.
     start_unix_ns: AtomicU64,
@@ -109,7 +109,7 @@ pub struct RunParts {
     pub alive: Arc<Heartbeats>,
 }
 
-impl Own {
+impl OwnMetrics {
     /// Creates the metrics of a daemon that started at `start_unix_ns`.
     pub fn new(resource: Arc<Origin>, start_unix_ns: u64, sources: Sources) -> Self {
         Self {
@@ -128,7 +128,7 @@ impl Own {
     }
 
     fn targets(&self, sheet: &mut MetricSnapshot) {
-        let records = Records::of(&self.sources.pipeline);
+        let records = Records::new(&self.sources.pipeline);
         sheet.put(&row::TARGETS, by(&row::STATE, records.states()));
         let not_attached = records.not_attached().into_iter().map(|(group, count)| {
             let mut attributes = vec![text(&row::REASON, &group.reason)];
@@ -177,7 +177,7 @@ impl Own {
 
     /// Adds no metric if incidents are not recorded.
     fn black_box(&self, sheet: &mut MetricSnapshot) {
-        let Some(files) = Records::of(&self.sources.pipeline).black_box_files() else {
+        let Some(files) = Records::new(&self.sources.pipeline).black_box_files() else {
             return;
         };
         sheet.put(&row::RECORDINGS, by(&row::OUTCOME, files.counts()));
@@ -226,7 +226,7 @@ impl Own {
     }
 }
 
-impl WatcherInfo for Own {
+impl WatcherInfo for OwnMetrics {
     fn parts(&self) -> Vec<PartAge> {
         let now = Instant::now();
         let parts = self.run.get();
@@ -259,7 +259,7 @@ impl WatcherInfo for Own {
 
     fn watcher(&self, now_unix_ns: u64) -> WatcherRecord {
         let sources = &self.sources;
-        let (records, counts) = (Records::of(&sources.pipeline), sources.pipeline.counts());
+        let (records, counts) = (Records::new(&sources.pipeline), sources.pipeline.counts());
         let targets = records.targets();
         let (stalls, stalled_ns) = self.stalls.now();
         let limits = [

@@ -16,12 +16,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use self::kept::Kept;
+use self::kept::StateContents;
 use crate::daemon::bursts::Bursts;
 use crate::daemon::history_keeping::HistoryKeeping;
 use crate::daemon::incident_file::IncidentFile;
 use crate::daemon::outlet::DeliveryOutlet;
-use crate::daemon::own::{Own, RunParts, Sources};
+use crate::daemon::own::{OwnMetrics, RunParts, Sources};
 use crate::daemon::rules::RuleFiles;
 use crate::daemon::stall::Stalls;
 use crate::daemon::state::StateDirectory;
@@ -63,7 +63,7 @@ pub struct Services {
     /// Sends alerts.
     pub notifier: Notifier,
     running: Running,
-    pub(super) own: Arc<Own>,
+    pub(super) own: Arc<OwnMetrics>,
     export_own_metrics: bool,
     ready: Arc<AtomicBool>,
     web: Option<(watch::Sender<bool>, JoinHandle<io::Result<()>>)>,
@@ -112,10 +112,10 @@ impl Services {
         let mut otlp = options.otlp.clone();
         let mut notes = Vec::new();
         let kept = match &options.state_directory {
-            Some(path) => Kept::open(path, options, &mut notes).await,
-            None => Kept::default(),
+            Some(path) => StateContents::open(path, options, &mut notes).await,
+            None => StateContents::default(),
         };
-        let Kept {
+        let StateContents {
             state,
             marks,
             left,
@@ -159,7 +159,7 @@ impl Services {
         if let (Some((_, incidents)), Some(left)) = (&state, left) {
             notes.extend(incidents.resume(left, &pipeline, &notifier, now()));
         }
-        let own = Arc::new(Own::new(
+        let own = Arc::new(OwnMetrics::new(
             resource,
             now_unix_ns(),
             Sources {
@@ -182,7 +182,7 @@ impl Services {
         let ready = Arc::new(AtomicBool::new(false));
         let web = listener.map(|listener| {
             let mut site = Site::new(
-                Arc::new(Records::of(&pipeline)),
+                Arc::new(Records::new(&pipeline)),
                 Arc::clone(&own) as Arc<dyn web::WatcherInfo>,
                 Arc::clone(&ready),
             );

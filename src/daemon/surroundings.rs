@@ -130,7 +130,7 @@ async fn figures(pipeline: Pipeline) {
     let mut hung: Vec<Hung> = Vec::new();
     let mut memory = MemoryReader::default();
     let mut looks = Examinations::default();
-    let mut counts: HashMap<RunKey, Counted> = HashMap::new();
+    let mut counts: HashMap<RunKey, KillReading> = HashMap::new();
     let mut all_at = Instant::now() + FIRST;
     loop {
         tokio::time::sleep(LOOK).await;
@@ -227,10 +227,10 @@ async fn figures(pipeline: Pipeline) {
                     pipeline.measured(&run, measured, read_at);
                     if has_figures {
                         let before = counts.remove(&run.key()).map(|counted| counted.rush);
-                        let counted = Counted {
+                        let counted = KillReading {
                             kills: Arc::new(kills),
                             read: now,
-                            rush: Rush::after(before, measured.figures.and_then(level), now),
+                            rush: MemoryGrowthProbe::after(before, measured.figures.and_then(level), now),
                         };
                         counts.insert(run.key(), counted);
                     }
@@ -249,10 +249,10 @@ async fn figures(pipeline: Pipeline) {
 }
 
 /// The kill counts of a process's groups, and the time of their reading.
-struct Counted {
+struct KillReading {
     kills: Arc<KillCounts>,
     read: Instant,
-    rush: Rush,
+    rush: MemoryGrowthProbe,
 }
 
 /// Returns the memory in the group of a process that the kernel cannot reclaim, and the group's limit.
@@ -264,7 +264,7 @@ fn level(figures: Figures) -> Option<(u64, u64)> {
 /// Decides whether the memory group of a process is read before the next round. A group that fills within a minute or
 /// two would be full before two rounds could show it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Rush {
+struct MemoryGrowthProbe {
     first: Instant,
     /// The newest reading, if the group has a limit.
     newest: Option<(Instant, u64)>,
@@ -272,7 +272,7 @@ struct Rush {
     until: Instant,
 }
 
-impl Rush {
+impl MemoryGrowthProbe {
     /// Returns the state after a reading of use and limit, based on the previous state.
     fn after(before: Option<Self>, level: Option<(u64, u64)>, now: Instant) -> Self {
         let first = before.map_or(now, |before| before.first);
@@ -321,9 +321,9 @@ mod tests {
     fn fast_growing_group_is_read_every_second() {
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
-        let none = Rush::after(None, None, began);
+        let none = MemoryGrowthProbe::after(None, None, began);
         assert!(!none.is_early(began));
-        let reading = |before, used: u64, seconds| Rush::after(before, Some((used * MIB, 400 * MIB)), at(seconds));
+        let reading = |before, used: u64, seconds| MemoryGrowthProbe::after(before, Some((used * MIB, 400 * MIB)), at(seconds));
         let first = reading(None, 50, 0);
         assert!(first.is_early(at(9)) && !first.is_early(at(10)));
         let slow = reading(Some(first), 51, 15);

@@ -23,9 +23,9 @@ pub(super) fn receivers(
     let signals = Signal::ALL
         .iter()
         .filter(|signal| **signal != Signal::Profiles || stats.profiles.configured)
-        .map(|signal| of_signal(*signal, stats.get(*signal)));
-    let incidents = alerts.into_iter().map(|(name, stats)| of_alerts(name, &stats));
-    signals.chain(incidents).chain(store.map(of_store)).collect()
+        .map(|signal| describe_signal(*signal, stats.get(*signal)));
+    let incidents = alerts.into_iter().map(|(name, stats)| describe_alerts(name, &stats));
+    signals.chain(incidents).chain(store.map(describe_store)).collect()
 }
 
 /// Returns the processes that export metrics of their runtime themselves.
@@ -66,7 +66,7 @@ pub(super) fn part(PartAge { name, age, is_late }: PartAge) -> PartRecord {
     }
 }
 
-fn of_signal(signal: Signal, stats: &SignalStats) -> ReceiverRecord {
+fn describe_signal(signal: Signal, stats: &SignalStats) -> ReceiverRecord {
     let failures: BTreeMap<_, _> = stats
         .requests
         .by_outcome()
@@ -99,7 +99,7 @@ fn of_signal(signal: Signal, stats: &SignalStats) -> ReceiverRecord {
     }
 }
 
-fn of_alerts(name: String, stats: &ReceiverStats) -> ReceiverRecord {
+fn describe_alerts(name: String, stats: &ReceiverStats) -> ReceiverRecord {
     let state = match stats {
         _ if stats.last_error.is_some() && stats.queued > 0 => "failing",
         ReceiverStats { sent: 0, .. } if stats.last_error.is_some() => "failing",
@@ -120,7 +120,7 @@ fn of_alerts(name: String, stats: &ReceiverStats) -> ReceiverRecord {
 }
 
 /// Returns the record of the store that keeps evidence outside the host.
-fn of_store(store: &Store) -> ReceiverRecord {
+fn describe_store(store: &Store) -> ReceiverRecord {
     let stats = store.stats();
     let [(_, stored), (_, failed), (_, dropped)] = stats.counts();
     let last_error = stats.last_error();

@@ -59,7 +59,7 @@ impl ExitedRuns {
     }
 
     /// Returns the most recent run of a pid.
-    pub(crate) fn of(&self, pid: u32) -> Option<&ExitedRun> {
+    pub(crate) fn find(&self, pid: u32) -> Option<&ExitedRun> {
         self.0.iter().rfind(|exited| exited.run.key().pid == pid)
     }
 
@@ -118,8 +118,8 @@ mod tests {
         }
         let pids = |exited: &ExitedRuns| exited.all().map(|one| one.run.key().pid).collect::<Vec<_>>();
         assert_eq!(pids(&exited).len(), MAX_EXITED);
-        assert!(exited.of(1).is_some() && exited.of(10).is_some());
-        assert!(exited.of(2).is_none() && exited.of(12).is_none() && exited.of(13).is_some());
+        assert!(exited.find(1).is_some() && exited.find(10).is_some());
+        assert!(exited.find(2).is_none() && exited.find(12).is_none() && exited.find(13).is_some());
         exited.put(run(61), Moment::from_ns(KEPT_FOR_NS + 60), &listed);
         assert_eq!(pids(&exited), [61, 10, 1]);
         let all: BTreeSet<u32> = (1000..1300).collect();

@@ -54,14 +54,14 @@ pub struct HistoryFolder {
     boot_id: Option<String>,
     /// Whether the directory exists and only has files of this boot.
     is_prepared: AtomicBool,
-    known: Mutex<BTreeMap<RunKey, Known>>,
+    known: Mutex<BTreeMap<RunKey, FileFacts>>,
     /// Whether the last write failed. The failure has been reported.
     failed: AtomicBool,
 }
 
 /// Facts about a file.
 #[derive(Debug, Clone, Copy, Default)]
-struct Known {
+struct FileFacts {
     /// Number of bytes up to the end of the last whole frame.
     whole: u64,
     /// Index of the oldest and of the newest bucket.
@@ -117,7 +117,7 @@ impl HistoryFolder {
         self.known().get(&run)?.span.map(|(first, _)| first)
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<RunKey, Known>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<RunKey, FileFacts>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -153,7 +153,7 @@ impl HistoryFolder {
             Some(known) => known,
             None => {
                 let stored = look(&path)?;
-                Known::of(stored.whole, &stored.buckets)
+                FileFacts::new(stored.whole, &stored.buckets)
             }
         };
         let (Some(oldest), Some(newest)) = (buckets.first(), buckets.last()) else {
@@ -188,7 +188,7 @@ impl HistoryFolder {
             kept.extend(new);
             anew(&path, &kept)
         } else {
-            append(&path, known.whole, &frame).map(|whole| Known {
+            append(&path, known.whole, &frame).map(|whole| FileFacts {
                 whole,
                 span: known.span.map(|(first, _)| (first, newest.index)),
             })
@@ -263,8 +263,8 @@ impl HistoryFolder {
     }
 }
 
-impl Known {
-    fn of(whole: usize, buckets: &[Bucket]) -> Self {
+impl FileFacts {
+    fn new(whole: usize, buckets: &[Bucket]) -> Self {
         let ends = buckets.first().zip(buckets.last());
         Self {
             whole: whole as u64,
@@ -279,11 +279,11 @@ fn look(path: &Path) -> io::Result<stored::StoredHistory> {
     Ok(stored::read(&bytes).unwrap_or_default())
 }
 
-fn anew(path: &Path, buckets: &[Bucket]) -> io::Result<Known> {
+fn anew(path: &Path, buckets: &[Bucket]) -> io::Result<FileFacts> {
     let mut bytes = stored::HEAD.to_vec();
     bytes.extend(stored::frame(buckets));
     files::write(path, &bytes)?;
-    Ok(Known::of(bytes.len(), buckets))
+    Ok(FileFacts::new(bytes.len(), buckets))
 }
 
 /// Appends a frame after the last whole frame. The file is not synced: damage after a power failure only costs the

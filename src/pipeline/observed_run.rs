@@ -53,15 +53,15 @@ pub struct ObservedRun {
 
 /// A locked view of a run.
 #[derive(Debug)]
-pub(crate) struct Look<'a> {
+pub(crate) struct RunView<'a> {
     run: MutexGuard<'a, Run>,
     /// Declared after the lock, because fields are dropped in declaration order.
-    _rest: HandedMeanwhile<'a>,
+    _rest: DrainInboxOnDrop<'a>,
 }
 
 /// Guard that processes the inputs received while a viewer held the run.
 #[derive(Debug)]
-struct HandedMeanwhile<'a>(&'a ObservedRun);
+struct DrainInboxOnDrop<'a>(&'a ObservedRun);
 
 impl ObservedRun {
     pub(crate) fn new(
@@ -141,14 +141,14 @@ impl ObservedRun {
     }
 
     /// Locks the run for reading, after it has processed every input handed over so far.
-    pub(crate) fn look(&self) -> Look<'_> {
+    pub(crate) fn look(&self) -> RunView<'_> {
         let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(delivery) = self.delivery.upgrade() {
             self.take_inputs(&mut run, &*delivery);
         }
-        Look {
+        RunView {
             run,
-            _rest: HandedMeanwhile(self),
+            _rest: DrainInboxOnDrop(self),
         }
     }
 
@@ -174,7 +174,7 @@ fn step(run: &mut Run, (at, input): (InputTime, Input), delivery: &dyn Deliver) 
     }
 }
 
-impl Deref for Look<'_> {
+impl Deref for RunView<'_> {
     type Target = Run;
 
     fn deref(&self) -> &Run {
@@ -182,7 +182,7 @@ impl Deref for Look<'_> {
     }
 }
 
-impl Drop for HandedMeanwhile<'_> {
+impl Drop for DrainInboxOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(delivery) = self.0.delivery.upgrade() {
             self.0.pass(&*delivery);
@@ -206,9 +206,9 @@ pub(crate) mod tests {
 
     /// Counts dropped inputs.
     #[derive(Debug, Default)]
-    pub(crate) struct Nowhere(AtomicU64);
+    pub(crate) struct DropCounter(AtomicU64);
 
-    impl Deliver for Nowhere {
+    impl Deliver for DropCounter {
         fn deliver(&self, _: &Run, _: Vec<Output>, _: InputTime) {}
 
         fn dropped(&self) {
@@ -217,7 +217,7 @@ pub(crate) mod tests {
     }
 
     /// Creates a run of the given pid without any inputs.
-    pub(crate) fn observed(pid: u32, delivery: &Arc<Nowhere>) -> ObservedRun {
+    pub(crate) fn observed(pid: u32, delivery: &Arc<DropCounter>) -> ObservedRun {
         let identity = Identity::new(RunKey { pid, start_time: 1 }, "shop");
         let delivery = Arc::downgrade(delivery);
         ObservedRun::new(identity, Arc::default(), AT, delivery)

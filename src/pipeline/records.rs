@@ -39,7 +39,7 @@ use crate::pipeline::exited::ExitedRun;
 use crate::pipeline::memory_count::look_at_memory;
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::registry::Pipeline;
-use crate::pipeline::shared::{Noted, add_unknown};
+use crate::pipeline::shared::{UnreadProcess, add_unknown};
 
 /// Number of buckets per hour.
 const HOUR: u64 = 3600 * 1_000_000_000 / BUCKET_NS;
@@ -84,7 +84,7 @@ pub struct Records(Pipeline);
 
 impl Records {
     /// Returns the records of a pipeline.
-    pub fn of(pipeline: &Pipeline) -> Self {
+    pub fn new(pipeline: &Pipeline) -> Self {
         Self(pipeline.clone())
     }
 
@@ -134,11 +134,11 @@ impl Records {
     }
 
     /// Returns the processes without a feed, or those of one pid, with the metadata of the orchestrator.
-    fn noted(&self, pid: Option<u32>) -> Vec<Noted> {
+    fn noted(&self, pid: Option<u32>) -> Vec<UnreadProcess> {
         let shared = self.0.shared();
-        let is_meant = |noted: &&Noted| pid.is_none_or(|pid| noted.identity.key.pid == pid);
-        let mut noted: Vec<Noted> = shared.processes().noted.values().filter(is_meant).cloned().collect();
-        for Noted { identity, .. } in &mut noted {
+        let is_meant = |noted: &&UnreadProcess| pid.is_none_or(|pid| noted.identity.key.pid == pid);
+        let mut noted: Vec<UnreadProcess> = shared.processes().noted.values().filter(is_meant).cloned().collect();
+        for UnreadProcess { identity, .. } in &mut noted {
             add_unknown(&mut identity.resource, &shared.metadata(&identity.provenance));
         }
         noted
@@ -155,7 +155,7 @@ impl Records {
         if processes.noted.keys().any(|key| key.pid == pid) {
             return None;
         }
-        let exited = processes.exited.of(pid)?.clone();
+        let exited = processes.exited.find(pid)?.clone();
         Some((Arc::clone(&exited.run), Some(exited)))
     }
 }
@@ -249,7 +249,7 @@ impl Views for Records {
 
     fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, CollectionLookupError> {
         let (run, _) = self.run_of(pid).ok_or(CollectionLookupError::NoProcess)?;
-        collection::of_number(&run.look(), number)
+        collection::find_record(&run.look(), number)
     }
 
     fn collections(&self, pid: Option<u32>, limit: usize) -> Vec<serde_json::Value> {
@@ -332,7 +332,7 @@ impl Views for Records {
     fn collect(&self, now_unix_ns: u64) -> Vec<(Arc<Origin>, Vec<Metric>)> {
         let (runs, shared) = (self.0.runs(), self.0.shared());
         match shared.settings().metrics.aggregate {
-            Aggregate::Service => shared.of_services(&runs, (0, 1), now_unix_ns, Temporality::Cumulative),
+            Aggregate::Service => shared.collect_services(&runs, (0, 1), now_unix_ns, Temporality::Cumulative),
             Aggregate::Process => {
                 let runs = runs.into_iter();
                 runs.filter_map(|run| run.metrics(now_unix_ns, Temporality::Cumulative))

@@ -19,8 +19,8 @@ use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::outlet::Outlet;
 use crate::pipeline::resumed::StoredState;
 use crate::pipeline::service::Death;
-use crate::pipeline::shared::{Counts, Noted, Shared, add_unknown};
-use crate::pipeline::wants::{self, Want};
+use crate::pipeline::shared::{Counts, UnreadProcess, Shared, add_unknown};
+use crate::pipeline::wants::{self, EvidenceRequest};
 use base::run_key::RunKey;
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
@@ -248,9 +248,9 @@ impl Pipeline {
     }
 
     /// Returns the evidence requests of open incidents of live processes, the most severe incidents first.
-    pub fn wants(&self) -> Vec<Want> {
+    pub fn wants(&self) -> Vec<EvidenceRequest> {
         let live = self.live().into_iter();
-        let mut wants: Vec<_> = live.flat_map(|run| wants::of_run(&run.look())).collect();
+        let mut wants: Vec<_> = live.flat_map(|run| wants::for_run(&run.look())).collect();
         wants.sort_by_key(|(severity, _)| Reverse(*severity));
         wants.into_iter().map(|(_, want)| want).collect()
     }
@@ -301,12 +301,12 @@ impl Pipeline {
             let share = run.identity.share();
             let incidents = rules.incidents();
             open.extend(
-                incidents.map(|incident| StoredState::of(run.key(), &who.name, resource, &share, incident, wall)),
+                incidents.map(|incident| StoredState::new(run.key(), &who.name, resource, &share, incident, wall)),
             );
         }
         for left in self.shared.incidents().open() {
             let state =
-                |incident| StoredState::of(left.run, &left.process, &left.resource, &left.share, incident, wall);
+                |incident| StoredState::new(left.run, &left.process, &left.resource, &left.share, incident, wall);
             open.extend(left.incidents.open().map(|incident| state(incident)));
         }
         // An incident whose process exited during this function appears twice.
@@ -427,7 +427,7 @@ impl Sink for Pipeline {
             .get(&identity.key)
             .filter(|noted| noted.state == state)
             .map_or(now, |noted| noted.since);
-        let noted = Noted {
+        let noted = UnreadProcess {
             identity: identity.clone(),
             state,
             since,

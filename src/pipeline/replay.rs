@@ -145,7 +145,7 @@ pub fn complete_at(outcome: &Outcome) -> Option<i64> {
 
 /// Identity of the processes of a recording.
 #[derive(Debug, Clone)]
-pub struct Cast {
+pub struct ReplayIdentity {
     /// `service.name`.
     pub service: String,
     /// Additional resource attributes.
@@ -158,15 +158,15 @@ pub struct Cast {
 
 /// The feeds of a recording's processes, created when a process first appears.
 #[derive(Debug)]
-pub struct Stage {
+pub struct ReplayFeeds {
     pipeline: Pipeline,
-    cast: Cast,
+    cast: ReplayIdentity,
     feeds: Vec<(ProcessKey, Feed)>,
 }
 
-impl Stage {
+impl ReplayFeeds {
     /// Creates a stage without processes.
-    pub fn new(pipeline: Pipeline, cast: Cast) -> Self {
+    pub fn new(pipeline: Pipeline, cast: ReplayIdentity) -> Self {
         Self {
             pipeline,
             cast,

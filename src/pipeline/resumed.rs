@@ -82,7 +82,7 @@ impl Resumed {
 
 impl StoredState {
     /// Creates the stored state of an incident.
-    pub(crate) fn of(
+    pub(crate) fn new(
         run: RunKey,
         process: &str,
         resource: &Origin,

@@ -89,7 +89,7 @@ impl Counters {
 
 /// A process that gcwatch does not read, and the reason.
 #[derive(Debug, Clone)]
-pub(crate) struct Noted {
+pub(crate) struct UnreadProcess {
     pub(crate) identity: Identity,
     pub(crate) state: RunState,
     pub(crate) since: Moment,
@@ -99,7 +99,7 @@ pub(crate) struct Noted {
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     pub(crate) runs: BTreeMap<RunKey, Arc<ObservedRun>>,
-    pub(crate) noted: BTreeMap<RunKey, Noted>,
+    pub(crate) noted: BTreeMap<RunKey, UnreadProcess>,
     /// Processes that have exited, kept for viewers.
     pub(crate) exited: ExitedRuns,
 }
@@ -316,7 +316,7 @@ impl Shared {
         let settings = self.settings();
         let temporality = settings.metrics.temporality;
         if settings.metrics.aggregate == Aggregate::Service {
-            for (resource, metrics) in self.of_services(runs, (share, shares), now_unix_ns, temporality) {
+            for (resource, metrics) in self.collect_services(runs, (share, shares), now_unix_ns, temporality) {
                 self.outlet.metrics(&resource, metrics);
             }
             return;
@@ -329,7 +329,7 @@ impl Shared {
     }
 
     /// Returns the metrics of the services of runs, limited to one share of `shares`.
-    pub(crate) fn of_services(
+    pub(crate) fn collect_services(
         &self,
         runs: &[Arc<ObservedRun>],
         share: (u32, u32),

@@ -21,7 +21,7 @@ pub(crate) const OF_BURSTS: [Evidence; 4] = [
 
 /// A request of an open incident for evidence that it does not have yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Want {
+pub struct EvidenceRequest {
     /// The process of the incident.
     pub run: RunKey,
     /// Number of the incident.
@@ -38,7 +38,7 @@ pub struct Want {
     pub account: Option<Arc<Ledger>>,
 }
 
-impl Want {
+impl EvidenceRequest {
     /// Returns the key that identifies the request.
     pub fn key(&self) -> (RunKey, u64, Evidence) {
         (self.run, self.incident, self.evidence)
@@ -46,7 +46,7 @@ impl Want {
 }
 
 /// Returns the requests for bursts of the open incidents of a run, each with its severity.
-pub(crate) fn of_run(run: &Run) -> Vec<(Severity, Want)> {
+pub(crate) fn for_run(run: &Run) -> Vec<(Severity, EvidenceRequest)> {
     let Some(rules) = &run.rules else { return Vec::new() };
     let mut wants = Vec::new();
     for incident in rules.incidents() {
@@ -63,7 +63,7 @@ pub(crate) fn of_run(run: &Run) -> Vec<(Severity, Want)> {
             let memory = group.memory;
             wants.push((
                 incident.severity,
-                Want {
+                EvidenceRequest {
                     run: run.key(),
                     incident: incident.number,
                     incident_id: id_of(incident, Some(run.key())),

@@ -164,7 +164,7 @@ fn stopped_requests_are_shown() {
         "{heading}?.parentElement.querySelectorAll('tbody tr').length > 5"
     ));
     let shown = browser.run(&format!("return {heading}.parentElement.textContent"));
-    let view = Records::of(&scene.services.pipeline).request_view(pid).unwrap();
+    let view = Records::new(&scene.services.pipeline).request_view(pid).unwrap();
     let counts = format!("{} of {} (33", view.hit, view.known);
     assert!(shown.as_str().unwrap().contains(&counts), "{counts}: {shown}");
     assert_eq!((view.count, view.known), (view.hit * 3, view.hit * 3));

@@ -108,7 +108,7 @@ fn recording_leaves_no_run_behind() {
     ] {
         let (pipeline, kept) = pipeline(settings());
         let stage = stage(&pipeline, name, name);
-        let views = Records::of(&pipeline).targets();
+        let views = Records::new(&pipeline).targets();
         stage.end();
 
         let whole = Recording::read(
@@ -166,14 +166,14 @@ fn totals_continue_in_new_session() {
             lost_events: Some(lost),
             undecodable: 0,
         });
-        let (_, metrics) = Records::of(&pipeline).collect(2_000_000_000).pop().unwrap();
+        let (_, metrics) = Records::new(&pipeline).collect(2_000_000_000).pop().unwrap();
         let points = points(&metrics, "dotnet.gc.collections");
         starts.extend(points.iter().map(|point| point.start_time_unix_nano));
     }
-    let view = Records::of(&pipeline).targets().pop().unwrap();
+    let view = Records::new(&pipeline).targets().pop().unwrap();
     assert_eq!((view.sessions, view.events, view.lost_events), (2, 200, Some(8)));
     assert_eq!(view.state, "detached", "the feed is dropped");
-    let (_, metrics) = Records::of(&pipeline).collect(2_000_000_000).pop().unwrap();
+    let (_, metrics) = Records::new(&pipeline).collect(2_000_000_000).pop().unwrap();
     assert_eq!(collections(&metrics).cast_unsigned(), view.collections);
     assert!(view.collections > half as u64);
     starts.dedup();
@@ -206,15 +206,15 @@ fn process_is_listed_with_its_newest_state() {
         detail: "it does not answer".to_owned(),
     };
     pipeline.note(&identity(5), unattachable);
-    let view = Records::of(&pipeline).targets().pop().unwrap();
+    let view = Records::new(&pipeline).targets().pop().unwrap();
     assert_eq!((view.state, view.reason.as_deref()), ("unattachable", Some("silent")));
     let mut feed = pipeline.open(identity(5)).unwrap();
     feed.state(RunState::Attached);
-    let states: Vec<&str> = Records::of(&pipeline).targets().iter().map(|view| view.state).collect();
+    let states: Vec<&str> = Records::new(&pipeline).targets().iter().map(|view| view.state).collect();
     assert_eq!(states, ["attached"]);
     drop(feed);
     pipeline.forget(identity(5).key);
-    assert!(Records::of(&pipeline).targets().is_empty());
+    assert!(Records::new(&pipeline).targets().is_empty());
 }
 
 /// Surroundings that return the given attributes.
@@ -266,7 +266,7 @@ fn late_metadata_is_reported() {
         })
         .unwrap();
     let shown = |key: &str| {
-        let target = Records::of(&pipeline).targets().remove(0);
+        let target = Records::new(&pipeline).targets().remove(0);
         target
             .resource
             .get(key)
@@ -320,7 +320,7 @@ fn container_figures_are_metrics() {
     let mut outside = pipeline.open(identity(2)).unwrap();
     outside.state(RunState::Attached);
     let reported = || {
-        let collected = Records::of(&pipeline).collect(5);
+        let collected = Records::new(&pipeline).collect(5);
         let metrics = collected.iter().flat_map(|(_, metrics)| metrics);
         let of_container = metrics.filter(|metric| metric.name.contains("container."));
         let point = |metric: &Metric| match metric.data.as_ref().unwrap() {

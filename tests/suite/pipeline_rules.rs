@@ -212,14 +212,14 @@ fn notices_have_ids_of_collection_span() {
     for outcome in outcomes("svc8-workstation") {
         feed.observe(outcome);
     }
-    let firing = Records::of(&pipeline).alerts();
+    let firing = Records::new(&pipeline).alerts();
     assert_eq!(
         (firing[0].alert.rule.as_str(), firing[0].pid),
         ("test.background", 7),
         "the most severe alert comes first"
     );
     assert_eq!(firing[0].trace_id.as_ref().map(String::len), Some(32));
-    let (_, metrics) = Records::of(&pipeline).collect(BASE).pop().unwrap();
+    let (_, metrics) = Records::new(&pipeline).collect(BASE).pop().unwrap();
     let sum = |name: &str| -> Vec<(String, i64)> {
         let points = points(&metrics, name).iter();
         let of_rule = points.map(|point| (text(&point.attributes, "gcwatch.rule.id").unwrap(), count(point)));
@@ -284,7 +284,7 @@ fn notices_have_ids_of_collection_span() {
         "{last:?}"
     );
     assert_eq!(began, fired.into_iter().collect::<Vec<_>>());
-    assert!(Records::of(&pipeline).alerts().is_empty());
+    assert!(Records::new(&pipeline).alerts().is_empty());
     let counts = pipeline.rule_counts();
     assert!(
         counts["test.full"].evaluations > 90 && counts["test.full"].failures == 0,
@@ -483,7 +483,7 @@ fn wall_clock_change_does_not_count_as_elapsed_time() {
         // The start time is displayed by the clock as it is set now.
         let began = i128::from(pipeline.wall().unix_ns(alert.started)) - now.unix_ns;
         assert!((4..8).contains(&(began / i128::from(SECOND))), "{began}");
-        let shown = Records::of(&pipeline).alerts()[0].since.clone();
+        let shown = Records::new(&pipeline).alerts()[0].since.clone();
         assert_eq!(shown, now.wall().rfc3339(alert.started), "set by {by_ns}");
         feed.open(Open::default());
         for second in 9..=12 {
@@ -519,9 +519,9 @@ fn rule_change_keeps_unchanged_rules() {
         .map(|notice| notice.transition.alert().rule.id.to_string())
         .collect();
     assert!(!ends.contains(&"test.background".to_owned()), "{ends:?}");
-    assert_eq!(Records::of(&pipeline).alerts()[0].alert.rule, "test.background");
+    assert_eq!(Records::new(&pipeline).alerts()[0].alert.rule, "test.background");
     assert_eq!(pipeline.rule_counts()["test.background"].evaluations, before);
-    let views = Records::of(&pipeline).rule_views(None);
+    let views = Records::new(&pipeline).rule_views(None);
     let ids: Vec<&str> = views.iter().map(|view| view.id.as_str()).collect();
     assert_eq!(ids, ["test.background", "test.more", "test.hangs"]);
     assert_eq!(
@@ -529,7 +529,7 @@ fn rule_change_keeps_unchanged_rules() {
         (1, 7, "ok")
     );
     let firing = |pid| {
-        Records::of(&pipeline).rule_views(Some(pid))[0]
+        Records::new(&pipeline).rule_views(Some(pid))[0]
             .states
             .get("firing")
             .copied()
@@ -548,8 +548,8 @@ fn rule_change_keeps_unchanged_rules() {
         "{notices:?}"
     );
     assert!(
-        Records::of(&pipeline).alerts().is_empty()
-            && Records::of(&pipeline).rule_views(None).is_empty()
+        Records::new(&pipeline).alerts().is_empty()
+            && Records::new(&pipeline).rule_views(None).is_empty()
             && pipeline.rule_counts().is_empty()
     );
 }
@@ -619,7 +619,7 @@ fn container_limit_unseen_by_runtime_is_ignored() {
             .iter()
             .map(|(name, value)| gc_telemetry::value::key_value(name, value.clone()));
         feed.learned(Some(runtime.to_owned()), settings.collect());
-        let memory = Records::of(&pipeline).process(7).unwrap().memory;
+        let memory = Records::new(&pipeline).process(7).unwrap().memory;
         (memory.heap_limit, memory.heap_limit_note)
     };
     let sent = ("gcwatch.gc.settings.large_pages", Value::BoolValue(false));

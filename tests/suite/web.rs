@@ -14,7 +14,7 @@ use gc_telemetry::options::{Aggregate, MetricOptions};
 use gc_telemetry::prometheus::{Format, exposition};
 use gc_telemetry::value::text;
 use gcwatch::daemon::Services;
-use gcwatch::pipeline::replay::Stage;
+use gcwatch::pipeline::replay::ReplayFeeds;
 use gcwatch::pipeline::{Clock, PipelineSettings};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -67,11 +67,11 @@ async fn get(address: SocketAddr, path: &str, accept: &str) -> (u16, String, Str
 }
 
 /// Returns services that have replayed a recording. The process of the recording is still running.
-pub(crate) async fn services_with(name: &str) -> (Services, SocketAddr, Stage) {
+pub(crate) async fn services_with(name: &str) -> (Services, SocketAddr, ReplayFeeds) {
     services_of(&options(), name).await
 }
 
-pub(crate) async fn services_of(options: &Options, name: &str) -> (Services, SocketAddr, Stage) {
+pub(crate) async fn services_of(options: &Options, name: &str) -> (Services, SocketAddr, ReplayFeeds) {
     let services = Services::open(options).await.unwrap();
     let stage = stage(&services.pipeline, name, "checkout");
     let address = services.address().unwrap();

@@ -70,7 +70,7 @@ pub(super) fn html(
 
 /// Reads a recording from standard input and writes its page to standard output, evaluated with the shipped rules and
 /// without the command line. [`rendered`](evidence::black_box::page::rendered) starts it in a child process.
-pub(crate) fn of_standard_input(name: &str) -> ExitCode {
+pub(crate) fn render_standard_input(name: &str) -> ExitCode {
     match rendered(name) {
         Ok(page) if std::io::stdout().write_all(page.as_bytes()).is_ok() => ExitCode::SUCCESS,
         // The parent no longer reads the page.

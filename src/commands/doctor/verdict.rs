@@ -5,7 +5,7 @@ use std::time::Duration;
 use dotnet_diagnostics::discovery::{Obstacle, Process, Reason, Scan};
 use tokio::task::spawn_blocking;
 
-use super::Looked;
+use super::ExaminedProcess;
 use crate::commands::look::{ask, major, runtime_version};
 use report::doctor::Diagnosis;
 use targets::exporting::{exports_runtime, hint};
@@ -17,8 +17,8 @@ use targets::silence::why_silent;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Queries the process and returns the verdict.
-pub(super) async fn verdict(looked: Looked, scan: &Scan) -> Diagnosis {
-    let Looked {
+pub(super) async fn verdict(looked: ExaminedProcess, scan: &Scan) -> Diagnosis {
+    let ExaminedProcess {
         process,
         eligibility,
         foreign,

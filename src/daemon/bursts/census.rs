@@ -18,7 +18,7 @@ use dotnet_diagnostics::Client;
 use gc_rules::incident::{Finding, FoundCensus, QuotaOwner};
 use tracing::warn;
 
-use super::{Outcome, WantKey, remember};
+use super::{Outcome, EvidenceRequestKey, remember};
 use evidence::census::{self, CensusOptions, First, History, Plan};
 use evidence::heap::child::{ANSWER_TIMEOUT, Computing, Form, AnalysisRequest};
 use evidence::heap::files::LeftBehind;
@@ -34,14 +34,14 @@ const MAX_FIRST: usize = 4;
 pub(super) struct Censuses {
     pub(super) options: CensusOptions,
     /// The first dump of each incident, the time at which it ended, and its finding.
-    first: BTreeMap<WantKey, (Instant, First, FoundCensus)>,
+    first: BTreeMap<EvidenceRequestKey, (Instant, First, FoundCensus)>,
     /// Time of the first dump of the newest census of each service.
     of_service: BTreeMap<QuotaOwner, Instant>,
 }
 
 impl Censuses {
     /// Returns the history of dumps for an incident.
-    pub(super) fn history(&self, key: &WantKey, share: &QuotaOwner, now: Instant) -> History {
+    pub(super) fn history(&self, key: &EvidenceRequestKey, share: &QuotaOwner, now: Instant) -> History {
         let ago = |at: Instant| now.saturating_duration_since(at);
         History {
             first: self.first.get(key).map(|(at, first, _)| (ago(*at), first.seen)),
@@ -51,14 +51,14 @@ impl Censuses {
 
     /// Records that a dump was requested, whatever its outcome. The first dump of an incident counts as the census of
     /// its service.
-    pub(super) fn had(&mut self, key: &WantKey, share: &QuotaOwner, now: Instant) {
+    pub(super) fn had(&mut self, key: &EvidenceRequestKey, share: &QuotaOwner, now: Instant) {
         if !self.first.contains_key(key) {
             remember(&mut self.of_service, share.clone(), now);
         }
     }
 
     /// Records a dump, and returns the finding for its incident.
-    pub(super) fn surveyed(&mut self, key: WantKey, survey: Survey, plan: Plan, now: Instant) -> Finding {
+    pub(super) fn surveyed(&mut self, key: EvidenceRequestKey, survey: Survey, plan: Plan, now: Instant) -> Finding {
         if let Some((at, first, _)) = self.first.remove(&key) {
             let apart = now.saturating_duration_since(at);
             return Finding::Census(census::compared(&first, &survey, apart));
@@ -77,7 +77,7 @@ impl Censuses {
 
     /// Returns the finding for an incident whose dump failed for the given reason. The finding of the first dump is
     /// kept, if there was one.
-    pub(super) fn none(&mut self, key: &WantKey, because: String) -> Finding {
+    pub(super) fn none(&mut self, key: &EvidenceRequestKey, because: String) -> Finding {
         Finding::Census(match self.first.remove(key) {
             Some((.., found)) => FoundCensus {
                 alone_because: Some(because),
@@ -88,7 +88,7 @@ impl Censuses {
     }
 
     /// Drops the incidents that no longer request a dump.
-    pub(super) fn retain(&mut self, wants: impl Fn(&WantKey) -> bool) {
+    pub(super) fn retain(&mut self, wants: impl Fn(&EvidenceRequestKey) -> bool) {
         self.first.retain(|key, _| wants(key));
     }
 }
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use base::run_key::RunKey;
 
-    fn key(incident: u64) -> WantKey {
+    fn key(incident: u64) -> EvidenceRequestKey {
         let run = RunKey { pid: 7, start_time: 5 };
         (run, incident, Evidence::Census)
     }

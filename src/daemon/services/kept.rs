@@ -20,7 +20,7 @@ const STATE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Content of the state directory, except the export queue. All fields are empty if the directory cannot be used.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct StateContents {
     pub(super) state: Option<(StateDirectory, IncidentFile)>,
     pub(super) marks: Option<BurstMarks>,
     pub(super) left: Option<io::Result<Option<Content>>>,
@@ -29,7 +29,7 @@ pub(super) struct Kept {
     pub(super) store: Option<Store>,
 }
 
-impl Kept {
+impl StateContents {
     /// Reads the directory on a separate thread, because its file system can hang.
     pub(super) async fn open(path: &Path, options: &Options, notes: &mut Vec<Note>) -> Self {
         let warning = |text| Note { is_warning: true, text };

@@ -18,7 +18,7 @@ use run::history::{Mark, RetainedCollection};
 /// # Errors
 ///
 /// The collection is unknown.
-pub(crate) fn of_number(run: &Run, number: u64) -> Result<CollectionRecord, CollectionLookupError> {
+pub(crate) fn find_record(run: &Run, number: u64) -> Result<CollectionRecord, CollectionLookupError> {
     let (history, pid) = (&run.history, run.key().pid);
     let mut marks: Vec<Mark> = history.marks().collect();
     marks.sort_by_key(|mark| (mark.start(), mark.number));

@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use super::collection::line_of;
 use super::history::{columns, pauses};
 use super::target::{attributes, json_value};
-use crate::pipeline::shared::Noted;
+use crate::pipeline::shared::UnreadProcess;
 use api::gc::type_name;
 use api::view::{
     CauseRecord, HistoryColumns, MemoryRecord, NoteRecord, ProcessRecord, ProcessRow, RequestsOfMinute, SettingRecord,
@@ -66,7 +66,7 @@ pub(crate) fn read(
 }
 
 /// Returns the record of a process that was not read.
-pub(crate) fn unread(noted: &Noted, process: ProcessRow, incidents: Vec<IncidentRecord>, at_ms: u64) -> ProcessRecord {
+pub(crate) fn unread(noted: &UnreadProcess, process: ProcessRow, incidents: Vec<IncidentRecord>, at_ms: u64) -> ProcessRecord {
     let why = match &process.detail {
         Some(detail) => detail.clone(),
         None => format!("the process is {}", process.state.replace('_', " ")),

@@ -9,7 +9,7 @@ use gc_telemetry::definition::{resource as row, settings};
 use gc_telemetry::value::{flag, text};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-use crate::pipeline::shared::Noted;
+use crate::pipeline::shared::UnreadProcess;
 use api::view::{MinuteRecord, ProcessRow, RowMemory, SparkRecord};
 use processes::{Identity, RunState};
 use run::Run;
@@ -118,7 +118,7 @@ fn remedy(state: &RunState) -> Option<String> {
 }
 
 /// Returns the row of a process that is not read.
-pub(crate) fn row_of_noted(Noted { identity, state, since }: &Noted, open: &OpenIncidents, wall: Wall) -> ProcessRow {
+pub(crate) fn row_of_noted(UnreadProcess { identity, state, since }: &UnreadProcess, open: &OpenIncidents, wall: Wall) -> ProcessRow {
     plain(identity, &identity.resource, state, wall.rfc3339(*since), open)
 }
 

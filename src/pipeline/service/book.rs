@@ -13,8 +13,8 @@ use gc_rules::rule::Severity;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
 
-use crate::pipeline::service::book::living::Living;
-pub(crate) use crate::pipeline::service::book::members::{KnownOfService, Of, Service};
+use crate::pipeline::service::book::living::LivingProcess;
+pub(crate) use crate::pipeline::service::book::members::{KnownOfService, ServiceProcesses, Service};
 use crate::pipeline::service::death::Death;
 use base::run_key::RunKey;
 use processes::container::ContainerIdentity;
@@ -88,7 +88,7 @@ impl ServiceBook {
             deaths: VecDeque::new(),
         });
         service.resource = Arc::clone(resource);
-        let mut living = before.unwrap_or_else(|| Living {
+        let mut living = before.unwrap_or_else(|| LivingProcess {
             began,
             container: container.clone(),
             version: None,
@@ -110,7 +110,7 @@ impl ServiceBook {
             .is_some_and(|(_, known)| Arc::ptr_eq(known, resource))
     }
 
-    fn living(&mut self, run: RunKey) -> Option<&mut Living> {
+    fn living(&mut self, run: RunKey) -> Option<&mut LivingProcess> {
         let (key, _) = self.of_run.get(&run)?;
         self.services.get_mut(key)?.living.get_mut(&run)
     }
@@ -249,6 +249,6 @@ impl ServiceBook {
         let mut services = self.services.values();
         let service = services.find(|service| service.deaths.iter().any(|death| death.run == run))?;
         let death = service.deaths.iter().find(|death| death.run == run)?;
-        service.well_since(Some(death.at), Of::All)
+        service.well_since(Some(death.at), ServiceProcesses::All)
     }
 }

@@ -24,7 +24,7 @@ use gc_telemetry::origin::Origin;
 use self::subject::Subject;
 pub(crate) use self::watcher::WatcherLog;
 use crate::pipeline::resumed::Resumed;
-use crate::pipeline::service::book::{Of, Service, ServiceBook};
+use crate::pipeline::service::book::{ServiceProcesses, Service, ServiceBook};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use base::run_key::RunKey;
 use processes::service::ServiceKey;
@@ -67,8 +67,8 @@ impl FleetRules {
             for (key, service) in book.services() {
                 for version in divisions(service, rules) {
                     let key = (key.clone(), version);
-                    if is_worth(&service.facts(of(&key.1), now), rules) && !self.services.contains_key(&key) {
-                        let subject = Subject::of(&key, service, rules, now);
+                    if is_worth(&service.facts(select_version(&key.1), now), rules) && !self.services.contains_key(&key) {
+                        let subject = Subject::for_service(&key, service, rules, now);
                         self.services.insert(key, subject);
                     }
                 }
@@ -76,13 +76,13 @@ impl FleetRules {
         }
         self.services.retain(|(key, version), subject| {
             let service = book.service(key);
-            let facts = service.map(|service| service.facts(of(version), now));
+            let facts = service.map(|service| service.facts(select_version(version), now));
             let facts = facts.unwrap_or_default();
             if let Some(service) = service {
-                let known = service.known(of(version));
+                let known = service.known(select_version(version));
                 changes.extend(subject.know(version.as_deref(), known, now));
             }
-            changes.extend(subject.tick(of_service(facts), rules, now));
+            changes.extend(subject.tick(facts_of_service(facts), rules, now));
             let fires = !subject.engine.alerts().is_empty() || !subject.own.incidents.is_empty();
             if service.is_none() && fires {
                 changes.extend(subject.end(now));
@@ -121,7 +121,7 @@ impl FleetRules {
                 processes: book.processes_of(name),
                 ..ServiceFacts::default()
             };
-            changes.extend(subject.tick(of_service(facts), rules, now));
+            changes.extend(subject.tick(facts_of_service(facts), rules, now));
             let is_expected = names.contains(name);
             if !is_expected {
                 changes.extend(subject.end(now));
@@ -177,7 +177,7 @@ fn about(on: EvaluationTrigger, rules: &RuleSet) -> impl Iterator<Item = &Arc<Ru
     rules.filter(move |rule| rule.enabled && rule.on == on)
 }
 
-fn of_service(facts: ServiceFacts) -> StreamFacts {
+fn facts_of_service(facts: ServiceFacts) -> StreamFacts {
     StreamFacts {
         service: Some(facts),
         ..StreamFacts::default()
@@ -199,6 +199,6 @@ fn divisions(service: &Service, rules: &RuleSet) -> Vec<Option<Arc<str>>> {
     divisions
 }
 
-fn of(version: &Option<Arc<str>>) -> Of<'_> {
-    version.as_deref().map_or(Of::All, Of::Version)
+fn select_version(version: &Option<Arc<str>>) -> ServiceProcesses<'_> {
+    version.as_deref().map_or(ServiceProcesses::All, ServiceProcesses::Version)
 }

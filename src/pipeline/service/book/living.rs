@@ -17,7 +17,7 @@ const OF_MEMORY: [&str; 1] = ["memory."];
 
 /// A living process.
 #[derive(Debug)]
-pub(super) struct Living {
+pub(super) struct LivingProcess {
     /// Time at which the process started.
     pub(super) began: Moment,
     pub(super) container: ContainerIdentity,
@@ -41,7 +41,7 @@ pub(super) struct Firing {
     pub(super) is_severe: bool,
 }
 
-impl Living {
+impl LivingProcess {
     pub(super) fn observe(&mut self, transition: &Transition, now: Moment) {
         let alert = transition.alert();
         let rule: &Arc<Rule> = &alert.rule;

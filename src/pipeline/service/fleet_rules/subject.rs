@@ -98,7 +98,7 @@ impl Subject {
         Self::with(EvaluationTrigger::Service, run, name, &resource, facts, rules, now)
     }
 
-    pub(super) fn of(
+    pub(super) fn for_service(
         (key, version): &(ServiceKey, Option<Arc<str>>),
         service: &Service,
         rules: &Arc<RuleSet>,
