@@ -60,13 +60,13 @@ struct Phase {
 
 /// A phase in progress.
 #[derive(Debug, Clone, Copy)]
-struct Begun {
+struct StartedPhase {
     pid: u32,
     at: i128,
     switches: u64,
 }
 
-impl Begun {
+impl StartedPhase {
     fn now(pid: u32) -> anyhow::Result<Self> {
         let switches = context_switches(pid).context("the program has exited")?;
         Ok(Self {
@@ -228,7 +228,7 @@ pub(crate) fn measure(runtime: &Path, tmp: &Path, gen0_size: &str, phases: usize
 
 /// Runs a phase without a session.
 async fn without(pid: u32) -> anyhow::Result<Phase> {
-    let begun = Begun::now(pid)?;
+    let begun = StartedPhase::now(pid)?;
     tokio::time::sleep(PHASE).await;
     begun.end()
 }
@@ -236,7 +236,7 @@ async fn without(pid: u32) -> anyhow::Result<Phase> {
 /// Runs a phase with a session, from its start until the request to stop.
 async fn with(client: &Client, pid: u32) -> anyhow::Result<Phase> {
     let mut session = client.collect_tracing(&SessionConfig::garbage_collection()).await?;
-    let begun = Begun::now(pid)?;
+    let begun = StartedPhase::now(pid)?;
     let until = tokio::time::Instant::now() + PHASE;
     let mut buffer = vec![0; 64 << 10];
     while let Ok(read) = tokio::time::timeout_at(until, session.read(&mut buffer)).await {

@@ -44,7 +44,7 @@ const PINNED: u32 = 60_000;
 const HEAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns a session of the collector's events at this level.
-fn of_level(level: u32) -> SessionConfig {
+fn request_level(level: u32) -> SessionConfig {
     asks(Provider::new(RUNTIME_PROVIDER, 0x1, level))
 }
 
@@ -125,10 +125,10 @@ fn await_short_pauses(target: &mut Target, most: Duration, before: u64, beside: 
 /// If a runtime does not need the healing, this test fails, and gcwatch need not heal it.
 fn unhealed_session_keeps_pauses_long(runtime: Runtime) {
     let (mut target, _) = pins(runtime);
-    let tool = Tool::of(&target);
-    let plain = tool.begin(&of_level(4));
+    let tool = Tool::for_target(&target);
+    let plain = tool.begin(&request_level(4));
     let before = target.shortest_pause(9);
-    let mut verbose = tool.begin(&of_level(5));
+    let mut verbose = tool.begin(&request_level(5));
     tool.read(&mut verbose, Duration::from_secs(2));
     tool.end(verbose);
     let after = target.shortest_pause(15);
@@ -148,7 +148,7 @@ fn unhealed_session_keeps_pauses_long(runtime: Runtime) {
 fn session_of_another_tool_is_accounted(runtime: Runtime) {
     let (mut target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
-    let tool = Tool::of(&target);
+    let tool = Tool::for_target(&target);
     let is_most = |gc: &Value| {
         let of = |cause: &str| gc["account"][cause].as_i64();
         let had_cpu = gc["pause_ns"].as_i64()? - of("no-cpu").unwrap_or(0);
@@ -157,7 +157,7 @@ fn session_of_another_tool_is_accounted(runtime: Runtime) {
     let since = Instant::now();
     loop {
         target.lines_from_now(99);
-        let mut verbose = tool.begin(&of_level(5));
+        let mut verbose = tool.begin(&request_level(5));
         tool.read(&mut verbose, Duration::from_secs(3));
         let collections = daemon.collections();
         tool.end(verbose);
@@ -175,8 +175,8 @@ fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
     let before = target.shortest_pause(9);
     // A gcwatch instance of another test may already have checked the process.
     let healed_before = daemon.healings();
-    let tool = Tool::of(&target);
-    let mut verbose = tool.begin(&of_level(5));
+    let tool = Tool::for_target(&target);
+    let mut verbose = tool.begin(&request_level(5));
     // Read on a separate thread, so that the pauses are those of a tool that keeps up.
     tool.read(&mut verbose, Duration::from_secs(3));
     let beside = usual_pause_of(&daemon);
@@ -269,7 +269,7 @@ fn killed_burst_is_healed(runtime: Runtime) {
 fn probes_are_healed_together(runtime: Runtime) {
     let (target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
-    let tool = Tool::of(&target);
+    let tool = Tool::for_target(&target);
     for _ in 0..10 {
         tool.executor.block_on(tool.client.process_info()).unwrap();
     }
@@ -290,8 +290,8 @@ fn probes_are_healed_together(runtime: Runtime) {
 /// Guarantee: pauses are as before as soon as the command has exited.
 fn recordings_are_healed(runtime: Runtime) {
     let (mut target, scene) = pins(runtime);
-    let tool = Tool::of(&target);
-    let plain = tool.begin(&of_level(4));
+    let tool = Tool::for_target(&target);
+    let plain = tool.begin(&request_level(4));
     let before = target.shortest_pause(9);
     for interrupted in [false, true] {
         let mut record = program::command();

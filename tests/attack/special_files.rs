@@ -111,7 +111,7 @@ impl Named {
         Self(Running(child))
     }
 
-    fn of_this_user(scene: &Scene, name: &str, config: &Path) -> Self {
+    fn start_as_this_user(scene: &Scene, name: &str, config: &Path) -> Self {
         Self::start(scene, &std::env::current_exe().unwrap(), None, name, config)
     }
 
@@ -151,7 +151,7 @@ fn fifo_is_never_opened() {
         stat.contains(" (sh) S ")
     };
     await_that("the writer waits", waits);
-    let process = Named::of_this_user(&scene, "app", &fifo);
+    let process = Named::start_as_this_user(&scene, "app", &fifo);
     look_at(&scene, &process);
     assert!(writer.0.try_wait().unwrap().is_none(), "no reader opens the FIFO");
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
@@ -164,7 +164,7 @@ fn fifo_is_never_opened() {
 fn device_is_never_opened() {
     let scene = Scene::begin();
     let device = device(&scene).unwrap();
-    let process = Named::of_this_user(&scene, "app", &device);
+    let process = Named::start_as_this_user(&scene, "app", &device);
     let opened = Opened::begin(scene.folder());
     look_at(&scene, &process);
     let opened = opened.names();

@@ -20,7 +20,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 
 /// The records of a burst of a service under load, and the service's own log of the requests that were completely or
 /// partly in the burst.
-struct Asked {
+struct BurstUnderLoad {
     records: Vec<Value>,
     whole: Vec<Logged>,
     part: Vec<Logged>,
@@ -33,7 +33,7 @@ struct Logged {
 }
 
 /// Runs a burst while one client per path sends requests, with this pause after each answer.
-fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Duration, command: [&str; 2]) -> Asked {
+fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Duration, command: [&str; 2]) -> BurstUnderLoad {
     let mut shop = Service::shop(runtime, 60, env);
     // Request each path once, so that all code is compiled.
     paths.iter().for_each(|path| drop(shop.get(path)));
@@ -59,7 +59,7 @@ fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Du
             part.push(request);
         }
     }
-    Asked { records, whole, part }
+    BurstUnderLoad { records, whole, part }
 }
 
 /// Scenario: a client repeatedly requests a path that calls `GC.Collect`, with workstation and server GC.

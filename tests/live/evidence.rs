@@ -44,12 +44,12 @@ fn major(runtime: &Runtime) -> u32 {
 }
 
 /// A program of tests/workload/known, which writes its own log.
-struct Known {
+struct KnownProgram {
     target: Target,
     scene: Scene,
 }
 
-impl Known {
+impl KnownProgram {
     fn start(runtime: Runtime, program: &'static str, seconds: u32, knobs: &[(&'static str, &'static str)]) -> Self {
         let scene = Scene::begin();
         let start = Start::known(runtime, program, &[&seconds.to_string()]).knobs(knobs);
@@ -135,7 +135,7 @@ const CALLERS: [(&str, &str, &str); 12] = [
 ];
 
 fn callers(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
-    let mut known = Known::start(runtime, "callers.dll", 6, knobs);
+    let mut known = KnownProgram::start(runtime, "callers.dll", 6, knobs);
     let kept = known.path("kept.nettrace");
     let all = known.ask("callers", &["--for", "3s", "--keep", &kept]);
     let first = &all[0];
@@ -229,7 +229,7 @@ fn row(record: &Value) -> String {
 /// Guarantee: the library is named with the calling method of the program, and has the program's count. No two rows
 /// look the same, also in the table.
 fn library_is_named_with_its_caller(runtime: Runtime) {
-    let mut known = Known::start(runtime, "layers.dll", 6, &[]);
+    let mut known = KnownProgram::start(runtime, "layers.dll", 6, &[]);
     let kept = known.path("kept.nettrace");
     let all = known.ask("callers", &["--for", "3s", "--keep", &kept]);
     let log = known.log(&all[0]);
@@ -270,7 +270,7 @@ fn library_is_named_with_its_caller(runtime: Runtime) {
 /// framework allocates, too; a method calls itself recursively.
 /// Guarantee: each has one row with about the bytes that the program counted, and the rows cover nearly all bytes.
 fn allocating_library_is_named_with_its_caller(runtime: Runtime) {
-    let mut known = Known::start(runtime, "layers.dll", 8, &[]);
+    let mut known = KnownProgram::start(runtime, "layers.dll", 8, &[]);
     let all = known.ask("allocations", &["--for", "4s"]);
     let log = known.log(&all[0]);
     let sites: Vec<&Value> = all
@@ -298,7 +298,7 @@ fn allocating_library_is_named_with_its_caller(runtime: Runtime) {
 /// Guarantee: its sites have the program's counts, the objects that hold waiting state are named, and all allocated
 /// bytes have a type.
 fn runtime_async_is_named(runtime: Runtime) {
-    let mut known = Known::start(runtime, "async11.dll", 8, &[]);
+    let mut known = KnownProgram::start(runtime, "async11.dll", 8, &[]);
     let all = known.ask("callers", &["--for", "3s"]);
     let log = known.log(&all[0]);
     assert_eq!(log.len(), 4, "{log:?}");
@@ -319,7 +319,7 @@ fn runtime_async_is_named(runtime: Runtime) {
             "{of_site:?}"
         );
     }
-    let known = Known::start(runtime, "async11.dll", 8, &[]);
+    let known = KnownProgram::start(runtime, "async11.dll", 8, &[]);
     let all = known.ask("allocations", &["--for", "4s"]);
     let types: Vec<&Value> = all
         .iter()
@@ -341,7 +341,7 @@ fn runtime_async_is_named(runtime: Runtime) {
 /// Guarantee: each form is one site with the name that a developer would give it, and has the program's number of
 /// collections.
 fn forms_of_methods_are_named(runtime: Runtime) {
-    let mut known = Known::start(runtime, "shapes.dll", 6, &[]);
+    let mut known = KnownProgram::start(runtime, "shapes.dll", 6, &[]);
     let all = known.ask("callers", &["--for", "3s"]);
     let first = &all[0];
     assert_eq!(first["lost_events"], 0, "{first}");
@@ -364,8 +364,8 @@ fn forms_of_methods_are_named(runtime: Runtime) {
 }
 
 /// Starts a burst of one minute and waits until it gets events. Returns the program and the burst.
-fn long_burst(runtime: Runtime) -> (Known, Child) {
-    let known = Known::start(runtime, "callers.dll", 60, &[]);
+fn long_burst(runtime: Runtime) -> (KnownProgram, Child) {
+    let known = KnownProgram::start(runtime, "callers.dll", 60, &[]);
     let (kept, leases, pid) = (known.path("kept.nettrace"), known.path("leases"), known.target.pid());
     let burst = command()
         .args(["callers", &pid.to_string(), "--for", "60s", "--format", "ndjson"])
@@ -419,7 +419,7 @@ fn process_killed_during_burst_is_reported(runtime: Runtime) {
 /// bounds that are exceeded by chance once in a million runs. Sites and types are named, and all output formats can be
 /// written.
 fn allocating_sites_are_named(runtime: Runtime) {
-    let mut known = Known::start(runtime, "allocations.dll", 7, &[]);
+    let mut known = KnownProgram::start(runtime, "allocations.dll", 7, &[]);
     let kept = known.path("kept.nettrace");
     let all = known.ask("allocations", &["--for", "3s", "--keep", &kept]);
     let first = &all[0];

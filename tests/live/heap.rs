@@ -8,7 +8,7 @@ use serde_json::Value;
 use test_support::add_tests_on;
 use test_support::daemon::until;
 use test_support::harness::Tests;
-use test_support::program::{gcwatch, of_kind, records, records_of, stderr};
+use test_support::program::{gcwatch, select_kind, records, records_of, stderr};
 use test_support::runtimes::{ALL, Host, MUSL, Runtime};
 use test_support::scene::Scene;
 use test_support::target::{Start, Target};
@@ -28,12 +28,12 @@ pub(crate) fn tests(tests: &mut Tests) {
 }
 
 /// The program, its list of 20,000 nodes, and its own description of its heap.
-struct Known {
+struct KnownProgram {
     target: Target,
     scene: Scene,
 }
 
-impl Known {
+impl KnownProgram {
     fn start(runtime: Runtime, knobs: &[(&'static str, &'static str)], leak: u32) -> Self {
         let scene = Scene::begin();
         let start = Start::known(runtime, "heap.dll", &["300"]).knobs(knobs);
@@ -62,7 +62,7 @@ impl Known {
 /// Returns objects and bytes by the type names of the runtime, which omit the outer type of a nested type.
 fn by_type(records: &[Value]) -> BTreeMap<String, (u64, u64)> {
     let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for row in of_kind(records, "heap_type") {
+    for row in select_kind(records, "heap_type") {
         let name = row["raw_type"].as_str().unwrap().to_owned();
         let (objects, bytes) = sums.entry(name).or_default();
         *objects += row["objects"].as_u64().unwrap();
@@ -90,14 +90,14 @@ fn check_types(truth: &Value, found: &BTreeMap<String, (u64, u64)>) {
 }
 
 fn type_row<'a>(records: &'a [Value], name: &str) -> &'a Value {
-    of_kind(records, "heap_type")
+    select_kind(records, "heap_type")
         .into_iter()
         .find(|row| row["raw_type"] == name)
         .unwrap()
 }
 
 fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
-    let known = Known::start(runtime, knobs, 0);
+    let known = KnownProgram::start(runtime, knobs, 0);
     let first = known.ask(&[]);
     let truth = known.truth();
     check_types(&truth, &by_type(&first));
@@ -131,7 +131,7 @@ fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
     assert_eq!(retained("Held.CwtKey"), 3_000 * (24 + 56));
     // The paths end at the described holders.
     let holders = |name: &str| -> Vec<&str> {
-        let of_type = of_kind(&first, "heap_path")
+        let of_type = select_kind(&first, "heap_path")
             .into_iter()
             .filter(|row| row["type"] == name);
         of_type.map(|row| row["root"].as_str().unwrap()).collect()
@@ -176,7 +176,7 @@ fn every_type_is_counted_with_server_gc(runtime: Runtime) {
 /// Guarantee: the comparison names the growing type with at least the bytes leaked in between, and the field that holds
 /// it.
 fn leak_is_found_with_its_holder(runtime: Runtime) {
-    let known = Known::start(runtime, &[], 2_000);
+    let known = KnownProgram::start(runtime, &[], 2_000);
     let files = [known.path("a.ndjson"), known.path("b.ndjson")];
     let made = || -> u64 {
         let text = std::fs::read_to_string(known.path("truth.leak")).unwrap_or_default();
@@ -216,12 +216,12 @@ fn leak_is_found_with_its_holder(runtime: Runtime) {
 /// Scenario: a histogram is requested from a runtime that can omit references.
 /// Guarantee: the types are exact, and no holders are reported.
 fn histogram_needs_no_graph(runtime: Runtime) {
-    let known = Known::start(runtime, &[], 0);
+    let known = KnownProgram::start(runtime, &[], 0);
     let found = known.ask(&["--histogram"]);
     check_types(&known.truth(), &by_type(&found));
     assert_eq!(found[0]["method"], "histogram");
     assert_eq!(
-        of_kind(&found, "heap_root").len() + of_kind(&found, "heap_path").len(),
+        select_kind(&found, "heap_root").len() + select_kind(&found, "heap_path").len(),
         0
     );
 }
@@ -231,7 +231,7 @@ fn histogram_needs_no_graph(runtime: Runtime) {
 /// Guarantee: each file exists and has its format. The recording has the same types. Without enough memory, the result
 /// is a histogram with the reason.
 fn other_formats_are_written(runtime: Runtime) {
-    let known = Known::start(runtime, &[], 0);
+    let known = KnownProgram::start(runtime, &[], 0);
     for name in ["heap.pb.gz", "heap.heapsnapshot", "heap.svg", "heap.txt"] {
         let (file, kept) = (known.path(name), known.path(&format!("{name}.nettrace")));
         known.ask(&["-o", &file, "--keep", &kept]);
@@ -261,7 +261,7 @@ fn other_formats_are_written(runtime: Runtime) {
 /// Scenario: a second dump is requested while another dump holds the lock of the host.
 /// Guarantee: the second dump is refused with the holder of the lock, and the process is not queried.
 fn concurrent_dump_is_refused(runtime: Runtime) {
-    let known = Known::start(runtime, &[], 0);
+    let known = KnownProgram::start(runtime, &[], 0);
     let (pid, leases) = (known.target.pid().to_string(), known.path("leases"));
     let output = gcwatch(["heap", &pid, "--lease-folder", &leases, "--price"]);
     assert!(
@@ -289,7 +289,7 @@ fn concurrent_dump_is_refused(runtime: Runtime) {
 /// Scenario: a runtime of .NET 11 waits for its reader, with 16 MB of memory.
 /// Guarantee: the dump is complete and exact.
 fn small_buffer_is_sufficient(runtime: Runtime) {
-    let known = Known::start(runtime, &[], 0);
+    let known = KnownProgram::start(runtime, &[], 0);
     let (pid, leases) = (known.target.pid().to_string(), known.path("leases"));
     let ask = || gcwatch(["heap", &pid, "--lease-folder", &leases, "--force", "--small-buffer"]);
     // A reader without CPU time gives up at once, so that the process is not blocked.

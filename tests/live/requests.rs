@@ -17,7 +17,7 @@ use serde_json::Value;
 use test_support::add_tests_on;
 use test_support::daemon::{Daemon, await_that, until};
 use test_support::harness::Tests;
-use test_support::program::{self, of_kind, records, stderr};
+use test_support::program::{self, select_kind, records, stderr};
 use test_support::receiver::Receiver;
 use test_support::runtimes::{ASP, KNOWN, Runtime};
 use test_support::service::{Clients, Service, from};
@@ -162,13 +162,13 @@ fn held_against_log(
 
     let file = shop.scene.path("requests.nettrace");
     let all = records(["analyze", "--format", "ndjson", &file]);
-    let requests: BTreeMap<String, &Value> = of_kind(&all, "request")
+    let requests: BTreeMap<String, &Value> = select_kind(&all, "request")
         .into_iter()
         .map(|request| (request["span_id"].as_str().unwrap().to_owned(), request))
         .collect();
     // `GC.GetTotalPauseDuration` is updated before the threads run again, and gcwatch's pause ends with RestartEEEnd:
     // on a busy host, they differ by milliseconds.
-    let resume_ns: BTreeMap<u64, i64> = of_kind(&all, "gc")
+    let resume_ns: BTreeMap<u64, i64> = select_kind(&all, "gc")
         .iter()
         .filter_map(|gc| {
             let part = |name: &str| gc["account"][name].as_i64();
@@ -371,7 +371,7 @@ fn tracing_of_service_is_unchanged(runtime: Runtime) {
             assert_eq!(during, before, "{env:?}");
         }
         let all = records(["analyze", "--format", "ndjson", &shop.scene.path("while.nettrace")]);
-        let requests = of_kind(&all, "request").len();
+        let requests = select_kind(&all, "request").len();
         assert!(requests > 2, "{env:?}: {requests}");
     }
 }
@@ -503,7 +503,7 @@ fn last_session_owns_filter(runtime: Runtime) {
     let counts = ["/seen", "/json", "/slow"].map(|path| times(&stream, path));
     assert_eq!(counts, [20, 0, 0]);
     let all = records(["analyze", "--format", "ndjson", &shop.scene.path("beside.nettrace")]);
-    let requests = of_kind(&all, "request").len();
+    let requests = select_kind(&all, "request").len();
     assert!(requests >= 20, "{requests}");
 
     let daemon = daemon(&shop, "http://127.0.0.1:9", "requests: {mode: diagnosticsource}\n");
@@ -563,7 +563,7 @@ fn too_many_requests_end_their_observation(runtime: Runtime) {
 }
 
 /// Returns the number of requests of a class in the daemon's metrics.
-fn of_class(daemon: &Daemon, class: &str) -> u64 {
+fn count_class(daemon: &Daemon, class: &str) -> u64 {
     let label = format!("gcwatch_request_route=\"{class}\"");
     let metrics = daemon.get("/metrics").1;
     let is = |line: &&str| line.starts_with("gcwatch_requests_total{") && line.contains(&label);
@@ -593,7 +593,7 @@ fn sources_are_counted_only_with_sdk(runtime: Runtime) {
         let has_sdk = !env.is_empty();
         let [requests, calls] = until("requests and calls", || {
             assert_eq!(sent_on(&shop), before, "{env:?}");
-            let counts = ["hop", "System.Net.Http"].map(|class| of_class(&daemon, class));
+            let counts = ["hop", "System.Net.Http"].map(|class| count_class(&daemon, class));
             (counts[0] > 12 && (counts[1] > 12 || !has_sdk)).then_some(counts)
         });
         assert_eq!(calls > 0, has_sdk, "{env:?}: {requests} requests, {calls} calls");
@@ -617,7 +617,7 @@ fn jobs_of_hosted_worker_are_counted(runtime: Runtime) {
     let daemon = daemon(&shop, "http://127.0.0.1:9", config);
     await_that("jobs", || {
         shop.get("/json?n=1");
-        of_class(&daemon, "Acme.Jobs") > 20
+        count_class(&daemon, "Acme.Jobs") > 20
     });
     let metrics = daemon.get("/metrics").1;
     let [jobs, lost_s] = ["count", "sum"].map(|part| {

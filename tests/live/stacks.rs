@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use test_support::add_tests_on;
 use test_support::harness::Tests;
-use test_support::program::{of_kind, records};
+use test_support::program::{select_kind, records};
 use test_support::runtimes::{ALL, Host, MUSL, Runtime};
 use test_support::scene::Scene;
 use test_support::target::Start;
@@ -25,7 +25,7 @@ fn every_thread_is_described(runtime: Runtime) {
     let (pid, leases) = (target.pid().to_string(), scene.path("leases"));
     let found = records(["stacks", &pid, "--lease-folder", &leases, "--format", "ndjson"]);
     assert_eq!(found[0]["kind"], "stacks");
-    let groups = of_kind(&found, "stack");
+    let groups = select_kind(&found, "stack");
     let with = |method: &str| {
         let has = |group: &&&Value| {
             let mut frames = group["frames"].as_array().unwrap().iter();

@@ -41,16 +41,16 @@ fn played(more: u32) -> (Runtime, Scene) {
 }
 
 /// The shared scene of tests that change nothing, with 32 processes. For eight of them, 30 minutes are played once.
-struct Seen(MutexGuard<'static, Option<(Runtime, Scene)>>);
+struct SharedScene(MutexGuard<'static, Option<(Runtime, Scene)>>);
 
-fn seen() -> Seen {
+fn seen() -> SharedScene {
     static SCENE: Mutex<Option<(Runtime, Scene)>> = Mutex::new(None);
     let mut scene = SCENE.lock().unwrap_or_else(PoisonError::into_inner);
     scene.get_or_insert_with(|| played(24));
-    Seen(scene)
+    SharedScene(scene)
 }
 
-impl Deref for Seen {
+impl Deref for SharedScene {
     type Target = Scene;
 
     fn deref(&self) -> &Scene {

@@ -26,13 +26,13 @@ use web::Views as _;
 
 /// Stores the output.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct OutputStore {
     pub(crate) spans: Mutex<Vec<Span>>,
     metrics: Mutex<Vec<Vec<Metric>>>,
     notices: Mutex<Vec<Notice>>,
 }
 
-impl Outlet for Kept {
+impl Outlet for OutputStore {
     fn spans(&self, _resource: &Arc<Origin>, spans: Encoded) {
         self.spans.lock().unwrap().extend(spans.decode().unwrap());
     }
@@ -48,7 +48,7 @@ impl Outlet for Kept {
     }
 }
 
-impl Kept {
+impl OutputStore {
     pub(crate) fn notices(&self) -> Vec<Notice> {
         std::mem::take(&mut *self.notices.lock().unwrap())
     }
@@ -64,8 +64,8 @@ fn settings() -> PipelineSettings {
     settings
 }
 
-pub(crate) fn pipeline(settings: PipelineSettings) -> (Pipeline, Arc<Kept>) {
-    let kept = Arc::new(Kept::default());
+pub(crate) fn pipeline(settings: PipelineSettings) -> (Pipeline, Arc<OutputStore>) {
+    let kept = Arc::new(OutputStore::default());
     (Pipeline::new(settings, Arc::clone(&kept) as Arc<dyn Outlet>), kept)
 }
 

@@ -25,7 +25,7 @@ use targets::clocks;
 use targets::sink::{RunSink as _, Sink as _};
 use web::Views as _;
 
-use crate::pipeline::{Kept, count, points};
+use crate::pipeline::{OutputStore, count, points};
 use test_support::notices::{self, rules};
 use test_support::replay::outcomes;
 
@@ -68,7 +68,7 @@ rules:
     source: a test
 ";
 
-fn pipeline(clock: Clock, spans: SpanOptions) -> (Pipeline, Arc<Kept>) {
+fn pipeline(clock: Clock, spans: SpanOptions) -> (Pipeline, Arc<OutputStore>) {
     let (pipeline, kept) = crate::pipeline::pipeline(PipelineSettings {
         clock,
         spans,

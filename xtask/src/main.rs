@@ -29,7 +29,7 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Parser};
 
 use crate::build::{Machine, Program};
-use crate::publish::What;
+use crate::publish::PublishTarget;
 use crate::source::Source;
 
 /// Tasks of the repository.
@@ -65,7 +65,7 @@ enum Task {
     Login,
     /// Publish the files of `dist`
     Publish {
-        what: What,
+        what: PublishTarget,
         /// Print the commands instead
         #[arg(long)]
         dry_run: bool,
@@ -204,11 +204,11 @@ fn dist(source: &Source, args: &DistArgs) -> Result<()> {
         }
         put(
             &format!("{}.{version}.nupkg", nuget::id(program)),
-            &nuget::of_platform(source, program)?,
+            &nuget::build_platform_package(source, program)?,
         )?;
     }
     if !images.is_empty() {
-        put(&format!("gcwatch-{version}-oci.tar"), &image::of_all(source, &images)?)?;
+        put(&format!("gcwatch-{version}-oci.tar"), &image::build_archive(source, &images)?)?;
     }
     put(&format!("gcwatch.{version}.nupkg"), &nuget::pointer(source, &programs)?)?;
     put(&format!("gcwatch-chart-{version}.tgz"), &chart::package(source)?)?;

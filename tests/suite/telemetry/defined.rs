@@ -39,9 +39,9 @@ fn kind_of(pair: &KeyValue) -> ValueKind {
 
 /// Names of emitted attributes, with the kinds of their values.
 #[derive(Default)]
-struct Seen(BTreeMap<String, ValueKind>);
+struct ObservedAttributes(BTreeMap<String, ValueKind>);
 
-impl Seen {
+impl ObservedAttributes {
     fn take(&mut self, attributes: &[KeyValue]) {
         for pair in attributes {
             let kind = kind_of(pair);
@@ -60,7 +60,7 @@ fn table(rows: impl Iterator<Item = Row>) -> BTreeMap<String, ValueKind> {
 /// Guarantee: the attributes of the spans and their links are exactly the rows of the table, each with its kind.
 #[test]
 fn span_attributes_match_table() {
-    let mut seen = Seen::default();
+    let mut seen = ObservedAttributes::default();
     for name in names() {
         for process in read(&name) {
             for (collection, traced) in trace(&process, all_spans()) {
@@ -132,7 +132,7 @@ fn stop_is_in_trace_of_stopped_request() {
     let times = (span.start_time_unix_nano, span.end_time_unix_nano);
     assert_eq!(times, (BASE_NS + 1_005_000_000, BASE_NS + 1_025_000_000));
     let rows = table(span::rows());
-    let mut seen = Seen::default();
+    let mut seen = ObservedAttributes::default();
     seen.take(&span.attributes);
     seen.take(&span.links[0].attributes);
     assert!(
@@ -218,7 +218,7 @@ fn metrics_match_table() {
     unexported.observe_unexported_request();
     emitted.extend(unexported.cumulative(BASE_NS));
 
-    let mut attributes = Seen::default();
+    let mut attributes = ObservedAttributes::default();
     for reported in &emitted {
         let row = metric::METRICS.iter().find(|row| row.name == reported.name);
         let row = row.unwrap_or_else(|| panic!("{} is not in the table", reported.name));

@@ -67,7 +67,7 @@ impl Log {
         }
     }
 
-    fn of(&self, key: RunKey, change: impl FnOnce(&mut Run)) {
+    fn update(&self, key: RunKey, change: impl FnOnce(&mut Run)) {
         self.runs.send_modify(|runs| change(runs.entry(key).or_default()));
     }
 
@@ -112,7 +112,7 @@ impl Sink for Log {
 
     fn open(&self, identity: Identity) -> Result<LogOfRun, TargetLimitError> {
         let key = identity.key;
-        self.of(key, |run| {
+        self.update(key, |run| {
             run.opened += 1;
             run.attributes.extend(shown(&identity.resource));
             run.identity = Some(identity);
@@ -121,43 +121,43 @@ impl Sink for Log {
     }
 
     fn note(&self, identity: &Identity, state: RunState) {
-        self.of(identity.key, |run| run.enter(state));
+        self.update(identity.key, |run| run.enter(state));
     }
 
     fn forget(&self, key: RunKey) {
-        self.of(key, |run| run.ended = true);
+        self.update(key, |run| run.ended = true);
     }
 }
 
 impl RunSink for LogOfRun {
     fn state(&mut self, state: RunState) {
-        self.log.of(self.key, |run| run.enter(state));
+        self.log.update(self.key, |run| run.enter(state));
     }
 
     fn learned(&mut self, _runtime: Option<String>, attributes: Vec<KeyValue>) {
-        self.log.of(self.key, |run| run.attributes.extend(shown(&attributes)));
+        self.log.update(self.key, |run| run.attributes.extend(shown(&attributes)));
     }
 
     fn time_base(&mut self, base: TimeBase) {
-        self.log.of(self.key, |run| run.bases.push(base));
+        self.log.update(self.key, |run| run.bases.push(base));
     }
 
     fn observe(&mut self, outcome: Outcome) {
         if let Outcome::Collection(collection) = outcome {
-            self.log.of(self.key, |run| run.collections.push(*collection));
+            self.log.update(self.key, |run| run.collections.push(*collection));
         }
     }
 
     fn progress(&mut self, progress: StreamProgress) {
-        self.log.of(self.key, |run| run.progress = progress);
+        self.log.update(self.key, |run| run.progress = progress);
     }
 
     fn open(&mut self, open: Open) {
-        self.log.of(self.key, |run| run.open = open);
+        self.log.update(self.key, |run| run.open = open);
     }
 
     fn end(self) {
-        self.log.of(self.key, |run| run.ended = true);
+        self.log.update(self.key, |run| run.ended = true);
     }
 }
 

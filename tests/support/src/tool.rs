@@ -16,7 +16,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    pub fn of(target: &Target) -> Self {
+    pub fn for_target(target: &Target) -> Self {
         let address = SocketAddress::chosen(target.socket().unwrap());
         let endpoint = Endpoint::socket(address, Some(target.pid()));
         Self {
