@@ -1,7 +1,7 @@
 //! Runs the bursts and heap dumps that open incidents request.
 //!
 //! ```text
-//! each second: wants of open incidents -> evidence::automatic::decide -> a thread with the burst, one at a time
+//! each second: requests of open incidents -> evidence::automatic::decide -> a thread with the burst, one at a time
 //!                                         evidence::census::decide    -> the same with a heap dump (`census`)
 //!                                                     '-> why not ---.             |
 //!              the incident <----------------------------------------+-------------'
@@ -367,7 +367,7 @@ impl Bursts {
             state.censuses.retain(|_| false);
             return;
         }
-        let mut wants = pipeline.wants();
+        let mut wants = pipeline.evidence_requests();
         wants.retain(|want| match want.evidence {
             Evidence::Census => state.censuses.options.enabled,
             _ => state.options.enabled,

@@ -20,7 +20,7 @@ use crate::pipeline::outlet::Outlet;
 use crate::pipeline::resumed::StoredState;
 use crate::pipeline::service::Death;
 use crate::pipeline::shared::{Counts, UnreadProcess, Shared, add_unknown};
-use crate::pipeline::wants::{self, EvidenceRequest};
+use crate::pipeline::evidence_requests::{self, EvidenceRequest};
 use base::run_key::RunKey;
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
@@ -248,11 +248,11 @@ impl Pipeline {
     }
 
     /// Returns the evidence requests of open incidents of live processes, the most severe incidents first.
-    pub fn wants(&self) -> Vec<EvidenceRequest> {
+    pub fn evidence_requests(&self) -> Vec<EvidenceRequest> {
         let live = self.live().into_iter();
-        let mut wants: Vec<_> = live.flat_map(|run| wants::for_run(&run.look())).collect();
-        wants.sort_by_key(|(severity, _)| Reverse(*severity));
-        wants.into_iter().map(|(_, want)| want).collect()
+        let mut requests: Vec<_> = live.flat_map(|run| evidence_requests::for_run(&run.look())).collect();
+        requests.sort_by_key(|(severity, _)| Reverse(*severity));
+        requests.into_iter().map(|(_, want)| want).collect()
     }
 
     /// Returns the resource of a run's telemetry, or `None` if the run no longer exists.

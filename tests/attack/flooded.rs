@@ -1,4 +1,4 @@
-//! Streams that try to exhaust memory. Each can only affect the telemetry of its own process, within a bound.
+//! Streams that try to exhaust memory. Each can only affect the telemetry of the process that sends it, within a bound.
 //!
 //! Each test has its own daemon and two processes: a well-behaved process, and a hostile process
 //! ([`test_support::hostile`]) that starts once the first is read. A normal run covers a few modes, one after the

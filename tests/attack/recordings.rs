@@ -66,6 +66,6 @@ fn crash_loop_does_not_displace_other_recordings() {
     assert_eq!(urls().len(), 2, "{:?}", urls());
     for (place, text) in &named[1..] {
         assert_eq!(*place, first);
-        assert!(text.contains("of an earlier one"), "{text}");
+        assert!(text.contains("of an earlier incident"), "{text}");
     }
 }

@@ -51,8 +51,9 @@ pub(crate) fn tests(tests: &mut Tests) {
     );
 }
 
-/// Returns the kinds of containers: plain namespaces; a TMPDIR whose path from outside is too long for a socket
-/// address; a TMPDIR behind an absolute symbolic link; only a network namespace; a user namespace; musl as C library.
+/// Returns the kinds of containers: plain namespaces, a TMPDIR whose path from outside is too long for a socket
+/// address, a TMPDIR behind an absolute symbolic link, only a network namespace, a user namespace, and musl as C
+/// library.
 fn kinds() -> [(&'static str, Recipe); 6] {
     let long = format!("/tmp/{}", "d".repeat(65));
     [
@@ -213,7 +214,7 @@ fn names_from_containers_are_escaped() {
 }
 
 /// Scenario: `gcwatch top` runs in a container in which no daemon listens.
-/// Guarantee: it attaches to the process there and shows its collections, and all processes that it started exit.
+/// Guarantee: `top` attaches to the process there and shows its collections, and all processes that it started exit.
 fn top_starts_private_daemon() {
     let container = Recipe::default().start();
     let pid = container.pid.to_string();

@@ -92,10 +92,10 @@ fn lost_time_with_server_gc_matches_service_log(runtime: Runtime) {
     lost_as_logged(runtime, &knobs, &paths, PAUSE / 5, 1_000_000, 100);
 }
 
-/// Makes up to four recordings, because the service's own log deviates, few requests are hit, and stops may be lost if
-/// another program has the CPU between two reads of a clock. No recording may deviate for more than 5 % of the
-/// requests. One recording must match except for one request in `of`, know the lost time of 99 of 100, and contain more
-/// than 100 requests, more than 10 of which are hit.
+/// Repeats the recording up to four times, because the service's own log deviates, few requests are hit, and stops may
+/// be lost if another program has the CPU between two reads of a clock. No recording may deviate for more than 5 % of
+/// the requests. One recording must match except for one request in `of`, know the lost time of 99 of 100, and contain
+/// more than 100 requests, more than 10 of which are hit.
 fn lost_as_logged(
     runtime: Runtime,
     env: &[(&str, &str)],

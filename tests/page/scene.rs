@@ -308,7 +308,7 @@ impl Scene {
         7777
     }
 
-    /// Ends a process.
+    /// Removes a process that exits.
     pub(crate) fn exit(&mut self, pid: u32) {
         let place = self.feeds.iter().position(|feed| feed.run().key().pid == pid).unwrap();
         self.feeds.remove(place).end();

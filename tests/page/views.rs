@@ -140,7 +140,7 @@ fn every_view_fits() {
     drop(browser);
 }
 
-/// Scenario: the requests of one service are observed; those of another service are not.
+/// Scenario: the requests of one service are observed; another service is not observed.
 /// Guarantee: the page of the first service shows the requests with the most lost time as bars with their stops. Each
 /// request has its trace and its collections, which are links while they are kept, and the counts add up. The page of
 /// the other service has no such panel.

@@ -165,7 +165,7 @@ fn bad_input_is_reported_in_one_sentence() {
     let v7 = [&b"Nettrace"[..], &[0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]].concat();
     let netperf = [&[20, 0, 0, 0][..], b"!FastSerialization.1"].concat();
     let cases = [
-        (file("text", b"hello, this is no recording at all"), "not a nettrace"),
+        (file("text", b"hello, this is not a recording"), "not a nettrace"),
         (file("perf", &netperf), "NetPerf"),
         (file("v7", &v7), "7"),
         (file("empty", b""), "empty"),

@@ -126,7 +126,7 @@ fn number(attributes: &[KeyValue], key: &str) -> Option<i64> {
 /// anomalies are selected.
 /// Guarantee: each collection on which a rule holds is reported, and of the other collections one per second while an
 /// incident is open. Each root span names its rules, has an event for each, and has the error status with the title of
-/// the most severe rule. Child spans have none of these.
+/// the most severe rule. Child spans have no such data.
 #[test]
 fn anomalies_are_reported_regardless_of_selection() {
     let spans = SpanOptions {

@@ -31,7 +31,7 @@
 //! ```
 //! use clr_gc::event::{self, ClrEvent, GcReason, Layout, PointerSize};
 //!
-//! let layout = Layout::of(event::RUNTIME_PROVIDER, 35, Some(0)).expect("GCTriggered is known");
+//! let layout = Layout::find(event::RUNTIME_PROVIDER, 35, Some(0)).expect("GCTriggered is known");
 //! let event = event::decode(layout, &[1, 0, 0, 0, 0, 0], PointerSize::Eight)?;
 //! assert!(matches!(event, ClrEvent::GcTriggered(triggered) if triggered.reason == GcReason::INDUCED));
 //!

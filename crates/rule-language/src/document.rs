@@ -239,6 +239,7 @@ words! {
 /// Conditions under which an alert is more severe.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Worse")]
 pub(crate) struct EscalationKeys {
     /// Condition for a warning, for a rule of severity `info`.
     #[schemars(extend("x-expression" = "bool"), length(min = 1))]
@@ -316,6 +317,7 @@ impl JsonSchema for Replace {
 /// Additions to a rule.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Add")]
 pub(crate) struct RuleAdditions {
     /// Labels.
     pub(crate) labels: BTreeMap<String, String>,

@@ -130,7 +130,7 @@ async fn mutual_tls_works() {
 }
 
 /// Scenario: the receiver's certificate is from an authority that is not in the file, or for another name, or the
-/// receiver demands a client certificate and the exporter has none.
+/// receiver demands a client certificate and the exporter does not have one.
 /// Guarantee: no data is sent; the attempt counts as unreachable, and the error names the cause.
 #[tokio::test]
 async fn invalid_certificate_is_not_trusted() {

@@ -54,7 +54,7 @@ pub(crate) fn read(name: &str) -> Vec<Process> {
 /// Seed of the ids in golden files.
 pub(crate) const SEED: [u8; 16] = *b"a seed for tests";
 
-/// The spans of a collection, or the reason why it has none.
+/// The spans of a collection, or the reason why it was not traced.
 pub(crate) type Traced = Result<(SpanIds, Encoded), NotExported>;
 
 /// Returns the spans of all collections of a process.

@@ -30,7 +30,8 @@ pub fn path(name: &str) -> PathBuf {
     folder().join(format!("{name}.nettrace.gz"))
 }
 
-/// Returns the paths of all recordings in these folders of `tests/recordings`, sorted. An empty name is the folder itself.
+/// Returns the paths of all recordings in these folders of `tests/recordings`, sorted. An empty name is the folder
+/// itself.
 pub fn paths_in(folders: &[&str]) -> Vec<PathBuf> {
     let folders = folders.iter().map(|name| folder().join(name));
     let mut paths: Vec<PathBuf> = folders

@@ -415,7 +415,7 @@ impl Target {
         await_end(&mut self.child, within)
     }
 
-    /// Makes the process exit by itself, and waits for the end of its output.
+    /// Requests the exit of the process, and waits for the end of its output.
     pub fn stop(mut self) {
         if !self.ends_with_stdin {
             return;

@@ -331,6 +331,7 @@ pub struct StreamFigures {
 
 /// A fact that was not observed.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Unseen")]
 pub struct UnobservedFact {
     /// Description of the fact.
     pub what: String,

@@ -18,6 +18,7 @@ pub const MAX_FOUND: usize = 3;
 
 /// Findings of bursts and of the census. Each kind is requested once per incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Found")]
 pub struct Findings {
     /// Code that requests collections.
     pub callers: Option<FoundCallers>,

@@ -64,6 +64,7 @@ words! {
 words! {
     /// Time at which the condition is evaluated.
     #[derive(Default)]
+    #[schemars(rename = "On")]
     pub enum EvaluationTrigger {
         /// For a collection: at each collection. Each match is an occurrence. The alert ends `keep_firing_for` after
         /// the last occurrence.

@@ -34,7 +34,7 @@ pub enum Does {
     Bytes(&'static [u8]),
     /// Sends the start of a stream, then repeats these bytes.
     After(&'static [u8]),
-    /// Ends each session immediately after its start.
+    /// Closes each session immediately after its start.
     EndsAtOnce,
     /// Accepts connections, and answers no command.
     Silent,

@@ -48,7 +48,7 @@ impl EvidenceRequest {
 /// Returns the requests for bursts of the open incidents of a run, each with its severity.
 pub(crate) fn for_run(run: &Run) -> Vec<(Severity, EvidenceRequest)> {
     let Some(rules) = &run.rules else { return Vec::new() };
-    let mut wants = Vec::new();
+    let mut requests = Vec::new();
     for incident in rules.incidents() {
         if incident.process_ended.is_some() {
             continue;
@@ -61,7 +61,7 @@ pub(crate) fn for_run(run: &Run) -> Vec<(Severity, EvidenceRequest)> {
             let newest = &run.history.figures;
             let group = run.group_figures();
             let memory = group.memory;
-            wants.push((
+            requests.push((
                 incident.severity,
                 EvidenceRequest {
                     run: run.key(),
@@ -88,5 +88,5 @@ pub(crate) fn for_run(run: &Run) -> Vec<(Severity, EvidenceRequest)> {
             ));
         }
     }
-    wants
+    requests
 }
