@@ -22,7 +22,7 @@
 //! Run -> identity    identity of the process: its resource, overlaid with metadata
 //!        session     state, sessions, progress, lag, open operations
 //!        container   limits and usage of the container
-//!        heap_limit  the limit of its heap, and whether its runtime knows the present one
+//!        heap_limit  the limit of its heap, and whether its runtime knows the current one
 //!        ledger      memory by kind
 //!        requests    share of the requests that collections touched
 //!        rules       the engine, and the notices of its alerts

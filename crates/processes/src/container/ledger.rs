@@ -1,8 +1,10 @@
 //! The memory ledger: divides the memory of a process by kind, from the figures of the kernel and the collector.
 //!
+//! ```text
 //! control group (limit, usage, kinds of pages) --+
 //! smaps of the process (anonymous, heap, shared) +-> Sources -> divide -> Ledger (a record)
 //! last collection (live, free, committed) -------+                  Series -> growth of a line
+//! ```
 //!
 //! # Division
 //!
