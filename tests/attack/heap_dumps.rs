@@ -92,7 +92,7 @@ fn endless_stream_is_closed() {
     let ended = command.stdout(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(said.contains("larger than a dump of"), "{said}");
+    assert!(said.contains("too large for a dump of"), "{said}");
 }
 
 /// Starts a program that leaks into `Cache.entries`. The scene has a copy of the program.

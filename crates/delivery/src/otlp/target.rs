@@ -196,7 +196,7 @@ impl Target {
             .await
         {
             Ok(response) => response.into_inner().into(),
-            Err(status) => Answer::of_status(&status),
+            Err(status) => Answer::from_status(&status),
         }
     }
 
@@ -272,7 +272,7 @@ impl Target {
     pub(crate) fn answer_of(&self, answer: &HttpAnswer) -> Answer {
         let json = self.receiver.protocol == Protocol::HttpJson;
         let content_type = answer.header(header::CONTENT_TYPE);
-        Answer::of_http(
+        Answer::from_http(
             self.signal,
             answer.status.as_u16(),
             content_type.map_or(json, |kind| kind.starts_with("application/json")),

@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn grpc_codes_follow_specification() {
         for code in (1..=16).map(Code::from) {
-            let answer = Answer::of_status(&Status::new(code, "why"));
+            let answer = Answer::from_status(&Status::new(code, "why"));
             let again = matches!(
                 answer,
                 Answer::Retry {
@@ -137,7 +137,7 @@ mod tests {
         }
         .encode_to_vec();
         let status = Status::with_details(Code::ResourceExhausted, "busy", details.into());
-        let Answer::Retry { after, .. } = Answer::of_status(&status) else {
+        let Answer::Retry { after, .. } = Answer::from_status(&status) else {
             panic!("{status:?}")
         };
         assert_eq!(after, Some(Duration::from_secs(2)));
@@ -163,7 +163,7 @@ mod tests {
                 "grpc-status header missing, mapped from HTTP status code 413",
             ),
         ] {
-            let answer = Answer::of_status(&Status::new(code, text));
+            let answer = Answer::from_status(&Status::new(code, text));
             assert!(
                 matches!(answer, Answer::TooLarge { certain: true, .. }),
                 "{text}: {answer:?}"
@@ -178,7 +178,7 @@ mod tests {
         let error = std::io::Error::other("connection reset");
         let status = Status::from_error(Box::new(error));
         assert!(matches!(
-            Answer::of_status(&status),
+            Answer::from_status(&status),
             Answer::Retry {
                 cause: RetryCause::Unreachable,
                 ..

@@ -86,7 +86,7 @@ mod tests {
     use crate::otlp::answer::PartialSuccess;
 
     fn http(status: u16, json: bool, body: &[u8]) -> Answer {
-        Answer::of_http(Signal::Logs, status, json, Some("3"), body, SystemTime::UNIX_EPOCH)
+        Answer::from_http(Signal::Logs, status, json, Some("3"), body, SystemTime::UNIX_EPOCH)
     }
 
     /// Scenario: a receiver sends each HTTP status.

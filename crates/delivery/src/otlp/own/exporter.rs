@@ -230,7 +230,7 @@ fn parse_grpc_error(text: &str) -> Answer {
     }
     let mut codes = (1..=16).map(Code::from);
     let code = codes.find(|code| format!("{code:?}") == name).unwrap_or(Code::Unknown);
-    Answer::of_status(&Status::new(code, ""))
+    Answer::from_status(&Status::new(code, ""))
 }
 
 /// A future that is polled inside a runtime. The SDK polls it on its own thread.
