@@ -131,7 +131,7 @@ pub fn decide(
 /// Returns a reason that does not pass soon by itself.
 fn never(condition: &Condition, others: OtherBursts, history: &History, options: &CensusOptions) -> Option<String> {
     if condition.native_aot == Some(true) {
-        return Some("it was compiled with NativeAOT, whose runtime makes no heap dump".to_owned());
+        return Some("it was compiled with NativeAOT, whose runtime has no heap dumps".to_owned());
     }
     if let Some(why) = others.forbid("burst or dump") {
         return Some(why);

@@ -19,7 +19,7 @@ pub mod session;
 
 use dotnet_diagnostics::discovery::parse_stat;
 
-/// The most memory of the process that computes, unless a person says otherwise.
+/// Maximum memory of the computing process, in bytes, unless the user sets another limit.
 pub const MAX_BYTES: u64 = 512 << 20;
 
 /// Returns the maximum memory of a child: half of the memory that is free for gcwatch itself. Blocks the calling

@@ -60,9 +60,9 @@ pub(crate) enum Failed {
     Broken(String),
     #[error("the answer is longer than {0} bytes")]
     TooLong(usize),
-    #[error("there are more than {0} pods; set NODE_NAME or kubernetes.node_name to list those of this node only")]
+    #[error("there are more than {0} pods; set NODE_NAME or kubernetes.node_name to list only the pods of this node")]
     TooMany(usize),
-    #[error("the answer is invalid: {0}; check that the address is that of a Kubernetes server")]
+    #[error("the answer is invalid: {0}; check that the address belongs to a Kubernetes server")]
     Invalid(String),
 }
 

@@ -55,7 +55,7 @@ pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, chan
     if source == Source::ApiServer && settings.node.is_none() {
         warn!(
             target: "gcwatch::kubernetes",
-            "watching the pods of all nodes; set NODE_NAME or kubernetes.node_name to watch those of this node only"
+            "watching the pods of all nodes; set NODE_NAME or kubernetes.node_name to watch only the pods of this node"
         );
     }
     let follower = Follower {

@@ -65,9 +65,9 @@ impl std::fmt::Display for NotFound {
         match self {
             Self::None => write!(
                 f,
-                "the daemon has no incident with this id; old ones make room for new ones"
+                "the daemon has no incident with this id; new incidents replace the oldest ones"
             ),
-            Self::Several(count) => write!(f, "{count} incidents have an id that starts so; write more of the id"),
+            Self::Several(count) => write!(f, "{count} incidents have an id with this start; write more of the id"),
             Self::TooShort => write!(f, "an id needs at least {MIN_ID} characters"),
         }
     }

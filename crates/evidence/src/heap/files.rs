@@ -32,7 +32,7 @@ const ARGUMENT: &str = "heap-files";
 const PROGRAM: &str = "/proc/self/exe";
 /// Maximum size of an assembly: offsets in its headers have 32 bits. Only its metadata is read.
 const MAX_FILE_BYTES: u64 = u32::MAX as u64;
-/// Maximum length of a path, that of Linux. A question fits into an empty pipe, so that to ask does not block.
+/// Maximum length of a path on Linux, in bytes. A question fits into an empty pipe, so sending it does not block.
 const MAX_PATH_BYTES: usize = 4096;
 /// Time for a process that is not needed any longer to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -93,7 +93,7 @@ pub fn estimate(process: &Process, major: Option<u32>, histogram: bool) -> Price
         refusals.push(limit);
     }
     let impossible = (facts.native_aot == Some(true))
-        .then(|| "it was compiled with NativeAOT, whose runtime makes no heap dump".to_owned());
+        .then(|| "it was compiled with NativeAOT, whose runtime has no heap dumps".to_owned());
     Price {
         forecast,
         live_bytes,

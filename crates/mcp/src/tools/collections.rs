@@ -72,7 +72,7 @@ fn in_full(record: Value) -> Value {
         if fields.get("gc").is_some_and(Value::is_object) {
             fields.remove("line");
         } else {
-            let why = "it is no longer kept in full: only the 6 newest, the 3 longest and those of incidents are";
+            let why = "only the 6 newest collections, the 3 longest and those of incidents are kept in full";
             fields.insert("not_known".to_owned(), json!([{ "what": "gc", "why": why }]));
         }
         fields.insert("units".to_owned(), UNITS.into());
