@@ -173,7 +173,7 @@ pub async fn run(
             _ = ticks.tick() => {
                 services.tick(&mut stalls);
                 if let Some(part) = services.failed_part() {
-                    break Some(Failed { part, why: "its task ended; the log says why".to_owned() });
+                    break Some(Failed { part, why: "its task ended; the log has the reason".to_owned() });
                 }
                 late = say_late(&services, late);
             }
@@ -261,7 +261,7 @@ struct Failed {
 impl Failed {
     fn new(part: &'static str, ended: Result<(), JoinError>) -> Self {
         let why = match ended {
-            Ok(()) => "it ended by itself".to_owned(),
+            Ok(()) => "the task ended by itself".to_owned(),
             Err(error) => error.to_string(),
         };
         Self { part, why }

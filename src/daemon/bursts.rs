@@ -501,7 +501,7 @@ fn leave(running: &Running) -> Ended {
     failed(
         running.task,
         evidence,
-        "it has not ended: a file system of the process does not respond".to_owned(),
+        "the burst has not ended: a file system of the process does not respond".to_owned(),
     )
 }
 

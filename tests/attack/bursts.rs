@@ -212,7 +212,7 @@ fn lock_of_another_user_is_ignored() {
     fs::set_permissions(scene.folder(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let daemon = start(&scene);
     let runtime = Runtime::start(&scene, "well-behaved");
-    daemon.await_target(runtime.pid(), "it is read", attached);
+    daemon.await_target(runtime.pid(), "the process is read", attached);
     let leases = scene.folder().join("leases");
     let lease = || {
         let files = fs::read_dir(&leases)

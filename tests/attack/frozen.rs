@@ -255,7 +255,7 @@ fn stopped_daemon_without_sessions_continues() {
     daemon.signal(Signal::STOP);
     std::thread::sleep(Duration::from_secs(7));
     daemon.signal(Signal::CONT);
-    await_within(HELD_AT_MOST, "it is alive", || daemon.get("/livez").0 == 200);
+    await_within(HELD_AT_MOST, "the daemon is alive", || daemon.get("/livez").0 == 200);
     assert_eq!(daemon.metric("gcwatch_guard_releases_total"), Some(0.0));
     assert_eq!(daemon.metric("gcwatch_guard_running"), Some(1.0));
     let said = daemon.end();

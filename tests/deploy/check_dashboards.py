@@ -298,7 +298,7 @@ class Shown(unittest.TestCase):
 
         prometheus.await_true("the fleet's incidents are those of the daemons", lambda: severe() == recorded() != [], PATIENCE)
 
-        # Memory moves: the live bytes of a process whose heap is full do not.
+        # Memory changes over time, but not the live bytes of a process with a full heap.
         answer = ask("query", query='sum by (process_pid) (gcwatch_memory_usage_bytes{gcwatch_memory_line="native"})')
         pids = {series["metric"]["process_pid"] for series in answer["result"]}
         rows = [row for answer in api("processes") for row in answer["processes"] if row["memory"]]
@@ -306,10 +306,10 @@ class Shown(unittest.TestCase):
         self.assertLessEqual({str(row["pid"]) for row in rows if row["memory"]["native"] is not None}, pids)
 
     def receiver(self, stack):
-        """The address of a receiver of OTLP, of other people's making."""
+        """Starts a third-party OTLP receiver and returns its address."""
         fetched = subprocess.run([tools.PROJECT / "tests/receivers/fetch"], capture_output=True, text=True, timeout=600)
         if fetched.returncode or not shutil.which("node"):
-            tools.left_out("there is no receiver of OTLP: tests/receivers/fetch, and node")
+            tools.left_out("there is no OTLP receiver: tests/receivers/fetch, and node")
         words = ["node", tools.PROJECT / "tests/receivers/mock.js", fetched.stdout.strip()]
         child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
@@ -363,26 +363,26 @@ class Shown(unittest.TestCase):
 
         stack.callback(end)
         self.assertTrue(child.stdout.readline().startswith(b"ready"), mode)
-        # It ticks four times a second: nobody else reads.
+        # The process prints four ticks per second, which no other code reads.
         threading.Thread(target=lambda: [None for _ in iter(lambda: os.read(child.stdout.fileno(), 4096), b"")], daemon=True).start()
 
     def daemon(self, folder, web, otlp, node):
         import receivers
 
         config = folder / f"{node}.yaml"
-        # Nobody listens there: what fails and waits is seen, too.
+        # No receiver listens there, so failed and waiting notifications have data, too.
         webhooks = '  webhooks: [{url: "http://127.0.0.1:1/"}]' if node == "node-1" else ""
         config.write_text(f"""
 otlp: {{endpoint: "{otlp}"}}
 metrics: {{interval: 1s}}
-# All parts that have metrics of their own.
+# All parts with separate metrics.
 state: {{directory: {folder}/{node}-state}}
 evidence: {{bursts: on}}
 requests: {{mode: diagnosticsource}}
 targets:
   include: [{{environment: {{GCWATCH_E2E: '{folder} {node}'}}}}]
   lease_folder: {folder}/leases
-  # On a busy machine a heap is at its limit before it is looked at.
+  # On a busy machine, a heap can reach its limit before gcwatch reads the process.
   attach_at_heap_limit: true
 alerts:
   stdout: true
@@ -395,7 +395,7 @@ alerts:
         import receivers
 
         for path in RULES:
-            # Groups have intervals of minutes.
+            # The committed intervals of the groups are minutes.
             (folder / path.name).write_text(re.sub(r"\binterval: \w+", "interval: 2s", path.read_text()))
         targets = [f"{{targets: ['127.0.0.1:{web}'], labels: {{node: {node}, cluster: blue}}}}" for node, web in zip(NODES, webs)]
         (folder / "prometheus.yml").write_text(f"""
