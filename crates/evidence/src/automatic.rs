@@ -385,7 +385,7 @@ mod tests {
         );
     }
 
-    /// Scenario: a second burst of a process is requested just before and after half an hour.
+    /// Scenario: a second burst of a process is requested just before and after 30 minutes.
     /// Guarantee: only the later burst starts.
     #[test]
     fn process_is_sampled_once_per_interval() {

@@ -149,7 +149,7 @@ const COLUMNS: [Column; 10] = [
         right(percent(share(row.heap_after, row.heap_limit)))
     }),
     column("alloc/s", 9, 0, |row| right(allocated_per_second(row.minute.as_ref()))),
-    column("half an hour", 20, 100, |row| {
+    column("30 minutes", 20, 100, |row| {
         let spark = row.spark.as_ref();
         Cell::new(spark.map_or_else(String::new, |spark| bars(&spark.stopped, 20)))
     }),
