@@ -4,8 +4,8 @@
 //! with the program's method that called it. .NET 10 samples randomly (`AllocationSampled`), and
 //! [`estimate`](crate::estimate) computes the number of bytes that the samples represent. Older runtimes have only
 //! `AllocationTick`, about once per 100 KB and heap. The type that crosses this threshold is credited with all 100 KB,
-//! so the bytes of code that allocates in step with the ticks can be estimated too high or too low. These
-//! estimates are biased and have no interval.
+//! so the bytes of code that allocates in step with the ticks can be estimated too high or too low. These estimates
+//! are biased and have no interval.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -70,7 +70,7 @@ pub struct ThreadStacks {
 }
 
 impl ThreadStacks {
-    /// Sets the finalizer thread if the stream does not identify it. The system knows it by its thread name.
+    /// Sets the finalizer thread if the stream does not identify it. The system identifies the thread by its name.
     pub fn name_finalizer(&mut self, thread: u64) {
         self.finalizer = Some(thread);
         for group in &mut self.groups {

@@ -101,7 +101,7 @@ pub fn text() -> String {
     out
 }
 
-/// The keys of one type, with all places of that type.
+/// The keys of one type, with all locations of that type.
 struct Section {
     places: Vec<String>,
     rule: &'static Value,
@@ -219,7 +219,7 @@ impl Section {
         format!("| `{key}` | {value} | {default} | {description}{restart}{by} |\n")
     }
 
-    /// Returns the variables and flags of a key, at all places.
+    /// Returns the variables and flags of a key, at all locations.
     fn set_by(&self, key: &str) -> String {
         let mut names: Vec<String> = Vec::new();
         for place in &self.places {

@@ -24,7 +24,7 @@ const NOTHING_KNOWN: [Option<Truth>; MAX_SHARED_PARTS] = [None; MAX_SHARED_PARTS
 pub(crate) struct Conditions {
     /// The distinct parts, the most shared ones first.
     parts: Box<[Node]>,
-    /// For each rule of the set, the places of its parts in ascending order.
+    /// For each rule of the set, the indexes of its parts in ascending order.
     of_rule: Box<[Box<[u32]>]>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Truths<'c> {
 }
 
 impl Truths<'_> {
-    /// Evaluates the condition of a rule, given the rule's place in the set.
+    /// Evaluates the condition of a rule, given the rule's index in the set.
     pub(crate) fn evaluate(&mut self, rule: usize, scope: &Scope<'_>) -> Truth {
         let parts = self.conditions.of_rule.get(rule).ok_or(EvaluationError::Type)?;
         decide(parts.iter().map(|place| self.part(*place as usize, scope)), false)

@@ -139,7 +139,7 @@ pub enum Node {
     Attribute(Box<str>),
     /// `service.firing['time.stopped']`: the number of processes of the service on which a rule fires.
     Firing(Box<str>),
-    /// A window of the rule, by its place in the rule set. Its value is a double.
+    /// A window of the rule, by its index in the rule set. Its value is a double.
     Window(usize),
     /// `has(gc.trigger)`: whether the value is known. Never unknown itself.
     Has(Box<Node>),

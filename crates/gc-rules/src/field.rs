@@ -158,7 +158,7 @@ pub struct Scope<'a> {
 
 /// The source of window values.
 pub trait WindowValues: fmt::Debug {
-    /// Returns the value of the window at `place` in the rule set, or `None` if it is unknown, usually because there
+    /// Returns the value of the window at index `place` in the rule set, or `None` if it is unknown, usually because there
     /// are too few samples.
     fn value(&self, place: usize) -> Option<f64>;
 }
@@ -172,7 +172,7 @@ impl WindowValues for NoWindows {
     }
 }
 
-/// Windows by place. Places beyond the array are unknown.
+/// Windows by index. Windows beyond the array are unknown.
 impl<const N: usize> WindowValues for [Option<f64>; N] {
     fn value(&self, place: usize) -> Option<f64> {
         self.get(place).copied().flatten()

@@ -78,7 +78,7 @@ pub struct SeriesFeed {
     pub of_kind: Option<Expression>,
     /// The other part of the condition.
     pub of_each: Option<Expression>,
-    /// Measured values of the series, as places in [`Plan::measured`].
+    /// Measured values of the series, as indexes in [`Plan::measured`].
     pub measured: Range<usize>,
 }
 
@@ -94,7 +94,7 @@ pub struct MeasuredSeries {
 }
 
 impl MeasuredSeries {
-    /// Returns the places of the series.
+    /// Returns the indexes of the series.
     pub fn series(&self) -> Range<usize> {
         self.counting as usize..self.end as usize
     }
@@ -110,7 +110,7 @@ impl MeasuredSeries {
 pub struct Plan {
     /// All feeds, grouped by time.
     feeds: Vec<SeriesFeed>,
-    /// For each time, the places of its feeds.
+    /// For each time, the indexes of its feeds.
     feeds_at: [Range<usize>; SampleTrigger::COUNT],
     /// The measured values of all feeds.
     pub measured: Vec<MeasuredSeries>,
@@ -120,7 +120,7 @@ pub struct Plan {
     pub of_window: Vec<usize>,
     /// The distinct times and lengths, in nanoseconds, of series over time.
     pub occasions: Vec<(SampleTrigger, u64)>,
-    /// For each series, its place in `occasions`; `None` for series over samples or by key.
+    /// For each series, its index in `occasions`; `None` for series over samples or by key.
     pub occasions_of: Vec<Option<usize>>,
 }
 
@@ -187,7 +187,7 @@ impl Plan {
         self
     }
 
-    /// Returns the feeds that are sampled at this time, each with its place among all feeds.
+    /// Returns the feeds that are sampled at this time, each with its index among all feeds.
     pub fn feeds_at(&self, when: SampleTrigger) -> impl Iterator<Item = (usize, &SeriesFeed)> {
         let places = self.feeds_at.get(when as usize).cloned().unwrap_or_default();
         let feeds = self.feeds.get(places.clone()).unwrap_or_default();

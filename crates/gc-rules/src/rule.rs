@@ -102,7 +102,7 @@ pub struct Group {
     pub name: Arc<str>,
     /// Description in one sentence.
     pub title: Arc<str>,
-    /// Groups whose consequences the alerts of this group are, by place in the set.
+    /// Groups whose consequences the alerts of this group are, by index in the set.
     pub follows: Vec<usize>,
 }
 
@@ -210,7 +210,7 @@ pub struct Rule {
     pub texts: Texts,
     /// URL of a page that explains the rule.
     pub runbook_url: Option<Arc<str>>,
-    /// Windows of the rule: their names in the rule, and their places in the set.
+    /// Windows of the rule: their names in the rule, and their indexes in the set.
     pub windows: Vec<(Arc<str>, usize)>,
     /// Time for which the condition must be true before the rule fires, in nanoseconds. 0 for rules `on: gc`.
     pub hold_ns: u64,
@@ -219,7 +219,7 @@ pub struct Rule {
     pub keep_firing_ns: u64,
     /// Time after its end in which the rule does not fire again, in nanoseconds. Suppressed alerts are counted.
     pub cooldown_ns: u64,
-    /// Group of the rule, by place in the set.
+    /// Group of the rule, by index in the set.
     pub group: Option<usize>,
     /// Labels of its alerts, in addition to those of all alerts.
     pub labels: Vec<(Arc<str>, Template)>,

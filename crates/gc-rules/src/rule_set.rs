@@ -27,7 +27,7 @@ pub struct RuleSet {
 }
 
 impl RuleSet {
-    /// Creates a rule set. Rules refer to windows and groups by place.
+    /// Creates a rule set. Rules refer to windows and groups by index.
     pub fn new(rules: Vec<Arc<Rule>>, windows: Vec<Window>, groups: Vec<Group>) -> Self {
         Self {
             turns: RuleSchedule::from_rules(&rules, groups.len()),
@@ -76,7 +76,7 @@ impl RuleSet {
     }
 
     /// Returns the name of a rule's group, or `None` if it has no group or if the rule is not part of this set, because
-    /// groups are identified by place.
+    /// groups are identified by index.
     pub fn group_name_of(&self, rule: &Arc<Rule>) -> Option<Arc<str>> {
         let known = self.rule(&rule.id).filter(|known| Arc::ptr_eq(known, rule))?;
         self.group_name(known.group)

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     /// Scenario: the path is a link to a file of another user, a file with mode 0666, or a directory; an earlier writer
-    /// was killed, and another one gives up.
+    /// was killed, and another process gives up.
     /// Guarantee: no data is written through the link or into the file; both are replaced by a file of mode 0600, but
     /// only on request; no other file is left.
     #[test]

@@ -54,9 +54,9 @@ pub struct Names<'a> {
     pub macros: &'a BTreeMap<String, Macro>,
     /// Lists of texts by name.
     pub lists: &'a BTreeMap<String, Vec<Box<str>>>,
-    /// Windows by name: their places in the rule set.
+    /// Windows by name, with their indexes in the rule set.
     pub windows: &'a BTreeMap<String, usize>,
-    /// Measures of the windows by place. Nothing is known about later windows.
+    /// Measures of the windows by index. Measures of later windows are unknown.
     pub measures: &'a [Measure],
     /// Parameters by name.
     pub params: &'a BTreeMap<String, Expression>,

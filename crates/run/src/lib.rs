@@ -16,7 +16,7 @@
 //!
 //! # Parts
 //!
-//! No part knows another part; [`Run`] passes facts between them.
+//! No part depends on another part. [`Run`] passes facts between them.
 //!
 //! ```text
 //! Run -> identity    identity of the process: its resource, overlaid with metadata

@@ -347,7 +347,7 @@ mod tests {
 
     /// Scenario: a collection is observed and finalizers run in one session; the session ends, and another session
     /// starts.
-    /// Guarantee: the rules know the newest event and the finalizers of the current session only, and nothing between
+    /// Guarantee: the rules use only the newest event and the finalizers of the current session, and nothing between
     /// sessions.
     #[test]
     fn rules_know_current_session_only() {

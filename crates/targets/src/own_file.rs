@@ -152,7 +152,7 @@ fn resolve(root: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     loop {
         match openat2(root, path, flags, Mode::empty(), within) {
             Err(Errno::AGAIN) if races < MAX_RACES => races += 1,
-            // Before Linux 5.6, on gVisor, or under a seccomp profile that does not know the call.
+            // Before Linux 5.6, on gVisor, or under a seccomp profile that does not allow the call.
             Err(Errno::NOSYS | Errno::PERM) => return resolve_by_steps(root, path),
             result => return result,
         }

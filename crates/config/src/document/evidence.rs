@@ -72,7 +72,7 @@ pub(crate) struct Evidence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Store {
-    /// The place: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///FOLDER`; the name of the
+    /// Location of the store: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///FOLDER`; the name of the
     /// node or host is added. Without it, evidence stays on the host.
     #[schemars(extend("x-restart" = true))]
     pub(crate) url: Option<String>,

@@ -48,7 +48,7 @@ pub(crate) struct Rejection {
 pub(crate) struct Outgoing {
     pub(crate) signal: Signal,
     queue: Mutex<Queue>,
-    /// Notifies the task that an item is due earlier than it knows.
+    /// Notifies the task that an item is due earlier than expected.
     pub(crate) wake: Notify,
     /// Notifies the task that the queue is half full and there is a queue on disk.
     pub(crate) crowded: Notify,

@@ -295,7 +295,7 @@ impl Feed {
         })
     }
 
-    /// Queues a piece. Waits for a free place, at most for the given time.
+    /// Queues a piece. Waits for free space in the queue, at most for the given time.
     fn put(&mut self, bytes: &[u8], within: Duration) -> FeedOutcome {
         let mut is_open = self.pieces.is_some();
         self.waiting -= self.taken.try_iter().count().min(self.waiting);

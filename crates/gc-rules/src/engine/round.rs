@@ -32,7 +32,7 @@ impl Round {
         self.quiet.is_empty()
     }
 
-    /// Returns the places of the runs that are not quiet.
+    /// Returns the indexes of the runs that are not quiet.
     pub(super) fn awake(&self, rules: &RuleSet) -> impl Iterator<Item = usize> {
         let turns = rules.turns.round(self.on_gc).iter().zip(&self.quiet);
         turns
@@ -51,7 +51,7 @@ impl Round {
         }
     }
 
-    /// Wakes the rule at `place` in the runs because its alert starts.
+    /// Wakes the rule at index `place` in the runs because its alert starts.
     pub(super) fn wake_one(&mut self, rules: &RuleSet, place: usize, run: &mut RuleRun) {
         let mut turns = rules.turns.round(self.on_gc).iter().zip(&mut self.quiet);
         if let Some((_, quiet)) = turns.find(|(turn, _)| turn.run as usize == place)

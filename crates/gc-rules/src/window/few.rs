@@ -40,7 +40,7 @@ impl RecentSamples {
         time(next) ^ time(self.before(next))
     }
 
-    /// Returns the place before another place.
+    /// Returns the index before another index.
     fn before(&self, place: usize) -> usize {
         place.checked_sub(1).unwrap_or(self.ring.len() - 1)
     }

@@ -22,7 +22,7 @@ const MORE: usize = 4;
 /// never have more series than a `u16` can number.
 const MIN_SERIES_BYTES: usize = 64;
 
-/// Location of the samples of a series: its class, and its place in the order in which the series of that class
+/// Location of the samples of a series: its class, and its position in the order in which the series of that class
 /// started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SeriesAt {

@@ -16,14 +16,14 @@ use super::measure::Measure;
 
 /// Returns whether a condition has the same outcome for all values of one of its subjects: `Some(true)` if it is always
 /// true, `Some(false)` if it is never true. Returns `None` if both outcomes are possible, or if this cannot be
-/// determined. `windows` are the measures of the windows by place.
+/// determined. `windows` are the measures of the windows by index.
 pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
     let mut leaves = Vec::new();
     let any = Outcomes::evaluate(condition, &mut |leaf| {
         leaves.push(leaf);
         Outcomes::EITHER
     });
-    // Leaves are visited in the same order each time, so their places identify them.
+    // Leaves are visited in the same order each time, so their positions identify them.
     let mut subjects = Vec::new();
     let of_leaves: Vec<usize> = leaves
         .iter()

@@ -82,7 +82,7 @@ impl Measure {
         }
     }
 
-    /// Returns the measure of a number. `windows` are the measures of windows by place.
+    /// Returns the measure of a number. `windows` are the measures of windows by index.
     pub(crate) fn for_node(node: &Node, windows: &[Self]) -> Self {
         match node {
             Node::Int(number) => Self::constant(*number as f64),

@@ -450,7 +450,7 @@ fn only_harm_starts_incident() {
     let incident = process.incidents.open().next().unwrap();
     assert_eq!(incident.noticed.since(incident.began), 30 * S);
     assert!(record.members.iter().all(|member| member.rule != "each"));
-    // The other cause now explains more, which is news after the first was known for five minutes.
+    // The other cause now explains more, which is reported after the first was known for five minutes.
     process.play(&[
         (50.0, StoryEvent::Full(900), ""),
         (51.0, StoryEvent::Nothing, "worse time.stopped error"),

@@ -186,7 +186,7 @@ impl RequestStream {
         }
     }
 
-    /// Returns the requests that can be evaluated now; `None` if there is no news.
+    /// Returns the requests that can be evaluated now; `None` if there is no change.
     fn batch(&mut self) -> Option<Batch> {
         let (header, base) = (self.stream.header()?, self.base?);
         let now = i64::try_from(now().since(base.moment(0))).unwrap_or(i64::MAX);

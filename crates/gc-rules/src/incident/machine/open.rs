@@ -32,7 +32,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Returns the groups of the members, by place in the set.
+    /// Returns the groups of the members, by index in the set.
     pub(super) fn groups<'a>(&'a self, rules: &'a RuleSet) -> impl Iterator<Item = usize> + 'a {
         let members = self.incident.members.iter();
         members.filter_map(|member| rules.group_place(member.group.as_deref()?))
@@ -93,7 +93,7 @@ impl Open {
         }
     }
 
-    /// Returns whether the main cause is news for receivers.
+    /// Returns whether receivers have not been notified of the main cause.
     pub(super) fn is_news(&mut self, now: Moment) -> bool {
         let Some(main) = self.incident.main_cause() else {
             return false;
