@@ -158,8 +158,8 @@ pub struct Scope<'a> {
 
 /// The source of window values.
 pub trait WindowValues: fmt::Debug {
-    /// Returns the value of the window at index `place` in the rule set, or `None` if it is unknown, usually because there
-    /// are too few samples.
+    /// Returns the value of the window at index `place` in the rule set, or `None` if it is unknown, usually because
+    /// there are too few samples.
     fn value(&self, place: usize) -> Option<f64>;
 }
 

@@ -72,8 +72,8 @@ pub(crate) struct Evidence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Store {
-    /// Location of the store: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///FOLDER`; the name of the
-    /// node or host is added. Without it, evidence stays on the host.
+    /// Location of the store: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///FOLDER`.
+    /// The name of the node or host is appended. Without this key, evidence stays on the host.
     #[schemars(extend("x-restart" = true))]
     pub(crate) url: Option<String>,
     /// URL of a server that is compatible with S3 or Azure Blob Storage, instead of the cloud's.

@@ -106,13 +106,13 @@ pub struct IncidentRecord {
 pub struct EvidenceRecord {
     /// Name of the evidence in rules.
     pub name: Evidence,
-    /// Location of the evidence: the name of a field of the same record, or the path under which gcwatch serves the
-    /// evidence.
+    /// Location of the evidence: the name of a field of the same record, or the path of the evidence on the
+    /// listener of gcwatch.
     #[serde(rename = "where")]
     pub place: String,
     /// Content of the evidence in one clause.
     pub text: String,
-    /// Path under which gcwatch serves a report page; null if the evidence is not a recording.
+    /// Path of a report page on the listener of gcwatch; null if the evidence is not a recording.
     pub report: Option<String>,
     /// Address outside the host: of the recording, or of the record with this evidence. The object exists as soon as
     /// the store has accepted it. Null if evidence stays on the host (`evidence.store`).
