@@ -26,9 +26,9 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("{text}")]
-    struct Wrapped {
+    struct WrappedError {
         text: &'static str,
-        source: Option<Box<Wrapped>>,
+        source: Option<Box<WrappedError>>,
     }
 
     /// Scenario: errors start with the text of the error around them, or end with the text of their cause.
@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn causes_are_listed_once() {
         let chain = |texts: &[&'static str]| {
-            let wrap = |source, text: &&'static str| Some(Box::new(Wrapped { text, source }));
+            let wrap = |source, text: &&'static str| Some(Box::new(WrappedError { text, source }));
             causes(&*texts.iter().rev().fold(None, wrap).unwrap())
         };
         let texts = [
