@@ -11,7 +11,7 @@ use crate::keep::Keeper;
 use crate::options::{Options, Order};
 use crate::queue::DequeuedEntry;
 use crate::stats::Stats;
-use step::{Decoded, OpenBlock, Position};
+use step::{StepOutcome, OpenBlock, Position};
 
 /// Decodes a stream from chunks of any size, without performing I/O. See the [crate documentation](crate).
 #[derive(Debug)]
@@ -128,12 +128,12 @@ impl Decoder {
                 return Ok(None);
             }
             match self.step() {
-                Ok(Decoded::Done) => {}
-                Ok(Decoded::Need(_)) if !self.finished => {
+                Ok(StepOutcome::Done) => {}
+                Ok(StepOutcome::Need(_)) if !self.finished => {
                     self.intake.queue.compact();
                     return Ok(None);
                 }
-                Ok(Decoded::Need(reading)) => self.cut(reading),
+                Ok(StepOutcome::Need(reading)) => self.cut(reading),
                 Err(error) => {
                     self.intake.end();
                     self.failed = Some(error);
