@@ -45,7 +45,7 @@ fn live_processes_are_followed() {
     let collections = shown[0].as_u64().unwrap();
     assert!(collections > 1, "{collections}");
     assert!(shown[1].as_str().unwrap().contains("Causes of collections"));
-    // What is drawn grows by itself.
+    // The page updates by itself.
     let newest = "Math.max(...[...document.querySelectorAll('a[href*=collections]')].map((link) => Number(link.textContent) || 0))";
     let before = browser.run(&format!("return {newest}")).as_f64().unwrap();
     browser.until(&format!("{newest} > {before} + 5"));

@@ -12,7 +12,7 @@ use tokio::task::{JoinHandle, unconstrained};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use crate::deadlines::Deadlines;
-use crate::endpoint::{Connected, Endpoint};
+use crate::endpoint::{CommandConnection, Endpoint};
 use crate::error::{Error, Peer, Stage};
 use crate::exchange::stop_tracing;
 use crate::guard::GuardedStream;
@@ -69,7 +69,7 @@ pub struct Session {
     id: u64,
     version: CollectVersion,
     compromises: Vec<Compromise>,
-    connected: Connected,
+    connected: CommandConnection,
     /// Handle of the guard, if there is one.
     held: Option<Box<dyn GuardedStream>>,
     endpoint: Endpoint,
@@ -93,7 +93,7 @@ impl Session {
         id: u64,
         version: CollectVersion,
         compromises: Vec<Compromise>,
-        connected: Connected,
+        connected: CommandConnection,
         held: Option<Box<dyn GuardedStream>>,
         endpoint: Endpoint,
         deadlines: Deadlines,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dotnet_diagnostics::discovery::Scan;
-use dotnet_diagnostics::reverse::{Advertised, ReversePort};
+use dotnet_diagnostics::reverse::{AdvertisedRuntime, ReversePort};
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -78,7 +78,7 @@ impl Listening {
         }
     }
 
-    fn welcome(&mut self, port: &Arc<ReversePort>, advertised: &Advertised) -> Arrival {
+    fn welcome(&mut self, port: &Arc<ReversePort>, advertised: &AdvertisedRuntime) -> Arrival {
         let (begun, waiting) = oneshot::channel();
         let client = port.client(advertised);
         let (pid, held) = (advertised.pid, Arc::clone(port));
