@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::time::TimeBase;
-use clr_gc::gc::{Open, Outcome};
+use clr_gc::gc::{OpenOperations, Outcome};
 use gc_requests::request::Request;
 use gc_rules::incident::Recordings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -127,7 +127,7 @@ impl RunSink for Feed {
         self.hand(Input::RequestsUnread(why));
     }
 
-    fn open(&mut self, open: Open) {
+    fn open(&mut self, open: OpenOperations) {
         let base = self.base();
         self.hand(Input::Open { open, base });
     }

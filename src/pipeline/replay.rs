@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, ReportTiming};
-use clr_gc::stream::{Advanced, GcStream, ProcessKey, Scope};
+use clr_gc::stream::{AdvanceOutcome, GcStream, ProcessKey, Scope};
 use nettrace::{Ending, TraceHeader};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -100,7 +100,7 @@ impl Player {
     /// Decodes the bytes read so far, up to the space available for outcomes.
     fn advance(&mut self) -> Result<(), RecordingError> {
         let advanced = self.stream.advance(|_| {});
-        self.drained = !matches!(advanced, Ok(Advanced::Paused));
+        self.drained = !matches!(advanced, Ok(AdvanceOutcome::Paused));
         if self.drained && (advanced.is_err() || self.finished || self.stream.decoder().ending().is_some()) {
             self.ended = true;
             self.stream.end();

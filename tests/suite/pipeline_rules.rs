@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::run_key::RunKey;
 use base::time::{Moment, TimeBase, Wall};
-use clr_gc::gc::{Open, Outcome};
+use clr_gc::gc::{OpenOperations, Outcome};
 use delivery::alerts::{Notice, Notices};
 use gc_rules::alert::{Ending, Transition};
 use gc_rules::incident::IncidentChange;
@@ -350,10 +350,10 @@ fn unfinished_collection_is_reported_when_time_passes() {
     let mut feed = feed(&pipeline);
     let now = clocks();
     feed.time_base(TimeBase::at(now.moment().ns().into()));
-    feed.open(Open {
+    feed.open(OpenOperations {
         stop: Some(0),
         collection: Some(1_000_000),
-        ..Open::default()
+        ..OpenOperations::default()
     });
     for second in 0..=4 {
         pipeline.tick(now.after(second * SECOND), Duration::ZERO);
@@ -376,7 +376,7 @@ fn unfinished_collection_is_reported_when_time_passes() {
     );
     assert_eq!((notice.span, notice.run.pid), (None, 7));
 
-    feed.open(Open::default());
+    feed.open(OpenOperations::default());
     for second in 9..=12 {
         pipeline.tick(now.after(second * SECOND), Duration::ZERO);
     }
@@ -392,9 +392,9 @@ fn unfinished_collection_is_reported_when_time_passes() {
         "{notices:?}"
     );
 
-    feed.open(Open {
+    feed.open(OpenOperations {
         collection: Some(10_000_000_000),
-        ..Open::default()
+        ..OpenOperations::default()
     });
     feed.state(RunState::Detached {
         detail: "the session ended".to_owned(),
@@ -454,10 +454,10 @@ fn wall_clock_change_does_not_count_as_elapsed_time() {
         let mut feed = feed(&pipeline);
         let now = clocks();
         feed.time_base(TimeBase::at(now.moment().ns().into()));
-        let open = Open {
+        let open = OpenOperations {
             stop: Some(0),
             collection: Some(1_000_000),
-            ..Open::default()
+            ..OpenOperations::default()
         };
         feed.open(open);
         pipeline.tick(now.after(SECOND), Duration::ZERO);
@@ -485,7 +485,7 @@ fn wall_clock_change_does_not_count_as_elapsed_time() {
         assert!((4..8).contains(&(began / i128::from(SECOND))), "{began}");
         let shown = Records::new(&pipeline).alerts()[0].since.clone();
         assert_eq!(shown, now.wall().rfc3339(alert.started), "set by {by_ns}");
-        feed.open(Open::default());
+        feed.open(OpenOperations::default());
         for second in 9..=12 {
             pipeline.tick(now.after(second * SECOND), Duration::ZERO);
         }

@@ -6,7 +6,7 @@ mod fake;
 use std::time::Duration;
 
 use base::pattern::Pattern;
-use clr_gc::gc::{LIVE_SETTLE_NS, Open, ReportTiming};
+use clr_gc::gc::{LIVE_SETTLE_NS, OpenOperations, ReportTiming};
 use clr_gc::stream::{GcStream, Scope};
 use dotnet_diagnostics::message::Command;
 use processes::RunState;
@@ -112,7 +112,7 @@ async fn session_that_does_not_stop_is_reported() {
 }
 
 /// Returns the start of a recording, cut during a blocking collection, and the collection that is open there.
-fn cut_in_a_collection(whole: &[u8]) -> (Vec<u8>, Open) {
+fn cut_in_a_collection(whole: &[u8]) -> (Vec<u8>, OpenOperations) {
     let mut stream = GcStream::new(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS));
     let mut read = 0;
     for piece in whole.chunks(100) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use clr_gc::event::{ClrEvent, RUNTIME_PROVIDER};
 use clr_gc::gc::{LIVE_SETTLE_NS, ReportTiming};
-use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Observed, Scope, StreamLimits};
 use nettrace::limits::Limits;
 use nettrace::{Ending, TraceHeader};
 
@@ -155,7 +155,7 @@ impl Burst {
                 let (sync, window) = (state.sync, state.window);
                 state.triggers.outcome(&outcome, sync, window, &mut state.budget);
             }
-            if advanced == Advanced::Drained {
+            if advanced == AdvanceOutcome::Drained {
                 return Ok(());
             }
         }

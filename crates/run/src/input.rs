@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::time::{Moment, TimeBase, Wall};
-use clr_gc::gc::{Collection, Open, Suspension};
+use clr_gc::gc::{Collection, OpenOperations, Suspension};
 use gc_requests::request::Request;
 use gc_rules::field::{HostFacts, MemoryFacts};
 use gc_rules::incident::{Finding, Incidents, Recordings};
@@ -67,7 +67,7 @@ pub enum Input {
     /// The open operations have changed, according to the events so far.
     Open {
         /// Operations that have started but not ended.
-        open: Open,
+        open: OpenOperations,
         /// Time base of the offsets.
         base: TimeBase,
     },

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::{Moment, TimeBase, Wall};
-use clr_gc::gc::{Collection, Open, Suspension};
+use clr_gc::gc::{Collection, OpenOperations, Suspension};
 use gc_requests::request::Request;
 use gc_rules::alert::CollectionVerdict;
 use gc_rules::engine::{collection_at, suspension_at};
@@ -519,7 +519,7 @@ impl Run {
     }
 
     /// Updates the operations that have started but not ended.
-    fn open(&mut self, open: Open, base: TimeBase) {
+    fn open(&mut self, open: OpenOperations, base: TimeBase) {
         let moment = |offset: Option<i64>| offset.map(|offset| base.moment(offset));
         self.session.finalizers_waiting = open.finalizers_waiting;
         self.session.open = field::Open {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use base::time::TimeBase;
 use clr_gc::event::{ClrEvent, GcReason};
-use clr_gc::gc::{LIVE_SETTLE_NS, Open, Outcome, ReportTiming};
-use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
+use clr_gc::gc::{LIVE_SETTLE_NS, OpenOperations, Outcome, ReportTiming};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Observed, Scope, StreamLimits};
 use nettrace::Ending;
 use tokio::time::Instant;
 
@@ -64,7 +64,7 @@ pub(crate) struct StreamReading<T> {
     reported_bytes: u64,
     progress_at: Instant,
     /// Unfinished operations as last reported.
-    reported_open: Open,
+    reported_open: OpenOperations,
     /// Time at which the settings are read; `None` if they are not.
     pub(crate) settings_at: Option<Instant>,
     /// Time of the last collection due to scarce memory.
@@ -106,7 +106,7 @@ impl<T: RunSink> StreamReading<T> {
             base: None,
             reported_bytes: 0,
             progress_at: now,
-            reported_open: Open::default(),
+            reported_open: OpenOperations::default(),
             settings_at: None,
             scarce_at: None,
             adapts: false,
@@ -169,7 +169,7 @@ impl<T: RunSink> StreamReading<T> {
             let held = self.stream.memory_bytes() + waiting;
             self.report_outcomes();
             self.memory.set(held, || self.stream.largest_store())?;
-            if advanced? == Advanced::Drained {
+            if advanced? == AdvanceOutcome::Drained {
                 return Ok(());
             }
         }

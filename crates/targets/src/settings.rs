@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clr_gc::event::{ClrEvent, RUNDOWN_PROVIDER};
 use clr_gc::gc::ReportTiming;
-use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Observed, Scope, StreamLimits};
 use dotnet_diagnostics::message::{CollectVersion, Provider, Rundown, SessionConfig};
 use dotnet_diagnostics::{Client, Error};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -175,7 +175,7 @@ fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
         }
     };
     // Damage ends the stream, but the events before it are valid. Collections are ignored here.
-    while matches!(stream.advance(&mut take), Ok(Advanced::Paused)) {
+    while matches!(stream.advance(&mut take), Ok(AdvanceOutcome::Paused)) {
         while stream.next_outcome().is_some() {}
     }
     Some(settings).filter(|settings| *settings != GcSettings::default())

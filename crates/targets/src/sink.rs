@@ -1,7 +1,7 @@
 //! Receivers of the results of target tasks: the pipeline, or a test.
 
 use base::time::TimeBase;
-use clr_gc::gc::{Open, Outcome};
+use clr_gc::gc::{OpenOperations, Outcome};
 use gc_requests::request::Request;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
@@ -67,7 +67,7 @@ pub trait RunSink: Send + 'static {
     fn progress(&mut self, progress: StreamProgress);
 
     /// Sets the operations that have started and not ended. Called after a change, at most 1 s after the events.
-    fn open(&mut self, open: Open);
+    fn open(&mut self, open: OpenOperations);
 
     /// Sets whether the stream has been delivering data faster than it is read for some time. Called after a change.
     fn undrained(&mut self, _is: bool) {}

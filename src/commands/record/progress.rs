@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
 
 use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, ReportTiming};
-use clr_gc::stream::{Advanced, GcStream, Scope};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Scope};
 use nettrace::Ending;
 
 use report::units::{Bytes, Span, plural};
@@ -46,8 +46,8 @@ impl Progress {
             self.stream.filled(bytes.len());
             loop {
                 match self.stream.advance(|_| ()) {
-                    Ok(Advanced::Paused) => self.count(),
-                    Ok(Advanced::Drained) => break,
+                    Ok(AdvanceOutcome::Paused) => self.count(),
+                    Ok(AdvanceOutcome::Drained) => break,
                     Err(_) => {
                         self.damaged = true;
                         break;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::run_key::RunKey;
 use base::time::TimeBase;
-use clr_gc::gc::{Collection, Open, Outcome};
+use clr_gc::gc::{Collection, OpenOperations, Outcome};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use processes::{Identity, RunState, StreamProgress};
@@ -33,7 +33,7 @@ pub struct Run {
     pub collections: Vec<Collection>,
     pub progress: StreamProgress,
     /// Open stops and collections according to the last report.
-    pub open: Open,
+    pub open: OpenOperations,
     /// Whether the end of the run was reported.
     pub ended: bool,
 }
@@ -152,7 +152,7 @@ impl RunSink for LogOfRun {
         self.log.update(self.key, |run| run.progress = progress);
     }
 
-    fn open(&mut self, open: Open) {
+    fn open(&mut self, open: OpenOperations) {
         self.log.update(self.key, |run| run.open = open);
     }
 

@@ -14,7 +14,7 @@ use crate::event::{ClrEvent, DynamicData, GcReason, Kind, SuspendReason};
 use crate::gc::account::{MarkingCost, Marks};
 use crate::gc::allocated::AllocatedBytes;
 use crate::gc::collection::{Collection, Suspension};
-use crate::gc::forming::Forming;
+use crate::gc::forming::FormingCollection;
 use crate::gc::loss::LossIntervals;
 use crate::gc::stop::{Stop, StopId};
 use crate::gc::trail::Trails;
@@ -22,7 +22,7 @@ use finalizers::FinalizerThread;
 use tools::ToolThread;
 
 pub use finalizers::Finalizers;
-pub use open::Open;
+pub use open::OpenOperations;
 
 /// Maximum delay, in stream time, of facts that belong to a collection after its last fact. The histories of a server
 /// background collection follow its GCEnd. After this delay the collection is reported as incomplete.
@@ -143,7 +143,7 @@ pub struct OtherStops {
 /// A finished item that waits until it can be reported.
 #[derive(Debug)]
 enum FinishedItem {
-    Collection(Box<Forming>),
+    Collection(Box<FormingCollection>),
     Suspension(Box<Stop>),
 }
 
@@ -175,11 +175,11 @@ pub struct Machine {
         clippy::vec_box,
         reason = "large and usually empty, while the vector keeps its capacity"
     )]
-    forming: Vec<Box<Forming>>,
+    forming: Vec<Box<FormingCollection>>,
     settled: VecDeque<(i64, FinishedItem)>,
     /// Histories of a collection whose GCStart was never observed because the session started during it. The GCEnd in
     /// the same stop will provide its number.
-    unnumbered: Option<(u64, Box<Forming>)>,
+    unnumbered: Option<(u64, Box<FormingCollection>)>,
     trails: Trails,
     losses: LossIntervals,
     /// Reason of the newest GCTriggered since the previous GCStart.
@@ -364,7 +364,7 @@ impl Machine {
     /// Returns whether any item needs only time to be reported: a finished collection, or a collection whose remaining
     /// facts do not arrive.
     pub fn is_waiting(&self) -> bool {
-        let in_flight = |forming: &Forming| forming.announced_background() && forming.end.is_none();
+        let in_flight = |forming: &FormingCollection| forming.announced_background() && forming.end.is_none();
         !self.settled.is_empty() || self.forming.iter().any(|forming| !in_flight(forming))
     }
 

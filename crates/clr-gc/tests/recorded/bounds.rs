@@ -2,7 +2,7 @@
 
 use clr_gc::event::RUNTIME_PROVIDER;
 use clr_gc::gc::{Collection, LIVE_SETTLE_NS, MAX_SETTLED, Outcome, ReportTiming};
-use clr_gc::stream::{Advanced, GcStream, Scope, StreamLimits};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Scope, StreamLimits};
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::{Format, Metadata, TraceHeader};
 
@@ -115,7 +115,7 @@ fn live(mut forger: Forger) -> (Vec<Collection>, u64, u64) {
                         collections.push(Collection { pauses, ..*collection });
                     }
                 }
-                if advanced == Advanced::Drained {
+                if advanced == AdvanceOutcome::Drained {
                     break;
                 }
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clr_gc::event::{ClrEvent, GcType};
-use clr_gc::gc::{LIVE_SETTLE_NS, Open, ReportTiming};
+use clr_gc::gc::{LIVE_SETTLE_NS, OpenOperations, ReportTiming};
 use clr_gc::stream::{GcStream, Scope};
 
 use crate::recordings;
@@ -56,7 +56,7 @@ fn open_operations_are_reported_from_start_to_end() {
                     .map(|(at, _)| *at)
                     .max()
             };
-            let expected = Open {
+            let expected = OpenOperations {
                 stop: stops.values().copied().max(),
                 collection: of(false),
                 background: of(true),

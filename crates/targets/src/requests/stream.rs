@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::time::TimeBase;
 use clr_gc::gc::{LIVE_SETTLE_NS, ReportTiming};
-use clr_gc::stream::{Advanced, GcStream, Scope, StreamLimits};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Scope, StreamLimits};
 use dotnet_diagnostics::Session;
 use gc_requests::request::Request;
 use gc_requests::requests::Requests;
@@ -160,8 +160,8 @@ impl RequestStream {
                 return Err(End::Refused(over.to_string()));
             }
             match advanced {
-                Ok(Advanced::Drained) => return Ok(()),
-                Ok(Advanced::Paused) => {}
+                Ok(AdvanceOutcome::Drained) => return Ok(()),
+                Ok(AdvanceOutcome::Paused) => {}
                 Err(error) => return Err(End::Failed(format!("the request stream is damaged: {error}"))),
             }
         }

@@ -2,13 +2,13 @@
 
 use crate::event::{DynamicData, GcReason, GcStart, GcType, GlobalHeapHistory, HeapStats, PerHeapHistory};
 use crate::gc::allocated::{AllocatedUnknown, EnclosingCollection};
-use crate::gc::forming::Forming;
+use crate::gc::forming::FormingCollection;
 use crate::gc::history::GlobalHistory;
 use crate::gc::machine::{MAX_FORMING, MAX_RUNS, Machine, FinishedItem};
 use crate::gc::stop::{Stop, StopCollection, StopId};
 
 impl Machine {
-    pub(super) fn forming_mut(&mut self, number: u32) -> Option<&mut Forming> {
+    pub(super) fn forming_mut(&mut self, number: u32) -> Option<&mut FormingCollection> {
         let mut forming = self.forming.iter_mut().map(|forming| &mut **forming).rev();
         forming.find(|forming| forming.number == number)
     }
@@ -41,7 +41,7 @@ impl Machine {
         let under_way = self.background_under_way().filter(|&other| other != number);
         let mut forming = match self.forming.iter().position(|forming| forming.number == number) {
             Some(place) => self.forming.remove(place),
-            None => Box::new(Forming::new(number, at)),
+            None => Box::new(FormingCollection::new(number, at)),
         };
         forming.clr_instance = event.clr_instance.or(self.clr_instance);
         forming.start = Some((at, thread, *event));
@@ -78,7 +78,7 @@ impl Machine {
     }
 
     /// Adds a collection that receives facts. Beyond the limit, the oldest collection is settled as is.
-    fn form(&mut self, forming: Box<Forming>) {
+    fn form(&mut self, forming: Box<FormingCollection>) {
         self.forming.push(forming);
         if self.forming.len() > MAX_FORMING {
             let oldest = self.forming.remove(0);
@@ -184,7 +184,7 @@ impl Machine {
                 return Some(number);
             }
             self.allocated.forget(AllocatedUnknown::MissingHistory);
-            let mut unseen = Box::new(Forming::new(number, at));
+            let mut unseen = Box::new(FormingCollection::new(number, at));
             unseen.clr_instance = self.clr_instance;
             if self.last_number.is_none_or(|last| number > last) {
                 let unnumbered = self.unnumbered.take();
@@ -272,7 +272,7 @@ impl Machine {
         trail.ended = None;
         trail.history = number;
         if number.is_none() && self.suspended_stop().is_some_and(|stop| stop.runs.is_empty()) {
-            let mut unnumbered = Box::new(Forming::new(0, at));
+            let mut unnumbered = Box::new(FormingCollection::new(0, at));
             unnumbered.global = Some(GlobalHistory::from_event(event));
             self.unnumbered = Some((thread, unnumbered));
         }

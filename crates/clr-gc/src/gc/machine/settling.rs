@@ -1,7 +1,7 @@
 //! Settling of collections: when a collection is reported as whole, when it is abandoned, and when losses are known.
 
 use crate::gc::collection::{Collection, Suspension};
-use crate::gc::forming::Forming;
+use crate::gc::forming::FormingCollection;
 use crate::gc::machine::{MAX_FORMING, Machine, PATIENCE_NS, FinishedItem, ReportTiming};
 use crate::gc::stop::{Stop, StopEdges, StopId};
 
@@ -42,12 +42,12 @@ impl Machine {
         }
     }
 
-    pub(super) fn settle(&mut self, forming: Box<Forming>) {
+    pub(super) fn settle(&mut self, forming: Box<FormingCollection>) {
         let since = forming.last_event.max(self.newest.unwrap_or(forming.last_event));
         self.settled.push_back((since, FinishedItem::Collection(forming)));
     }
 
-    pub(super) fn report(&mut self, forming: Forming) -> Collection {
+    pub(super) fn report(&mut self, forming: FormingCollection) -> Collection {
         let mut stops: Vec<Stop> = Vec::with_capacity(forming.stops.len());
         for id in &forming.stops {
             if let Some(closed) = self.closed.get_mut(id) {

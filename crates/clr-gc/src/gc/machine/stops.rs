@@ -1,7 +1,7 @@
 //! Stops from their edges: events are paired by thread, and stops are assigned to the collections that run in them.
 
 use crate::event::{GcReason, SuspendReason};
-use crate::gc::forming::Forming;
+use crate::gc::forming::FormingCollection;
 use crate::gc::machine::{
     ClosedStop, MAX_CLOSED, MAX_OPEN_STOPS, MAX_OTHER_REASONS, MAX_STOPS, Machine, OtherStops, FinishedItem, ReportTiming,
 };
@@ -198,7 +198,7 @@ impl Machine {
     }
 
     pub(super) fn waits_for(&self, number: u32, id: StopId) -> bool {
-        let has = |forming: &Forming| forming.number == number && forming.stops.contains(&id);
+        let has = |forming: &FormingCollection| forming.number == number && forming.stops.contains(&id);
         self.forming.iter().any(|forming| has(forming))
             || self
                 .newly_settled()
