@@ -14,7 +14,7 @@ const MAX_RECORDS: usize = 1 << 18;
 
 /// Error returned if a text is not an output of `gcwatch allocations`.
 #[derive(Debug, thiserror::Error)]
-pub enum NoOutput {
+pub enum OutputError {
     /// A line is not a record.
     #[error("line {line} is not a record of `gcwatch allocations --format ndjson`: {problem}")]
     Line {
@@ -94,12 +94,12 @@ impl Output {
     ///
     /// # Errors
     /// Returns an error if the text is not an output of `gcwatch allocations`.
-    pub fn read(text: &str) -> Result<Self, NoOutput> {
+    pub fn read(text: &str) -> Result<Self, OutputError> {
         let mut output = Self::default();
         let mut seconds = None;
         let mut records = 0;
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let no_line = |problem: String| NoOutput::Line {
+            let no_line = |problem: String| OutputError::Line {
                 line: index + 1,
                 problem,
             };
@@ -113,7 +113,7 @@ impl Output {
                 seconds = times.map(|(start, end)| end.saturating_sub(start) as f64 / 1e9);
             }
             let Some(seconds) = seconds else {
-                return Err(NoOutput::NoFirst);
+                return Err(OutputError::NoFirst);
             };
             let key = match line.kind.as_str() {
                 "allocation_type" => (DiffSubject::Type, line.type_name),
@@ -145,7 +145,7 @@ impl Output {
             }
         }
         if seconds.is_none() {
-            return Err(NoOutput::NoFirst);
+            return Err(OutputError::NoFirst);
         }
         Ok(output)
     }
@@ -236,10 +236,10 @@ mod tests {
     /// Guarantee: the error contains the line, or the missing record.
     #[test]
     fn foreign_text_is_refused() {
-        assert!(matches!(Output::read("x"), Err(NoOutput::Line { line: 1, .. })));
-        assert!(matches!(Output::read(""), Err(NoOutput::NoFirst)));
-        assert!(matches!(Output::read("{\"kind\":\"gc\"}"), Err(NoOutput::NoFirst)));
+        assert!(matches!(Output::read("x"), Err(OutputError::Line { line: 1, .. })));
+        assert!(matches!(Output::read(""), Err(OutputError::NoFirst)));
+        assert!(matches!(Output::read("{\"kind\":\"gc\"}"), Err(OutputError::NoFirst)));
         let times = "{\"kind\":\"allocations\",\"start_ns\":5,\"end_ns\":5}";
-        assert!(matches!(Output::read(times), Err(NoOutput::NoFirst)));
+        assert!(matches!(Output::read(times), Err(OutputError::NoFirst)));
     }
 }
