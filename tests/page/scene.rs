@@ -7,7 +7,7 @@ use base::run_key::RunKey;
 use base::time::{Moment, TimeBase};
 use clr_gc::gc::Outcome;
 use config::options::Options;
-use gc_requests::payload::Ended;
+use gc_requests::payload::CompletedRequest;
 use gc_requests::request::Request;
 use gc_requests::stops::Stop;
 use gc_rules::field::MemoryFacts;
@@ -72,9 +72,9 @@ impl Recording {
                 background: false,
             };
             requests.push(Request {
-                ended: Ended {
+                ended: CompletedRequest {
                     trace_id: Some(trace_id),
-                    ..Ended::default()
+                    ..CompletedRequest::default()
                 },
                 start: Some(begin - before),
                 end: end + after,
@@ -83,7 +83,7 @@ impl Recording {
                 hits: vec![hit],
             });
             requests.extend((0..2).map(|_| Request {
-                ended: Ended::default(),
+                ended: CompletedRequest::default(),
                 start: Some(end + 1),
                 end: end + after,
                 stopped_ns: Some(0),

@@ -146,7 +146,7 @@ mod tests {
     /// Returns a request of 5 ms.
     fn request(end: i64, stopped_ns: Option<i64>) -> Request {
         Request {
-            ended: gc_requests::payload::Ended::default(),
+            ended: gc_requests::payload::CompletedRequest::default(),
             start: Some(end - 5_000_000),
             end,
             stopped_ns,

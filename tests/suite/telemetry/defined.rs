@@ -1,7 +1,7 @@
 //! Compares emitted telemetry and the documentation with the table of definitions.
 
 use clr_gc::gc::{RequestImpact, WorstRequest};
-use gc_requests::payload::Ended;
+use gc_requests::payload::CompletedRequest;
 use gc_requests::request::Request;
 use gc_requests::route::{Route, Routes};
 use gc_requests::stops::Stop;
@@ -93,11 +93,11 @@ fn impact() -> RequestImpact {
 /// Returns a sampled request of 30 ms that collection 7 stopped.
 fn request(stopped_ns: Option<i64>) -> Request {
     Request {
-        ended: Ended {
+        ended: CompletedRequest {
             trace_id: Some([1; 16]),
             span_id: Some([2; 8]),
             sampled: Some(true),
-            ..Ended::default()
+            ..CompletedRequest::default()
         },
         start: Some(1_000_000_000),
         end: 1_030_000_000,
