@@ -14,7 +14,7 @@ use base::time::{Moment, TimeBase};
 use clr_gc::stream::Scope;
 use gc_rules::alert::Ending;
 use gc_rules::field::ProcessFacts;
-use gc_rules::review::{Review, Reviewed, repeated};
+use gc_rules::review::{Review, ReviewedAlert, repeated};
 use gc_rules::rule_set::RuleSet;
 use recording::Recording;
 use recording::source::Source;
@@ -52,7 +52,7 @@ fn judged(path: &Path, rules: &Arc<RuleSet>) -> (String, Vec<String>) {
         let length = observed.saturating_mul(rounds.into());
         let review = Review::for_recording(Arc::clone(rules), facts, base, whole.history(), length, lost);
         writeln!(text, "{name}: {rounds} x {:.1} s", seconds(observed)).unwrap();
-        let mut alerts: BTreeMap<&str, Vec<&Reviewed>> = BTreeMap::new();
+        let mut alerts: BTreeMap<&str, Vec<&ReviewedAlert>> = BTreeMap::new();
         for reviewed in review.alerts() {
             alerts.entry(&reviewed.alert.rule.id).or_default().push(reviewed);
         }
@@ -68,7 +68,7 @@ fn judged(path: &Path, rules: &Arc<RuleSet>) -> (String, Vec<String>) {
 }
 
 /// Formats a rule with the first and last time at which it fired, and its number of transitions.
-fn line(rule: &str, alerts: &[&Reviewed], base: TimeBase) -> String {
+fn line(rule: &str, alerts: &[&ReviewedAlert], base: TimeBase) -> String {
     let offset = |at: Moment| seconds(i64::try_from(at.since(base.moment(0))).unwrap());
     let (first, last) = (alerts[0], alerts[alerts.len() - 1]);
     let ended = alerts.iter().filter(|reviewed| reviewed.ending.is_some()).count();

@@ -129,7 +129,7 @@ impl Transition {
 
 /// A rule whose condition is true.
 #[derive(Debug, Clone)]
-pub struct Holding {
+pub struct HoldingRule {
     /// Current state of the alert.
     pub alert: Arc<Alert>,
     /// Whether the alert fires. If `false`, another rule of its group fires instead.

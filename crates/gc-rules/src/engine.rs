@@ -84,7 +84,7 @@ use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Suspension};
 
-use super::alert::{Alert, CollectionVerdict, Ending, Holding, Transition};
+use super::alert::{Alert, CollectionVerdict, Ending, HoldingRule, Transition};
 use super::field::{self, GcFacts, MemoryTrends, NoWindows, ProcessFacts, Scope, StreamFacts, WindowValues};
 use super::memory::MemoryHistory;
 use super::plan::SampleTrigger;
@@ -94,7 +94,7 @@ use super::window::{ReadContext, Key};
 use base::time::{Moment, TimeBase, Wall};
 use groups::{Groups, winner};
 use kinds::{KindTruths, Kinds};
-use preceding::Preceding;
+use preceding::PrecedingRestarts;
 use round::Round;
 use run::{Change, RuleRun};
 use windows::Windows;
@@ -134,7 +134,7 @@ pub fn suspension_at(suspension: &Suspension) -> Option<i64> {
 
 /// The collection on which conditions are evaluated, if any.
 #[derive(Debug, Clone, Copy, Default)]
-struct Current<'a> {
+struct CurrentCollection<'a> {
     gc: Option<GcFacts<'a>>,
     key: Option<Key>,
     /// Number of the collection, or of the newest collection whose evaluation was deferred to this one.
@@ -159,7 +159,7 @@ pub struct Engine {
     ticked: u64,
     windows: Windows,
     kinds: Kinds,
-    preceding: Preceding,
+    preceding: PrecedingRestarts,
     memory: MemoryHistory,
     runs: Vec<RuleRun>,
     on_gc: Round,
@@ -196,7 +196,7 @@ impl Engine {
             advanced: now,
             now,
             ticked: now.ns() / TICK_NS,
-            preceding: Preceding::default(),
+            preceding: PrecedingRestarts::default(),
             memory: MemoryHistory::default(),
             next_number: 1,
             collected: Moment::FIRST,
@@ -229,7 +229,7 @@ impl Engine {
         self.windows.expire(self.now);
         self.select(self.now);
         self.end_unselected(&mut transitions);
-        self.judge_process(Current::default(), &mut transitions);
+        self.judge_process(CurrentCollection::default(), &mut transitions);
         self.settle_groups(&mut transitions);
         transitions
     }
@@ -263,7 +263,7 @@ impl Engine {
         self.memory.collection(collection, time);
         self.measure_memory();
         let facts = self.preceding.collection(collection);
-        let current = Current {
+        let current = CurrentCollection {
             gc: Some(facts),
             key: Key::from_collection(collection),
             number: Some(collection.number),
@@ -333,7 +333,7 @@ impl Engine {
         let mut transitions = Vec::new();
         if self.unjudged.is_some() {
             self.windows.expire(self.now);
-            self.judge_process(Current::default(), &mut transitions);
+            self.judge_process(CurrentCollection::default(), &mut transitions);
             self.settle_groups(&mut transitions);
         }
         transitions
@@ -365,7 +365,7 @@ impl Engine {
         let mut transitions = self.advance(now);
         self.stream(facts);
         self.windows.expire(self.now);
-        self.judge_process(Current::default(), &mut transitions);
+        self.judge_process(CurrentCollection::default(), &mut transitions);
         self.settle_groups(&mut transitions);
         transitions
     }
@@ -390,7 +390,7 @@ impl Engine {
     }
 
     /// Returns the rules whose condition is true, including rules that their group inhibits.
-    pub fn holding(&self) -> Vec<Holding> {
+    pub fn holding(&self) -> Vec<HoldingRule> {
         self.runs.iter().filter_map(RuleRun::holding).collect()
     }
 
@@ -510,7 +510,7 @@ impl Engine {
         let scope = Scope::new(&self.facts, &self.stream, self.now);
         self.windows
             .sample(SampleTrigger::Tick, None, &scope, self.now, &mut KindTruths::default());
-        self.judge_process(Current::default(), transitions);
+        self.judge_process(CurrentCollection::default(), transitions);
         self.settle_groups(transitions);
         self.refresh();
         self.settle_groups(transitions);
@@ -529,7 +529,7 @@ impl Engine {
 
     fn judge_gc(
         &mut self,
-        current: Current<'_>,
+        current: CurrentCollection<'_>,
         time: Moment,
         truths: &mut KindTruths<'_>,
         verdict: &mut CollectionVerdict,
@@ -551,9 +551,9 @@ impl Engine {
         self.apply(changes, current, &mut verdict.transitions);
     }
 
-    fn judge_process(&mut self, current: Current<'_>, transitions: &mut Vec<Transition>) {
+    fn judge_process(&mut self, current: CurrentCollection<'_>, transitions: &mut Vec<Transition>) {
         let left = self.unjudged.take();
-        let current = Current {
+        let current = CurrentCollection {
             number: current.number.or(left),
             ..current
         };
@@ -591,7 +591,7 @@ impl Engine {
         }
     }
 
-    fn apply(&mut self, changes: Vec<(usize, Change)>, current: Current<'_>, transitions: &mut Vec<Transition>) {
+    fn apply(&mut self, changes: Vec<(usize, Change)>, current: CurrentCollection<'_>, transitions: &mut Vec<Transition>) {
         for (place, change) in changes {
             match change {
                 Change::None => {}
@@ -601,7 +601,7 @@ impl Engine {
         }
     }
 
-    fn begin(&mut self, place: usize, active: Moment, current: Current<'_>, transitions: &mut Vec<Transition>) {
+    fn begin(&mut self, place: usize, active: Moment, current: CurrentCollection<'_>, transitions: &mut Vec<Transition>) {
         let values = self.windows.values(current.key, self.asked());
         let Some(run) = self.runs.get_mut(place) else { return };
         let on_gc = run.rule.on == EvaluationTrigger::Gc;

@@ -10,7 +10,7 @@ use clr_gc::gc::{Collection, Finalizers, StopEdges, StoppedTime, Suspension};
 
 use super::alert::{Alert, Ending, Transition};
 use super::engine::{Engine, collection_at, suspension_at};
-use super::field::{Open, ProcessFacts, StreamFacts};
+use super::field::{OperationStarts, ProcessFacts, StreamFacts};
 use super::incident::{Incident, IncidentChange, Incidents};
 use super::rule::{EvaluationTrigger, Rule};
 use super::rule_set::RuleSet;
@@ -19,7 +19,7 @@ use known_rules::KnownRules;
 
 mod known_rules;
 
-pub use known_rules::NotJudged;
+pub use known_rules::UnjudgedRules;
 
 /// Nanoseconds per second.
 const SECOND: u64 = 1_000_000_000;
@@ -73,13 +73,13 @@ pub enum HistoryStep<'a> {
 
 /// The last state of an alert.
 #[derive(Debug, Clone)]
-pub struct Reviewed {
+pub struct ReviewedAlert {
     pub alert: Arc<Alert>,
     /// Reason why the alert ended; `None` if it still fires.
     pub ending: Option<Ending>,
 }
 
-impl Reviewed {
+impl ReviewedAlert {
     /// Returns the newest change of the alert.
     pub fn transition(&self) -> Transition {
         let alert = Arc::clone(&self.alert);
@@ -102,7 +102,7 @@ pub struct Review {
     base: TimeBase,
     /// The newest facts on the stream.
     stream: StreamFacts,
-    alerts: BTreeMap<u64, Reviewed>,
+    alerts: BTreeMap<u64, ReviewedAlert>,
     incidents: Incidents,
     /// Stopped time of the process so far.
     stopped: StoppedTime,
@@ -159,7 +159,7 @@ impl Review {
         let known = review.stream;
         let at_the_end = |lost_events| {
             HistoryStep::Stream(StreamFacts {
-                open: Open {
+                open: OperationStarts {
                     finalizers: known.open.finalizers,
                     ..open
                 },
@@ -230,12 +230,12 @@ impl Review {
         self.judged.look(&self.engine);
         for alert in self.engine.alerts() {
             let ending = None;
-            self.alerts.insert(alert.number, Reviewed { alert, ending });
+            self.alerts.insert(alert.number, ReviewedAlert { alert, ending });
         }
     }
 
     /// Returns the rules that could not be evaluated so far.
-    pub fn not_judged(&self, watched_ns: i64) -> NotJudged {
+    pub fn not_judged(&self, watched_ns: i64) -> UnjudgedRules {
         self.judged
             .others(&self.engine, u64::try_from(watched_ns).unwrap_or_default())
     }
@@ -247,7 +247,7 @@ impl Review {
 
     /// Returns all alerts in the order in which they started to fire. Firing alerts have the state of the last
     /// [`until`](Self::until).
-    pub fn alerts(&self) -> impl Iterator<Item = &Reviewed> {
+    pub fn alerts(&self) -> impl Iterator<Item = &ReviewedAlert> {
         self.alerts.values()
     }
 
@@ -280,7 +280,7 @@ impl Review {
                 Transition::Fired(alert) => (alert, None),
                 Transition::Ended(alert, ending) => (alert, Some(ending)),
             };
-            self.alerts.insert(alert.number, Reviewed { alert, ending });
+            self.alerts.insert(alert.number, ReviewedAlert { alert, ending });
         }
     }
 }
@@ -301,7 +301,7 @@ pub fn steps(history: History<'_>) -> Vec<(i64, HistoryStep<'_>)> {
 
 /// Returns the operations in progress at the end of a recording: the newest collection without an end, or its
 /// suspension without a restart.
-fn open(history: History<'_>, base: TimeBase) -> Open {
+fn open(history: History<'_>, base: TimeBase) -> OperationStarts {
     let moment = |at: Option<i64>| at.map(|at| base.moment(at));
     let newest = history
         .collections
@@ -319,7 +319,7 @@ fn open(history: History<'_>, base: TimeBase) -> Open {
         let collection = unended.filter(|collection| collection.is_concurrent() == background)?;
         moment(collection.start)
     };
-    Open {
+    OperationStarts {
         stop: newest_stop
             .filter(|edges| edges.restart_end.is_none())
             .and_then(|edges| moment(edges.suspend_begin)),

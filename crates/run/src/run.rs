@@ -522,7 +522,7 @@ impl Run {
     fn open(&mut self, open: OpenOperations, base: TimeBase) {
         let moment = |offset: Option<i64>| offset.map(|offset| base.moment(offset));
         self.session.finalizers_waiting = open.finalizers_waiting;
-        self.session.open = field::Open {
+        self.session.open = field::OperationStarts {
             stop: moment(open.stop),
             collection: moment(open.collection),
             background: moment(open.background),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use delivery::alerts::{IncidentNotice, Notice};
-use gc_rules::alert::{Alert, Ending, Holding, Transition};
+use gc_rules::alert::{Alert, Ending, HoldingRule, Transition};
 use gc_rules::incident::{IncidentEnding, Incidents, QuotaOwner};
 use gc_rules::rule::Rule;
 use gc_rules::rule_set::RuleSet;
@@ -132,7 +132,7 @@ pub fn over(pid: u32) -> IncidentNotice {
 fn changes(pid: u32) -> Vec<IncidentNotice> {
     let (fired, rules) = (fired(pid), rules(RULES));
     let mut incidents = Incidents::default();
-    let held = Holding {
+    let held = HoldingRule {
         alert: Arc::clone(fired.transition.alert()),
         firing: true,
     };

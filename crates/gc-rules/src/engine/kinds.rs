@@ -13,11 +13,11 @@ const KINDS: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
     /// `None` before the first collection.
-    newest: Option<Box<[Option<OfKind>; KINDS]>>,
+    newest: Option<Box<[Option<KindResults>; KINDS]>>,
 }
 
 #[derive(Debug)]
-struct OfKind {
+struct KindResults {
     kind: Kind,
     /// Results for each feed, then for each turn `on: gc`; `None` if not evaluated yet.
     truths: Box<[Option<Truth>]>,
@@ -31,7 +31,7 @@ fn conditions(rules: &RuleSet) -> usize {
 impl Kinds {
     /// Returns the maximum memory for a rule set, in bytes.
     pub(super) fn most_memory(rules: &RuleSet) -> usize {
-        KINDS * (size_of::<Option<OfKind>>() + conditions(rules) * size_of::<Option<Truth>>())
+        KINDS * (size_of::<Option<KindResults>>() + conditions(rules) * size_of::<Option<Truth>>())
     }
 
     /// Returns the results for a rule set and the kind of the current collection.
@@ -39,7 +39,7 @@ impl Kinds {
         let truths = Kind::for_scope(scope).and_then(|kind| {
             let place = kind.generation.map_or(0, |generation| generation as usize);
             let known = self.newest.get_or_insert_default().get_mut(place)?;
-            let known = known.get_or_insert_with(|| OfKind {
+            let known = known.get_or_insert_with(|| KindResults {
                 kind,
                 truths: vec![None; conditions(rules)].into_boxed_slice(),
             });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::time::Moment;
 
 use super::state::{RuleState, State};
-use crate::alert::{Alert, Ending, Holding};
+use crate::alert::{Alert, Ending, HoldingRule};
 use crate::expression::{EvaluationError, Expression};
 use crate::field::Scope;
 use crate::rule::{EvaluationTrigger, Rule, Severity};
@@ -196,9 +196,9 @@ impl RuleRun {
     }
 
     /// Returns the current alert of an active rule.
-    pub(super) fn holding(&self) -> Option<Holding> {
+    pub(super) fn holding(&self) -> Option<HoldingRule> {
         let active = self.status.active()?;
-        Some(Holding {
+        Some(HoldingRule {
             alert: active.now(),
             firing: active.firing,
         })

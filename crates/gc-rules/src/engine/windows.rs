@@ -176,7 +176,7 @@ impl Windows {
             return;
         }
         let rules = Arc::clone(&self.rules);
-        let sample = Sampled { key, scope, time };
+        let sample = SampledEvent { key, scope, time };
         for (place, feed) in rules.plan.feeds_at(when) {
             let filter = || {
                 let of_kind = match &feed.of_kind {
@@ -199,7 +199,7 @@ impl Windows {
 
     /// Adds a sample to the used series of a feed. The filter and values are evaluated only if one of the series is in
     /// use.
-    fn feed(&mut self, measured: &[MeasuredSeries], mut filter: impl FnMut() -> Truth, sample: &Sampled<'_>) {
+    fn feed(&mut self, measured: &[MeasuredSeries], mut filter: impl FnMut() -> Truth, sample: &SampledEvent<'_>) {
         let mut fulfilled = None;
         for measured in measured {
             let mut known = None;
@@ -292,13 +292,13 @@ impl Windows {
 }
 
 /// The event on which series are sampled.
-struct Sampled<'s> {
+struct SampledEvent<'s> {
     key: Option<Key>,
     scope: &'s Scope<'s>,
     time: Moment,
 }
 
-impl Sampled<'_> {
+impl SampledEvent<'_> {
     fn with_value(&self, worth: SampleValue) -> SeriesSample {
         SeriesSample {
             key: self.key,

@@ -23,14 +23,14 @@ fn window(function: Function, extent: Extent) -> Window {
 }
 
 /// The samples of a window, and their times.
-struct Sampled {
+struct SampledWindow {
     kept: SeriesState,
     set: SeriesSet,
     began: Moment,
     occasions: Option<Occasions>,
 }
 
-impl Sampled {
+impl SampledWindow {
     fn new(window: &Window, began: u64) -> Self {
         let over = match (window.extent, window.by) {
             (Extent::Over(ns), ComparisonKey::Nothing) => Some(ns),
@@ -53,7 +53,7 @@ impl Sampled {
 }
 
 /// Adds a sample like an engine: expired samples are removed first.
-fn add(sampled: &mut Sampled, window: &Window, key: Option<Key>, worth: SampleValue, time: u64, now: u64) {
+fn add(sampled: &mut SampledWindow, window: &Window, key: Option<Key>, worth: SampleValue, time: u64, now: u64) {
     let (time, now) = (Moment::from_ns(time), Moment::from_ns(now));
     sampled.expire(now);
     let sample = SeriesSample { key, worth, time, now };
@@ -72,7 +72,7 @@ fn add(sampled: &mut Sampled, window: &Window, key: Option<Key>, worth: SampleVa
     }
 }
 
-fn value(sampled: &mut Sampled, window: &Window, key: Option<Key>, at: ReadContext) -> Option<f64> {
+fn value(sampled: &mut SampledWindow, window: &Window, key: Option<Key>, at: ReadContext) -> Option<f64> {
     sampled.expire(at.now);
     let (set, occasions) = (&sampled.set, sampled.occasions.as_ref());
     sampled.kept.value(set, window, key, sampled.began, at, occasions)
@@ -271,7 +271,7 @@ proptest! {
         quiet in 0..60u64,
     ) {
         let window = Window { unknown_share, min_samples, ..window(function, extent) };
-        let mut live = Sampled::new(&window, 0);
+        let mut live = SampledWindow::new(&window, 0);
         let began = 1_700_000_000 * S;
         let mut now = began;
         let mut so_far = Vec::new();
@@ -297,7 +297,7 @@ proptest! {
     #[test]
     fn slopes_stay_exact(years in 0..40u64, level in 0..1_000_000_000_000u64, per_hour in 1..1_000_000u32) {
         let window = window(Function::Slope, Extent::Over(3600 * S));
-        let mut live = Sampled::new(&window, 0);
+        let mut live = SampledWindow::new(&window, 0);
         let began = (1 + years * 365 * 86_400) * S;
         let mut slope = None;
         // A first sample at the beginning makes the offset of the following samples as long as the time of observation.
@@ -331,7 +331,7 @@ fn memory_is_bounded() {
                     by,
                     ..window(function, extent)
                 };
-                let mut live = Sampled::new(&window, 0);
+                let mut live = SampledWindow::new(&window, 0);
                 for sample in 0..100_000u64 {
                     let time = 1_700_000_000 * S + sample * 1_000_000;
                     let key = Key(sample as usize % Key::COUNT);
@@ -424,7 +424,7 @@ fn window_without_samples_counts_zero() {
     let at = asked(1000 * S, 60 * S);
     for &function in Function::ALL {
         let window = window(function, Extent::Over(60 * S));
-        let value = value(&mut Sampled::new(&window, 0), &window, None, at);
+        let value = value(&mut SampledWindow::new(&window, 0), &window, None, at);
         let counted = matches!(
             function,
             Function::Count | Function::Rate | Function::Sum | Function::Share | Function::Turns
@@ -443,7 +443,7 @@ fn share_refers_to_observed_time() {
         min_watched_ns: 10 * S,
         ..window(Function::Share, Extent::Over(60 * S))
     };
-    let mut live = Sampled::new(&window, 0);
+    let mut live = SampledWindow::new(&window, 0);
     let began = 1_700_000_000 * S;
     let second = began + 2 * S;
     add(&mut live, &window, None, SampleValue::Counts(S as f64), second, second);
@@ -469,7 +469,7 @@ fn new_window_ignores_time_before_its_start() {
         min_watched_ns: 60 * S,
         ..window(Function::Count, Extent::Over(600 * S))
     };
-    let mut live = Sampled::new(&window, 3600 * S);
+    let mut live = SampledWindow::new(&window, 3600 * S);
     let mut count = |seconds: u64| {
         let at = asked(seconds * S, seconds * S);
         value(&mut live, &window, None, at)
@@ -487,7 +487,7 @@ fn kinds_are_separate() {
         by: ComparisonKey::GenerationAndType,
         ..window(Function::Median, Extent::Last(5))
     };
-    let mut live = Sampled::new(&window, 0);
+    let mut live = SampledWindow::new(&window, 0);
     let (small, full) = (Some(Key(1)), Some(Key(5)));
     for (key, value) in [(small, 1.0), (full, 100.0), (small, 3.0), (full, 300.0), (None, 7.0)] {
         add(&mut live, &window, key, SampleValue::Counts(value), S, S);

@@ -7,7 +7,7 @@ use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::{Collection, Pause, PauseKind};
 use gc_rules::alert::{CollectionVerdict, Transition};
 use gc_rules::engine::{Engine, State};
-use gc_rules::field::{Open, ProcessFacts, StreamFacts};
+use gc_rules::field::{OperationStarts, ProcessFacts, StreamFacts};
 use gc_rules::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load};
 
@@ -84,9 +84,9 @@ impl Story {
 
     fn update_stream(&mut self) {
         let collection = self.open.map(|since| moment(since as f64));
-        let open = Open {
+        let open = OperationStarts {
             collection,
-            ..Open::default()
+            ..OperationStarts::default()
         };
         self.engine.stream(StreamFacts {
             open,

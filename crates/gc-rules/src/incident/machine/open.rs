@@ -16,7 +16,7 @@ use crate::rule_set::RuleSet;
 
 /// An incident that has not ended.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenIncident {
     pub(super) incident: Arc<Incident>,
     /// Reason why the last member ended.
     pub(super) ending: IncidentEnding,
@@ -31,7 +31,7 @@ pub(super) struct Open {
     pub(super) explained: Option<(Arc<str>, Moment)>,
 }
 
-impl Open {
+impl OpenIncident {
     /// Returns the groups of the members, by index in the set.
     pub(super) fn groups<'a>(&'a self, rules: &'a RuleSet) -> impl Iterator<Item = usize> + 'a {
         let members = self.incident.members.iter();

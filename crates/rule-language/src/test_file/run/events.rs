@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base::time::{Moment, TimeBase};
 use clr_gc::gc::{Collection, Suspension};
 use gc_rules::field::{
-    AFFECTED_RULE, CommandName, ContainerFacts, FIRING, FactValue, LAST_DEATH, MemoryFacts, OF_VERSION, Open,
+    AFFECTED_RULE, CommandName, ContainerFacts, FIRING, FactValue, LAST_DEATH, MemoryFacts, OF_VERSION, OperationStarts,
     ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts,
 };
 use gc_rules::review::HistoryStep;
@@ -144,8 +144,8 @@ impl Script {
 }
 
 /// Returns the operation in progress since `now`.
-fn open(begun: Unfinished, now: Moment) -> Open {
-    let mut open = Open::default();
+fn open(begun: Unfinished, now: Moment) -> OperationStarts {
+    let mut open = OperationStarts::default();
     match begun {
         Unfinished::Stop => open.stop = Some(now),
         Unfinished::Collection => open.collection = Some(now),
