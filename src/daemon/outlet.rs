@@ -15,7 +15,7 @@ use evidence::store::Store;
 use gc_rules::incident::{IncidentChange, IncidentRecord, key_of_record};
 use gc_telemetry::anomaly::log_record;
 use gc_telemetry::incident::incident_record;
-use gc_telemetry::spans::Encoded;
+use gc_telemetry::spans::EncodedSpans;
 use kubernetes::Events;
 
 /// Sends spans and metrics to the exporter, and alerts to the notifier.
@@ -54,7 +54,7 @@ impl DeliveryOutlet {
 }
 
 impl Outlet for DeliveryOutlet {
-    fn spans(&self, resource: &Arc<Origin>, spans: Encoded) {
+    fn spans(&self, resource: &Arc<Origin>, spans: EncodedSpans) {
         let count = spans.count();
         self.exporter.encoded_spans(resource, spans.into_fields(), count);
     }

@@ -6,7 +6,7 @@ use base::run_key::RunKey;
 use base::time::{Moment, TimeBase};
 use delivery::alerts::{Notice, Notices};
 use gc_telemetry::origin::Origin;
-use gc_telemetry::spans::Encoded;
+use gc_telemetry::spans::EncodedSpans;
 use gcwatch::pipeline::{Clock, ProcessReading, Outlet, Pipeline, PipelineSettings, Records};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -33,7 +33,7 @@ pub(crate) struct OutputStore {
 }
 
 impl Outlet for OutputStore {
-    fn spans(&self, _resource: &Arc<Origin>, spans: Encoded) {
+    fn spans(&self, _resource: &Arc<Origin>, spans: EncodedSpans) {
         self.spans.lock().unwrap().extend(spans.decode().unwrap());
     }
 

@@ -13,7 +13,7 @@ use gc_rules::incident::IncidentChange;
 use gc_telemetry::anomaly::log_record;
 use gc_telemetry::options::SpanOptions;
 use gc_telemetry::origin::Origin;
-use gc_telemetry::spans::Encoded;
+use gc_telemetry::spans::EncodedSpans;
 use gcwatch::pipeline::{Clock, Feed, ProcessReading, Outlet, Pipeline, PipelineSettings, Records};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -678,7 +678,7 @@ impl Event {
 }
 
 impl Outlet for Overtaking {
-    fn spans(&self, _resource: &Arc<Origin>, _spans: Encoded) {}
+    fn spans(&self, _resource: &Arc<Origin>, _spans: EncodedSpans) {}
 
     fn metrics(&self, _resource: &Arc<Origin>, _metrics: Vec<Metric>) {}
 

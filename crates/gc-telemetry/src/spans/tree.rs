@@ -7,7 +7,7 @@ use clr_gc::gc::{Collection, HeapGeneration, Missing, Pause, PauseKind};
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message as _;
 
-use super::Encoded;
+use super::EncodedSpans;
 use super::attributes::Attributes;
 use crate::anomaly::{Anomaly, Marks};
 use crate::definition::span as row;
@@ -61,7 +61,7 @@ pub(super) fn spans(
     options: &SpanOptions,
     trace_state: &str,
     anomalies: &[Anomaly<'_>],
-) -> Encoded {
+) -> EncodedSpans {
     let mut tree = Tree {
         base,
         ids,
@@ -94,7 +94,7 @@ pub(super) fn spans(
             }
         }
     }
-    Encoded {
+    EncodedSpans {
         fields: tree.wire.into_bytes(),
         count: tree.count,
     }

@@ -14,7 +14,7 @@ use gc_requests::request::Request;
 use gc_requests::stops::Stop;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 
-use super::Encoded;
+use super::EncodedSpans;
 use super::attributes::Attributes;
 use super::tree::field;
 use crate::definition::span as row;
@@ -54,7 +54,7 @@ fn name(hit: &Stop) -> String {
 }
 
 /// Returns the spans of a request's stops.
-pub(super) fn spans(request: &Request, base: UnixBase, collections: &Ids) -> Option<Encoded> {
+pub(super) fn spans(request: &Request, base: UnixBase, collections: &Ids) -> Option<EncodedSpans> {
     let (trace_id, parent) = request.ended.trace_id.zip(request.ended.span_id)?;
     let mut wire = Wire::with_capacity(256 * request.hits.len().max(1));
     for (place, hit) in request.hits.iter().enumerate() {
@@ -88,7 +88,7 @@ pub(super) fn spans(request: &Request, base: UnixBase, collections: &Ids) -> Opt
             wire.fixed32(field::FLAGS, FLAGS);
         });
     }
-    Some(Encoded {
+    Some(EncodedSpans {
         fields: wire.into_bytes(),
         count: request.hits.len() as u64,
     })
