@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use super::pod::Pod;
 use processes::container::ContainerIdentity;
-use processes::surroundings::{Ended, Surroundings};
+use processes::surroundings::{ContainerEnd, Surroundings};
 
 /// Maximum number of pods that are kept. A node has a few hundred at most.
 pub(crate) const MAX_PODS: usize = 4096;
@@ -125,7 +125,7 @@ impl Surroundings for Pods {
             .unwrap_or_default()
     }
 
-    fn ended(&self, container: &ContainerIdentity) -> Option<Ended> {
+    fn ended(&self, container: &ContainerIdentity) -> Option<ContainerEnd> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.pod_of(container)?.ended(container.container_id.as_deref()?)
     }

@@ -8,7 +8,7 @@ use crate::container::ContainerIdentity;
 
 /// Facts that an orchestrator has about the end of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct ContainerEnd {
     /// Whether the container was killed for memory.
     pub oom_killed: bool,
     /// Whether the container failed, and was or will be restarted.
@@ -23,7 +23,7 @@ pub trait Surroundings: Send + Sync + fmt::Debug {
 
     /// Returns how a container ended, or `None` if that is still unknown or the container is running. The method is called
     /// under a lock and must not wait.
-    fn ended(&self, _container: &ContainerIdentity) -> Option<Ended> {
+    fn ended(&self, _container: &ContainerIdentity) -> Option<ContainerEnd> {
         None
     }
 }

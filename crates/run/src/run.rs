@@ -23,7 +23,7 @@ use gc_telemetry::spans::NotExported;
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use processes::container::ledger::{HeapFigures, MemoryReading, Resident, Sources, divide};
+use processes::container::ledger::{HeapFigures, MemoryReading, ResidentPages, Sources, divide};
 use processes::container::{Cpu, Figures, Memory, OtherProcesses};
 use processes::{Identity, RunState, StreamProgress};
 
@@ -436,10 +436,10 @@ impl Run {
         let own = measured.memory.private.zip(measured.memory.resident);
         let anonymous = own.map(|(private, resident)| private.min(resident));
         if anonymous.is_some() {
-            let resident = Resident {
+            let resident = ResidentPages {
                 all: measured.memory.resident,
                 anonymous,
-                ..Resident::default()
+                ..ResidentPages::default()
             };
             let ledger = divide(&self.sources(measured.figures, resident, now));
             self.ledger.estimated(now, self.dated(ledger, now));
@@ -460,7 +460,7 @@ impl Run {
     }
 
     /// Returns all available sources for the memory ledger.
-    fn sources(&self, figures: Option<Figures>, resident: Resident, now: Moment) -> Sources {
+    fn sources(&self, figures: Option<Figures>, resident: ResidentPages, now: Moment) -> Sources {
         let group = self.group_figures_if_limited(figures).filter(|figures| self.has_memory_group(figures));
         // A reading without the other processes does not change which one is the largest.
         let others = |figures: &Figures| {

@@ -19,7 +19,7 @@ use crate::pipeline::service::death::Death;
 use base::run_key::RunKey;
 use processes::container::ContainerIdentity;
 use processes::service::{ServiceKey, place, version};
-use processes::surroundings::Ended;
+use processes::surroundings::ContainerEnd;
 use run::Run;
 use run::settings::Clock;
 
@@ -202,7 +202,7 @@ impl ServiceBook {
     }
 
     /// Queries an orchestrator about deaths that it has not explained yet.
-    pub(crate) fn ask(&mut self, ended: impl Fn(&ContainerIdentity) -> Option<Ended>) {
+    pub(crate) fn ask(&mut self, ended: impl Fn(&ContainerIdentity) -> Option<ContainerEnd>) {
         let deaths = self.services.values_mut().flat_map(|service| &mut service.deaths);
         for death in deaths.filter(|death| death.failed.is_none()) {
             if let Some(ended) = ended(&death.container) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::run_key::RunKey;
 use base::time::Moment;
 use processes::container::ContainerIdentity;
-use processes::surroundings::Ended;
+use processes::surroundings::ContainerEnd;
 
 /// Lifetime below which a process counts as short-lived.
 pub(crate) const SHORT_LIFE_NS: u64 = 5 * 60 * 1_000_000_000;
@@ -73,7 +73,7 @@ impl Death {
     }
 
     /// Records information from an orchestrator.
-    pub(crate) fn learn(&mut self, ended: Ended) {
+    pub(crate) fn learn(&mut self, ended: ContainerEnd) {
         if ended.oom_killed {
             self.oom_killed = Some(true);
         }

@@ -17,7 +17,7 @@ use super::*;
 use base::run_key::RunKey;
 use processes::container::ContainerIdentity;
 use processes::service::ServiceKey;
-use processes::surroundings::Ended;
+use processes::surroundings::ContainerEnd;
 use processes::{Identity, Provenance};
 
 const SECOND: u64 = 1_000_000_000;
@@ -320,11 +320,11 @@ fn oom_kills_raise_alerts_once_known() {
     };
     assert_eq!(of_memory(&mut host), [run(1)]);
     host.book.ask(|container| match container.container_id.as_deref() {
-        Some("2") => Some(Ended {
+        Some("2") => Some(ContainerEnd {
             oom_killed: true,
             failed: true,
         }),
-        Some("3") => Some(Ended {
+        Some("3") => Some(ContainerEnd {
             oom_killed: false,
             failed: true,
         }),

@@ -23,7 +23,7 @@ mod maps;
 mod read;
 mod series;
 
-pub use maps::Resident;
+pub use maps::ResidentPages;
 pub use read::{MemoryReading, read};
 pub use series::Series;
 
@@ -121,7 +121,7 @@ pub struct Sources {
     /// Name of the other process of the group with the most private memory.
     pub largest_other: Option<CommandName>,
     /// Resident pages of the process.
-    pub resident: Resident,
+    pub resident: ResidentPages,
     pub heap: HeapFigures,
 }
 

@@ -13,7 +13,7 @@
 
 /// Resident pages of a process, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Resident {
+pub struct ResidentPages {
     /// All resident pages.
     pub all: Option<u64>,
     /// Private (anonymous) pages.
@@ -147,11 +147,11 @@ impl MapsParser {
     }
 
     /// Finishes after the last line. `wanted` is described at [`resident`]; without it, the heap is unknown.
-    pub(super) fn finish(mut self, wanted: Option<u64>) -> Resident {
+    pub(super) fn finish(mut self, wanted: Option<u64>) -> ResidentPages {
         self.close();
         self.close_row();
         let heap = wanted.and_then(|wanted| resident(&self.rows, wanted));
-        Resident {
+        ResidentPages {
             all: Some(self.all),
             anonymous: Some(self.anonymous),
             shared: Some(self.shared),
@@ -228,13 +228,13 @@ fn mapping<'a>(range: &str, mut words: impl Iterator<Item = &'a str>) -> Option<
 }
 
 /// Parses the `status` of a process, which is used if `smaps` is not read.
-pub(super) fn parse_status(status: &str) -> Resident {
+pub(super) fn parse_status(status: &str) -> ResidentPages {
     let figure = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key))?;
         let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
         kib.checked_mul(1024)
     };
-    Resident {
+    ResidentPages {
         all: figure("VmRSS:"),
         anonymous: figure("RssAnon:"),
         shared: figure("RssShmem:"),
@@ -247,7 +247,7 @@ pub(super) fn parse_status(status: &str) -> Resident {
 mod tests {
     use super::*;
 
-    fn walked(mappings: &[(&str, u64, &str)], wanted: Option<u64>) -> Resident {
+    fn walked(mappings: &[(&str, u64, &str)], wanted: Option<u64>) -> ResidentPages {
         let mut walk = MapsParser::default();
         for (head, kib, flags) in mappings {
             let anonymous = if head.contains('/') { 0 } else { *kib };
@@ -376,6 +376,6 @@ mod tests {
             (resident.files, resident.shared, resident.heap),
             (Some(8 << 10), Some(2 << 10), None)
         );
-        assert_eq!(parse_status(""), Resident::default());
+        assert_eq!(parse_status(""), ResidentPages::default());
     }
 }

@@ -7,7 +7,7 @@ use dotnet_diagnostics::discovery::parse_stat;
 use rustix::fs::CWD;
 
 use super::HeapFigures;
-use super::maps::{Resident, MapsParser, parse_status};
+use super::maps::{ResidentPages, MapsParser, parse_status};
 use crate::container::figures::Figures;
 use crate::container::group::{MAX_FILE_BYTES, folder, open, text};
 use crate::container::read::{ProcessScan, Reader};
@@ -25,7 +25,7 @@ pub struct MemoryReading {
     /// Figures of the control group.
     pub figures: Figures,
     /// Resident pages.
-    pub resident: Resident,
+    pub resident: ResidentPages,
 }
 
 /// Reads the memory of a process. Returns `None` if the process has exited or if another process has its pid
@@ -48,7 +48,7 @@ pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<MemoryReadi
     })
 }
 
-fn smaps(process: &OwnedFd, wanted: Option<u64>) -> Option<Resident> {
+fn smaps(process: &OwnedFd, wanted: Option<u64>) -> Option<ResidentPages> {
     let mut file = BufReader::with_capacity(64 << 10, open(process, "smaps")?.take(MAX_SMAPS_BYTES));
     let mut walk = MapsParser::default();
     let mut line = Vec::new();
