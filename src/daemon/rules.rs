@@ -12,7 +12,7 @@ use base::time::rfc3339;
 use config::file::{READ_TIMEOUT, Watch};
 use config::options::RuleSources;
 use config::rule_files;
-use rule_language::load::{self, Loaded, SourceFile};
+use rule_language::load::{self, LoadedRules, SourceFile};
 use targets::{FileReading, or_pending};
 
 use targets::host;
@@ -144,7 +144,7 @@ impl RuleFiles {
             Ok(loaded) => {
                 let now = now_unix_ns();
                 let late = loaded.expired(now).map(ToString::to_string).collect::<Vec<_>>();
-                let Loaded { rules, warnings, .. } = loaded;
+                let LoadedRules { rules, warnings, .. } = loaded;
                 status.health = "ok";
                 status.errors.clear();
                 status.warnings = warnings.iter().map(ToString::to_string).chain(late).collect();

@@ -77,7 +77,7 @@ pub enum RequiredType {
 
 /// A checked expression, and the names that it uses.
 #[derive(Debug, Clone)]
-pub struct Compiled {
+pub struct CompiledExpression {
     pub expression: Expression,
     /// Measure of the expression if it is a number.
     pub measure: Measure,
@@ -150,7 +150,7 @@ pub fn parse_macro(text: &str) -> Result<Macro, Vec<Mistake>> {
 /// # Errors
 ///
 /// Returns all mistakes, sorted by position.
-pub fn compile(text: &str, names: &Names<'_>, wanted: RequiredType) -> Result<Compiled, Vec<Mistake>> {
+pub fn compile(text: &str, names: &Names<'_>, wanted: RequiredType) -> Result<CompiledExpression, Vec<Mistake>> {
     let tree = parser::parse(text)?;
     check::check(text, &tree, names, wanted, true)
 }

@@ -98,7 +98,7 @@ impl fmt::Display for Problem {
 
 /// Loaded rules.
 #[derive(Debug, Clone, Default)]
-pub struct Loaded {
+pub struct LoadedRules {
     pub rules: RuleSet,
     /// Warnings, sorted by file and line.
     pub warnings: Vec<Problem>,
@@ -109,7 +109,7 @@ pub struct Loaded {
 /// Time after its expiry at which an exception is reported as expired: 30 days.
 pub const EXPIRY_WARNING_DELAY_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
-impl Loaded {
+impl LoadedRules {
     /// Returns warnings about exceptions that expired long before this time: [`EXPIRY_WARNING_DELAY_NS`]. Loading has no clock.
     pub fn expired(&self, now_unix_ns: u64) -> impl Iterator<Item = &Problem> {
         let expired = self.expiries.iter();
@@ -123,9 +123,9 @@ impl Loaded {
 /// # Errors
 ///
 /// Returns all errors and warnings of all files, sorted by file and line; never empty.
-pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
+pub fn load(files: &[SourceFile]) -> Result<LoadedRules, Vec<Problem>> {
     if files.is_empty() {
-        return Ok(Loaded::default());
+        return Ok(LoadedRules::default());
     }
     let mut report = Report::new(files);
     if files.len() > MAX_FILES {
@@ -184,7 +184,7 @@ pub fn load(files: &[SourceFile]) -> Result<Loaded, Vec<Problem>> {
     if report.errors() > 0 {
         return Err(report.finish());
     }
-    Ok(Loaded {
+    Ok(LoadedRules {
         rules,
         warnings: report.finish(),
         expiries: common.expiries,

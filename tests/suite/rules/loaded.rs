@@ -54,7 +54,7 @@ fn keys_become_rules() {
 }
 
 /// Loads the example file and a second file with these overrides.
-fn changed(change: &str) -> rule_language::load::Loaded {
+fn changed(change: &str) -> rule_language::load::LoadedRules {
     let change = format!("apiVersion: gcwatch/v1\noverrides:\n{change}");
     fine(&[file("example.yaml", example()), file("change.yaml", change)])
 }

@@ -28,7 +28,7 @@ use super::report::{Place, PlacedValue, Report};
 use super::text::{condition_trap, entries, entry, items, scalar, template_trap};
 use super::window::{Windows, digest, move_rule, moved};
 use super::{Level, Problem, lint};
-use crate::compile::{Compiled, Measure, Unit, RequiredType, compile};
+use crate::compile::{CompiledExpression, Measure, Unit, RequiredType, compile};
 use crate::document::schema::schema;
 use crate::document::{self, Destination, ExceptionKeys, Moment, WindowKeys, is_name};
 use crate::template;
@@ -333,12 +333,12 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
     // Expressions and templates. Their faults are reported at their positions.
 
     /// Compiles the expression of a key of the rule.
-    fn compile_key(&mut self, key: &str, roots: &[Root], wanted: RequiredType) -> Option<Compiled> {
+    fn compile_key(&mut self, key: &str, roots: &[Root], wanted: RequiredType) -> Option<CompiledExpression> {
         let placed = *self.partial.draft.keys.get(key)?;
         self.expression(placed, key, roots, wanted)
     }
 
-    fn expression(&mut self, placed: PlacedValue<'_>, key: &str, roots: &[Root], wanted: RequiredType) -> Option<Compiled> {
+    fn expression(&mut self, placed: PlacedValue<'_>, key: &str, roots: &[Root], wanted: RequiredType) -> Option<CompiledExpression> {
         let scalar = scalar(placed.node)?;
         let text = scalar.text.as_str();
         if text.is_empty() {
@@ -366,7 +366,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         }
     }
 
-    fn template(&mut self, placed: PlacedValue<'_>, key: &str) -> Option<template::Filling> {
+    fn template(&mut self, placed: PlacedValue<'_>, key: &str) -> Option<template::CompiledTemplate> {
         let scalar = scalar(placed.node)?;
         let what = format!("{}: {key}", self.partial.draft.id);
         let report = &mut self.common.report;
@@ -435,7 +435,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
 
     /// Returns the condition under which a rule with `expect` applies to a service. Returns `None` if the rule has no
     /// `expect`, or if it is invalid.
-    fn expected(&mut self) -> Option<Compiled> {
+    fn expected(&mut self) -> Option<CompiledExpression> {
         let placed = self.partial.draft.keys.get("expect");
         let placed = placed.filter(|_| !self.keys.expect.is_empty())?;
         let bad = |name: &&String| name.trim().is_empty() || name.contains(['\'', '\\']) || name.len() > 200;
@@ -876,7 +876,7 @@ fn usual_samples(function: Function, last: Option<u32>) -> u32 {
 fn faults_of_keys(
     function: Function,
     keys: &WindowKeys,
-    of: Option<&Compiled>,
+    of: Option<&CompiledExpression>,
     own: &Entry,
 ) -> Vec<(&'static str, String)> {
     let (name, traits) = (function.name(), function.traits());
@@ -933,7 +933,7 @@ fn faults_of_keys(
 
 /// Returns the time of sampling of a window, which depends on its fields. Windows of services and of gcwatch are
 /// sampled at each tick.
-fn sampled(on: Option<EvaluationTrigger>, of: Option<&Compiled>, filter: Option<&Compiled>) -> Result<Root, String> {
+fn sampled(on: Option<EvaluationTrigger>, of: Option<&CompiledExpression>, filter: Option<&CompiledExpression>) -> Result<Root, String> {
     if matches!(on, Some(EvaluationTrigger::Service | EvaluationTrigger::Watcher)) {
         return Ok(Root::Process);
     }

@@ -16,7 +16,7 @@ use super::groups::Groups;
 use super::partial_rule::PartialRule;
 use super::report::{Place, PlacedValue, Report};
 use super::text::scalar;
-use crate::compile::{Compiled, attribute_of_label, certain};
+use crate::compile::{CompiledExpression, attribute_of_label, certain};
 
 /// Interval between ticks, in nanoseconds.
 const TICK_NS: u64 = 1_000_000_000;
@@ -171,7 +171,7 @@ pub(super) fn label_name(place: Place, id: &str, name: &str, report: &mut Report
     }
 }
 
-pub(super) fn label(placed: PlacedValue<'_>, what: &str, values: &[Compiled], report: &mut Report<'_>) {
+pub(super) fn label(placed: PlacedValue<'_>, what: &str, values: &[CompiledExpression], report: &mut Report<'_>) {
     let many = |field: &&&'static Field| {
         field.kind == Type::Double || (field.kind == Type::Int && !FEW_VALUES.contains(&field.name))
     };

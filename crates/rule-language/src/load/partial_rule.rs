@@ -9,7 +9,7 @@ use gc_rules::rule::Window;
 use super::draft::Draft;
 use super::file::FileDefinitions;
 use super::report::Place;
-use crate::compile::{Compiled, Measure, Names};
+use crate::compile::{CompiledExpression, Measure, Names};
 
 /// Names in the rule that is being built, and the names that it uses.
 pub(super) struct PartialRule<'d> {
@@ -51,7 +51,7 @@ impl<'d> PartialRule<'d> {
     }
 
     /// Marks the names in a compiled expression as used.
-    pub(super) fn uses(&mut self, compiled: &Compiled, words: &mut FileDefinitions) {
+    pub(super) fn uses(&mut self, compiled: &CompiledExpression, words: &mut FileDefinitions) {
         for place in &compiled.windows {
             if let Some(local) = self.windows.get_mut(*place) {
                 local.used = true;

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::{env, fs, thread};
 
-use change::{Changed, changes};
+use change::{ChangedFile, changes};
 use gc_rules::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load};
 use rule_language::test_file::document::Test;
@@ -122,7 +122,7 @@ fn fate(family: &Family, text: &str, rule: Option<&str>) -> Fate {
 #[ignore = "it takes minutes: `just mutate`"]
 fn changes_of_the_shipped_rules_are_noticed() {
     let families = families();
-    let work: Vec<(&Family, Changed)> = families
+    let work: Vec<(&Family, ChangedFile)> = families
         .iter()
         .flat_map(|family| changes(&family.rules).into_iter().map(move |changed| (family, changed)))
         .collect();

@@ -10,10 +10,10 @@ use super::oracle::on_large_stack;
 use super::texts::{ORDERS, one_of, texts};
 use super::{GC, TestNames, MEASURES};
 use crate::compile::check::check;
-use crate::compile::{Compiled, MAX_TEXT, Mistake, RequiredType, compile, lint, parser};
+use crate::compile::{CompiledExpression, MAX_TEXT, Mistake, RequiredType, compile, lint, parser};
 
 /// Compiles a text without the check for conditions that are always or never true.
-fn plainly(text: &str) -> Result<Compiled, Vec<Mistake>> {
+fn plainly(text: &str) -> Result<CompiledExpression, Vec<Mistake>> {
     let known = TestNames::new();
     let tree = parser::parse(text)?;
     check(text, &tree, &known.names(&GC), RequiredType::Any, false)

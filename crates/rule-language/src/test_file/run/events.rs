@@ -12,7 +12,7 @@ use gc_rules::review::HistoryStep;
 use gc_rules::rule::EvaluationTrigger;
 
 use super::{MAX_EVENTS, ns};
-use crate::test_file::document::{Process, TestEvent, Unfinished};
+use crate::test_file::document::{Process, TestEvent, UnfinishedOperation};
 use crate::test_file::script;
 
 /// One event of a test.
@@ -144,18 +144,18 @@ impl Script {
 }
 
 /// Returns the operation in progress since `now`.
-fn open(begun: Unfinished, now: Moment) -> OperationStarts {
+fn open(begun: UnfinishedOperation, now: Moment) -> OperationStarts {
     let mut open = OperationStarts::default();
     match begun {
-        Unfinished::Stop => open.stop = Some(now),
-        Unfinished::Collection => open.collection = Some(now),
-        Unfinished::Dump => {
+        UnfinishedOperation::Stop => open.stop = Some(now),
+        UnfinishedOperation::Collection => open.collection = Some(now),
+        UnfinishedOperation::Dump => {
             (open.stop, open.collection) = (Some(now), Some(now));
             open.requested_by_tool = Some(true);
         }
-        Unfinished::Background => open.background = Some(now),
-        Unfinished::Finalizers => open.finalizers = Some(now),
-        Unfinished::Nothing => {}
+        UnfinishedOperation::Background => open.background = Some(now),
+        UnfinishedOperation::Finalizers => open.finalizers = Some(now),
+        UnfinishedOperation::Nothing => {}
     }
     open
 }
