@@ -32,7 +32,7 @@ use config::options::Options;
 use delivery::alerts::Notifier;
 use delivery::alerts::settings::AlertSettings;
 use delivery::otlp::stats::{LostItems, SignalStats};
-use delivery::otlp::{Exporter, Note, Running};
+use delivery::otlp::{Exporter, Note, RunningExport};
 use evidence::black_box::BlackBox;
 use evidence::store::Store;
 use gc_telemetry::definition::resource::HOST_NAME;
@@ -62,7 +62,7 @@ pub struct Services {
     pub exporter: Exporter,
     /// Sends alerts.
     pub notifier: Notifier,
-    running: Running,
+    running: RunningExport,
     pub(super) own: Arc<OwnMetrics>,
     export_own_metrics: bool,
     ready: Arc<AtomicBool>,

@@ -63,10 +63,10 @@ use tokio::time::{Instant, timeout};
 
 use crate::otlp::batch::Entry;
 use crate::otlp::error::Error;
-use crate::otlp::give::{Joined, give};
+use crate::otlp::give::{JoinMode, give};
 use crate::otlp::outgoing::Outgoing;
 use crate::otlp::own::OwnTelemetry;
-pub use crate::otlp::running::Running;
+pub use crate::otlp::running::RunningExport;
 use crate::otlp::settings::{OtlpSettings, Protocol, Receiver};
 use crate::otlp::signal::Signal;
 use crate::otlp::stats::Stats;
@@ -130,7 +130,7 @@ impl Exporter {
     /// # Errors
     ///
     /// Returns an [`Error`] if the settings of a receiver are invalid, or outside a tokio runtime.
-    pub fn start(settings: &OtlpSettings) -> Result<(Self, Running), Error> {
+    pub fn start(settings: &OtlpSettings) -> Result<(Self, RunningExport), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let (store_handle, disk_notes, found) = match &settings.disk {
             Some(disk) => {
@@ -173,7 +173,7 @@ impl Exporter {
             .map(|outgoing| runtime.spawn(sender::run_beating(Arc::clone(outgoing))));
         Ok((
             exporter.clone(),
-            Running {
+            RunningExport {
                 exporter,
                 tasks: tasks.into(),
             },
@@ -248,7 +248,7 @@ impl Exporter {
 
     /// Queues spans of one process.
     pub fn spans(&self, resource: &Arc<Origin>, spans: Vec<Span>) {
-        give(&self.signals.traces, resource, &spans, |_| 1, Joined::Never);
+        give(&self.signals.traces, resource, &spans, |_| 1, JoinMode::Never);
     }
 
     /// Queues encoded spans of one process. `fields` is a concatenation of `spans` fields of a `ScopeSpans` message,
@@ -262,14 +262,14 @@ impl Exporter {
 
     /// Queues log records of one process.
     pub fn logs(&self, resource: &Arc<Origin>, records: Vec<LogRecord>) {
-        give(&self.signals.logs, resource, &records, |_| 1, Joined::Never);
+        give(&self.signals.logs, resource, &records, |_| 1, JoinMode::Never);
     }
 
     /// Queues the metrics of one process at one time. They are sent or dropped together unless they are unusually
     /// large.
     pub fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>) {
         let count = |metric: &Metric| points(metric) as u64;
-        give(&self.signals.metrics, resource, &metrics, count, Joined::ToSize);
+        give(&self.signals.metrics, resource, &metrics, count, JoinMode::ToSize);
     }
 
     /// Returns whether profiles are exported. If not, the caller need not create them.

@@ -36,12 +36,12 @@ pub(crate) struct Outbox {
 struct Lane {
     /// Number of the last turn of the service.
     turn: u64,
-    changes: VecDeque<Waiting>,
+    changes: VecDeque<WaitingMessage>,
 }
 
 /// A waiting change.
 #[derive(Debug, Clone)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingMessage {
     number: u64,
     pub(crate) since: Instant,
     pub(crate) message: Arc<Message>,
@@ -58,7 +58,7 @@ impl Outbox {
             turn: number,
             changes: VecDeque::new(),
         });
-        lane.changes.push_back(Waiting { number, since, message });
+        lane.changes.push_back(WaitingMessage { number, since, message });
         self.waiting += 1;
         if self.waiting > MAX_CHANGES {
             self.make_room()
@@ -85,7 +85,7 @@ impl Outbox {
             return Vec::new();
         };
         // Ends of sent incidents and rises of the severity are dropped last.
-        let is_spare = |waiting: &Waiting| !matches!(waiting.message.change, Change::Ended | Change::Rose { .. });
+        let is_spare = |waiting: &WaitingMessage| !matches!(waiting.message.change, Change::Ended | Change::Rose { .. });
         let place = lane.changes.iter().position(is_spare).unwrap_or(0);
         let Some(first) = lane.changes.remove(place) else {
             return Vec::new();
@@ -133,7 +133,7 @@ impl Outbox {
         let Some(lane) = self.lanes.get_mut(&message.share) else {
             return;
         };
-        let is_first = |waiting: &Waiting| Arc::ptr_eq(&waiting.message, message);
+        let is_first = |waiting: &WaitingMessage| Arc::ptr_eq(&waiting.message, message);
         if lane.changes.front().is_some_and(is_first) {
             lane.changes.pop_front();
             self.count += 1;
@@ -145,7 +145,7 @@ impl Outbox {
     }
 
     /// Returns all waiting changes, oldest first.
-    pub(crate) fn each(&self) -> Vec<&Waiting> {
+    pub(crate) fn each(&self) -> Vec<&WaitingMessage> {
         let mut all: Vec<_> = self.lanes.values().flat_map(|lane| &lane.changes).collect();
         all.sort_by_key(|waiting| waiting.number);
         all

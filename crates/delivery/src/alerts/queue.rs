@@ -36,7 +36,7 @@ const SIGNATURE: HeaderName = HeaderName::from_static("x-gcwatch-signature");
 
 /// The messages that wait for a receiver.
 #[derive(Debug)]
-pub(crate) enum Pending {
+pub(crate) enum PendingMessages {
     Alertmanager(FiringAlerts),
     Webhook(Outbox),
 }
@@ -64,7 +64,7 @@ impl ReceiverKind {
 }
 
 struct PendingAlerts {
-    pending: Pending,
+    pending: PendingMessages,
     shares: Shares,
     stats: ReceiverStats,
     closing: bool,
@@ -74,11 +74,11 @@ impl PendingAlerts {
     /// Queues a message. Returns the tenant if a message of the tenant was dropped and this must be logged.
     fn add(&mut self, message: Arc<Message>, since: Instant, now: Instant) -> Option<Arc<str>> {
         let dropped = match &mut self.pending {
-            Pending::Alertmanager(firing) => {
+            PendingMessages::Alertmanager(firing) => {
                 let before = message.before.clone().and_then(|before| firing.put(before, since));
                 before.into_iter().chain(firing.put(message, since)).collect()
             }
-            Pending::Webhook(outbox) => outbox.put(message, since),
+            PendingMessages::Webhook(outbox) => outbox.put(message, since),
         };
         self.stats.lose(Reason::QueueFull, dropped.len() as u64);
         let mut of_tenant = None;
@@ -133,8 +133,8 @@ struct Batch {
 impl ReceiverQueue {
     pub(crate) fn new(name: String, kind: ReceiverKind, links: Links, post: Post, counted: Arc<Notify>) -> Self {
         let pending = match kind {
-            ReceiverKind::Alertmanager { resend, .. } => Pending::Alertmanager(FiringAlerts::new(resend)),
-            ReceiverKind::Webhook { .. } => Pending::Webhook(Outbox::default()),
+            ReceiverKind::Alertmanager { resend, .. } => PendingMessages::Alertmanager(FiringAlerts::new(resend)),
+            ReceiverKind::Webhook { .. } => PendingMessages::Webhook(Outbox::default()),
         };
         Self {
             name,
@@ -204,7 +204,7 @@ impl ReceiverQueue {
     /// Sets newer texts of a firing alert, which are sent with the next repetition. A webhook gets each change once, so
     /// it does not get them.
     pub(crate) fn refresh(&self, message: &Arc<Message>) {
-        if let Pending::Alertmanager(firing) = &mut self.state().pending {
+        if let PendingMessages::Alertmanager(firing) = &mut self.state().pending {
             firing.refresh(message);
         }
     }
@@ -212,8 +212,8 @@ impl ReceiverQueue {
     pub(crate) fn stats(&self) -> ReceiverStats {
         let state = self.state();
         let queued = match &state.pending {
-            Pending::Alertmanager(firing) => firing.count_due(Instant::now()),
-            Pending::Webhook(outbox) => outbox.len(),
+            PendingMessages::Alertmanager(firing) => firing.count_due(Instant::now()),
+            PendingMessages::Webhook(outbox) => outbox.len(),
         };
         let mut stats = state.stats.clone();
         stats.queued = queued;
@@ -234,7 +234,7 @@ impl ReceiverQueue {
     pub(crate) fn unsent(&self, least: Duration) -> Vec<UnsentChange> {
         let (now, now_unix_ns) = (Instant::now(), now_unix_ns());
         let state = self.state();
-        let Pending::Webhook(outbox) = &state.pending else {
+        let PendingMessages::Webhook(outbox) = &state.pending else {
             return Vec::new();
         };
         let waits = outbox.each().into_iter();
@@ -256,7 +256,7 @@ impl ReceiverQueue {
     pub(crate) fn waiting(&self, least: Duration) -> Option<(usize, Instant)> {
         let now = Instant::now();
         let state = self.state();
-        let Pending::Webhook(outbox) = &state.pending else {
+        let PendingMessages::Webhook(outbox) = &state.pending else {
             return None;
         };
         let waits = outbox.each().into_iter().map(|waiting| waiting.since);
@@ -268,7 +268,7 @@ impl ReceiverQueue {
     /// Queues a change that an earlier instance could not send. Returns `false` if the change is for another receiver.
     pub(crate) fn resume(&self, change: &UnsentChange) -> bool {
         let mut state = self.state();
-        if !matches!(state.pending, Pending::Webhook(_)) {
+        if !matches!(state.pending, PendingMessages::Webhook(_)) {
             return false;
         }
         if change.receiver != self.digest() {
@@ -299,8 +299,8 @@ impl ReceiverQueue {
     pub(crate) fn abandon(&self, reason: Reason) -> u64 {
         let mut state = self.state();
         let lost = match &mut state.pending {
-            Pending::Alertmanager(firing) => firing.unsent(),
-            Pending::Webhook(outbox) => std::mem::take(outbox).len(),
+            PendingMessages::Alertmanager(firing) => firing.unsent(),
+            PendingMessages::Webhook(outbox) => std::mem::take(outbox).len(),
         };
         state.closing = true;
         state.stats.lose(reason, lost);
@@ -316,8 +316,8 @@ impl ReceiverQueue {
                 let (closing, next) = {
                     let state = self.state();
                     let next = match &state.pending {
-                        Pending::Alertmanager(firing) => firing.next(),
-                        Pending::Webhook(_) => None,
+                        PendingMessages::Alertmanager(firing) => firing.next(),
+                        PendingMessages::Webhook(_) => None,
                     };
                     (state.closing, next.into_iter().chain(state.shares.next()).min())
                 };
@@ -391,15 +391,15 @@ impl ReceiverQueue {
             of_tenant = state.add(Arc::new(message), now, now).or(of_tenant);
         }
         let expired = match &mut state.pending {
-            Pending::Alertmanager(firing) => firing.forget(now),
-            Pending::Webhook(outbox) => outbox.forget(now),
+            PendingMessages::Alertmanager(firing) => firing.forget(now),
+            PendingMessages::Webhook(outbox) => outbox.forget(now),
         };
         if expired > 0 {
             state.stats.lose(Reason::Expired, expired);
         }
         let messages = match &state.pending {
-            Pending::Alertmanager(firing) => firing.due(now, most),
-            Pending::Webhook(outbox) => outbox.first().into_iter().collect(),
+            PendingMessages::Alertmanager(firing) => firing.due(now, most),
+            PendingMessages::Webhook(outbox) => outbox.first().into_iter().collect(),
         };
         drop(state);
         self.log_drop(of_tenant);
@@ -429,8 +429,8 @@ impl ReceiverQueue {
         let mut state = self.state();
         state.stats.sent += messages.len() as u64;
         match &mut state.pending {
-            Pending::Alertmanager(firing) => firing.sent(messages, Instant::now()),
-            Pending::Webhook(outbox) => messages.iter().for_each(|message| outbox.take(message)),
+            PendingMessages::Alertmanager(firing) => firing.sent(messages, Instant::now()),
+            PendingMessages::Webhook(outbox) => messages.iter().for_each(|message| outbox.take(message)),
         }
     }
 
@@ -438,16 +438,16 @@ impl ReceiverQueue {
         self.failed(Failure::Refused, text);
         let mut state = self.state();
         let dropped = match &mut state.pending {
-            Pending::Alertmanager(firing) if content => {
+            PendingMessages::Alertmanager(firing) if content => {
                 firing.give_up(messages);
                 messages.len() as u64
             }
             // The receiver currently accepts no request. Firing alerts are sent again when they are due.
-            Pending::Alertmanager(firing) => {
+            PendingMessages::Alertmanager(firing) => {
                 firing.put_off(messages, Instant::now());
                 0
             }
-            Pending::Webhook(outbox) => {
+            PendingMessages::Webhook(outbox) => {
                 messages.iter().for_each(|message| outbox.take(message));
                 messages.len() as u64
             }

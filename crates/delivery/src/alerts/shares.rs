@@ -62,12 +62,12 @@ pub(crate) struct Shares {
     sent: VecDeque<(Instant, Arc<str>)>,
     sent_each: BTreeMap<Arc<str>, usize>,
     /// Services and rules that had a message.
-    known: Recent<(QuotaOwner, String)>,
+    known: RecentKeys<(QuotaOwner, String)>,
     /// Incidents whose start was not sent.
-    unsent: Recent<Key>,
+    unsent: RecentKeys<Key>,
     sums: BTreeMap<SumKey, Sum>,
     /// Tenants whose drops were logged.
-    logged: Recent<Arc<str>>,
+    logged: RecentKeys<Arc<str>>,
 }
 
 /// A tenant, a rule and a severity.
@@ -201,14 +201,14 @@ impl Shares {
 
 /// The newest keys, at most [`MAX_REMEMBERED`].
 #[derive(Debug)]
-struct Recent<K> {
+struct RecentKeys<K> {
     /// The keys, with the number of their position in `order`.
     keys: BTreeMap<K, u64>,
     order: VecDeque<(Instant, u64, K)>,
     count: u64,
 }
 
-impl<K> Default for Recent<K> {
+impl<K> Default for RecentKeys<K> {
     fn default() -> Self {
         Self {
             keys: BTreeMap::new(),
@@ -218,7 +218,7 @@ impl<K> Default for Recent<K> {
     }
 }
 
-impl<K: Ord + Clone> Recent<K> {
+impl<K: Ord + Clone> RecentKeys<K> {
     /// Adds a key. Returns whether it is new.
     fn insert(&mut self, key: K, now: Instant) -> bool {
         if self.keys.contains_key(&key) {

@@ -16,12 +16,12 @@ const END_OF_THREADS: Duration = Duration::from_millis(500);
 /// are dropped.
 #[derive(Debug)]
 #[must_use = "queued items are lost without a shutdown"]
-pub struct Running {
+pub struct RunningExport {
     pub(super) exporter: Exporter,
     pub(super) tasks: Vec<JoinHandle<()>>,
 }
 
-impl Running {
+impl RunningExport {
     /// Returns whether a sending task has ended without a shutdown because it panicked.
     pub fn has_failed(&self) -> bool {
         self.tasks.iter().any(JoinHandle::is_finished)
@@ -94,7 +94,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningExport {
     /// Stops exports of the SDK before the runtime ends, because they cannot be polled without it.
     fn drop(&mut self) {
         for outgoing in self.exporter.signals.each() {
