@@ -47,7 +47,7 @@ use packed::Queue;
 pub use pauses::Pauses;
 use processes::container::ledger::{HeapFigures, not_looked_at, old_objects};
 pub use room::RoomHistory;
-pub use stopped::Stopped;
+pub use stopped::StoppedSums;
 
 /// Number of buckets in the history, including the open bucket.
 pub const BUCKETS: u64 = 180;
@@ -69,7 +69,7 @@ pub struct History {
     /// Reasons of its collections.
     pub causes: Causes,
     /// Causes of its stopped time.
-    pub stopped: Stopped,
+    pub stopped: StoppedSums,
     /// Collections kept in full.
     pub kept: RetainedCollections,
     /// Number of collections observed.
