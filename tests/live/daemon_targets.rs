@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::pattern::Pattern;
 use processes::RunState;
 use rustix::process::Signal;
-use targets::Unfinished;
+use targets::UnfinishedSessions;
 use targets::options::{Filter, TargetOptions};
 
 use test_support::daemon::MARK;
@@ -137,7 +137,7 @@ async fn processes_are_followed_from_start_to_exit() {
         supervised.until(target.pid(), runtime.name, more).await;
     }
     let log = supervised.log.clone();
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
     for (runtime, target) in &targets {
         let run = log.run(target.pid()).unwrap();
         assert!(
@@ -228,7 +228,7 @@ async fn stopped_process_does_not_block_others() {
         numbers.dedup();
         assert_eq!(numbers.len(), reported);
     }
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: a process is excluded; the options change so that it is included, and back.
@@ -262,7 +262,7 @@ async fn options_are_followed() {
     let run = supervised.run(kept.pid()).unwrap();
     let attached = run.states.iter().filter(|state| **state == RunState::Attached).count();
     assert_eq!((attached, run.is_attached()), (1, true), "{:?}", run.states);
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: two supervisors use the same folder of leases; the first supervisor stops.
@@ -282,12 +282,12 @@ async fn two_supervisors_on_one_host_share() {
     };
     assert!(holder.contains(&std::process::id().to_string()), "{holder}");
     assert_eq!(sessions(target.pid()), 1);
-    assert_eq!(first.stop().await, Unfinished::default());
+    assert_eq!(first.stop().await, UnfinishedSessions::default());
     second
         .until(target.pid(), "takes over", |run| !run.collections.is_empty())
         .await;
     assert_eq!(sessions(target.pid()), 1);
-    assert_eq!(second.stop().await, Unfinished::default());
+    assert_eq!(second.stop().await, UnfinishedSessions::default());
     assert_eq!(
         std::fs::read_dir(scene.path("leases")).unwrap().count(),
         0,
@@ -312,7 +312,7 @@ async fn process_over_limit_waits() {
         .await;
     first.stop();
     supervised.until(second.pid(), "comes in", Run::is_attached).await;
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: a second process creates its socket in a folder in which a socket was found before; the scan interval of
@@ -335,7 +335,7 @@ async fn new_socket_is_noticed_at_once() {
     let pid = second.pid();
     second.stop();
     supervised.until(pid, "ended", |run| run.ended).await;
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: processes on each available runtime have settings of the collector.
@@ -388,7 +388,7 @@ async fn settings_are_read() {
         let any = run.attributes.keys().any(|key| key.starts_with("gcwatch.gc.settings."));
         assert_eq!(any, reports(*runtime), "{}: {:?}", runtime.name, run.attributes);
     }
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: three processes use gcwatch's reverse port: one starts suspended, one is excluded, and one exceeds the
@@ -422,6 +422,6 @@ async fn connecting_runtime_is_resumed() {
     supervised
         .until(left_out.pid(), "left out", |run| *run.state() == RunState::Excluded)
         .await;
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
     assert!(!port.exists());
 }

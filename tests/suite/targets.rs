@@ -10,7 +10,7 @@ use clr_gc::gc::{LIVE_SETTLE_NS, OpenOperations, ReportTiming};
 use clr_gc::stream::{GcStream, Scope};
 use dotnet_diagnostics::message::Command;
 use processes::RunState;
-use targets::Unfinished;
+use targets::UnfinishedSessions;
 use targets::options::{Filter, TargetOptions};
 
 use test_support::recordings::bytes as recording;
@@ -62,7 +62,7 @@ async fn session_ended_by_runtime_is_restarted() {
         "{collections}: each session reports the same collections"
     );
     assert!(run.bases.len() >= 2);
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
     drop(fake);
 }
 
@@ -90,7 +90,7 @@ async fn damaged_stream_ends_only_its_session() {
     let more = |run: &Run| run.is_attached() && run.collections.len() > before;
     let run = supervised.until(std::process::id(), "again", more).await;
     assert_eq!((times(&run, damage), run.opened), (1, 1));
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: a runtime accepts StopTracing and continues to send.
@@ -144,7 +144,7 @@ async fn unfinished_collection_is_reported_without_further_bytes() {
         .until(std::process::id(), "an open collection", is_open)
         .await;
     let log = supervised.log.clone();
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
     let run = log
         .until(std::process::id(), "the end", |run| run.open.is_nothing())
         .await;

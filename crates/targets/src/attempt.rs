@@ -32,12 +32,12 @@ use crate::facts::Facts;
 use crate::filter::Subject;
 use crate::heap_limit;
 use crate::identity::{identity, placed};
-use crate::inspect::{Inspected, inspect};
+use crate::inspect::{Inspection, inspect};
 use crate::kept_run::KeptRun;
 use crate::lease::{Leases, LeaseError};
 use crate::options::TargetOptions;
 use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
-use crate::others::Watched;
+use crate::others::WatchedProcess;
 use crate::shared::Shared;
 use crate::sink::{RunSink, Sink};
 use base::run_key::RunKey;
@@ -95,7 +95,7 @@ struct StartedSession {
     /// Offset of the process's monotonic clock from that of gcwatch, in nanoseconds.
     ahead_ns: Option<i64>,
     /// Tracks the connections of other tools; `None` if they are not visible.
-    watched: Option<Arc<Watched>>,
+    watched: Option<Arc<WatchedProcess>>,
     /// Whether requests are read, too.
     reads_requests: bool,
 }
@@ -132,7 +132,7 @@ impl<S: Sink> Attempt<S> {
             inspected = self.inspect() => inspected?,
             () = ordered_to_stop(&mut orders) => return Err(End::Stopped(None)),
         };
-        let Inspected {
+        let Inspection {
             process,
             facts,
             lease,
@@ -208,7 +208,7 @@ impl<S: Sink> Attempt<S> {
     }
 
     /// Inspects the current state of the process and takes the lease.
-    async fn inspect(&mut self) -> Result<Inspected, End> {
+    async fn inspect(&mut self) -> Result<Inspection, End> {
         let shared = Arc::clone(&self.shared);
         let _permit = shared.inspections.acquire().await;
         let (key, leases) = (self.key(), Leases::new(self.options.lease_folder.clone()));

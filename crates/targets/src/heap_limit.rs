@@ -101,7 +101,7 @@ struct Sources<'a> {
 
 /// The settings in a process's environment and `runtimeconfig.json`. They do not change while the process runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Configured {
+struct ConfiguredLimits {
     /// Whether the `runtimeconfig.json` was read. NativeAOT programs and single-file programs do not have this file.
     has_file: bool,
     /// Whether single object heaps have limits.
@@ -112,7 +112,7 @@ struct Configured {
     percent: Option<(u64, String)>,
 }
 
-impl Configured {
+impl ConfiguredLimits {
     /// Returns whether the whole configuration was read and the limit is a share of the container's limit.
     fn follows_container(&self) -> bool {
         self.has_file && !self.single_heaps && self.bytes.is_none()
@@ -137,9 +137,9 @@ impl Configured {
 }
 
 impl Sources<'_> {
-    fn configured(&self) -> Configured {
+    fn configured(&self) -> ConfiguredLimits {
         let of_single_heaps = ["SOH", "LOH", "POH", "SOHPercent", "LOHPercent", "POHPercent"];
-        Configured {
+        ConfiguredLimits {
             has_file: self.runtime_config.is_some(),
             single_heaps: of_single_heaps
                 .iter()
@@ -241,7 +241,7 @@ fn anonymous_range(line: &str) -> Option<(u64, u64, bool)> {
 mod tests {
     use super::*;
 
-    fn configured(takes: SettingSyntax, variables: &[(&str, &str)], config: &str) -> Configured {
+    fn configured(takes: SettingSyntax, variables: &[(&str, &str)], config: &str) -> ConfiguredLimits {
         let variable = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())

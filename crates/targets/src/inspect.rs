@@ -11,7 +11,7 @@ use crate::look::NamedSockets;
 
 /// Facts about a process at the time of attaching.
 #[derive(Debug)]
-pub(crate) struct Inspected {
+pub(crate) struct Inspection {
     pub(crate) process: Process,
     pub(crate) facts: Facts,
     pub(crate) lease: Result<Lease, LeaseError>,
@@ -31,7 +31,7 @@ pub(crate) fn inspect(
     leases: &Leases,
     named: &NamedSockets,
     first: bool,
-) -> Result<Inspected, Error> {
+) -> Result<Inspection, Error> {
     let named = named.iter().cloned();
     let scan = Scan::host().with_socket_directories([]).with_found_sockets(named);
     let process = if visible {
@@ -51,7 +51,7 @@ pub(crate) fn inspect(
         Err(LeaseError::Held { holder: String::new() })
     };
     let at_limit = if first { at_limit(&process, &facts) } else { None };
-    Ok(Inspected {
+    Ok(Inspection {
         process,
         facts,
         lease,

@@ -137,5 +137,5 @@ pub use host::clocks;
 pub use identity::{name_of, own_identity};
 pub use pending::or_pending;
 pub use rounds::{Readers, Rounds};
-pub use supervise::{Unfinished, supervise};
+pub use supervise::{UnfinishedSessions, supervise};
 pub use threads::{FileReading, ReadError};

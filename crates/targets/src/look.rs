@@ -29,7 +29,7 @@ pub(crate) use crate::look::plain::PlainProcesses;
 pub(crate) use crate::look::step::LookSubject;
 use crate::look::step::{StepResult, LookStep};
 use crate::options::TargetOptions;
-use crate::watch::{DirectoryId, NotWatched, Watches};
+use crate::watch::{DirectoryId, WatchError, Watches};
 
 /// Maximum duration of a step. The subject of a late step is scanned again once the step returns.
 pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(2);
@@ -247,7 +247,7 @@ impl LookState {
                 self.directories.new |= new;
             }
             // The directory is not readable for gcwatch. Only scans find new sockets in it.
-            Some(Err(NotWatched::System(error))) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
+            Some(Err(WatchError::System(error))) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
             Some(Err(error)) => self.directories.problem = Some(error.to_string()),
             None => {}
         }

@@ -14,7 +14,7 @@
 //! The kernel's table of Unix sockets (`tables`) lists the connections that a runtime has accepted, each with a number.
 //! All of them belong to other tools, except gcwatch's own, which are counted where they are opened. If a number is no
 //! longer in the table, its connection has ended, even if another connection replaced it between two looks. One look
-//! covers all processes ([`Watching`]). [`ForeignConnections`], which is pure, decides whether to heal, and the task that reads the
+//! covers all processes ([`WatchedProcesses`]). [`ForeignConnections`], which is pure, decides whether to heal, and the task that reads the
 //! process heals it.
 //!
 //! # Heap dumps
@@ -50,7 +50,7 @@ use dotnet_diagnostics::OpenConnections;
 use tokio::time::Instant;
 
 pub(crate) use tables::connections;
-pub(crate) use watching::{Watched, Watching};
+pub(crate) use watching::{WatchedProcess, WatchedProcesses};
 
 /// Minimum interval between healings of a process. Other tools can connect and disconnect more often.
 const HEAL_INTERVAL: Duration = Duration::from_secs(10);
@@ -75,7 +75,7 @@ pub(crate) struct ObservedConnections {
 
 /// Outcome of a healing that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Healed {
+pub(crate) enum HealOutcome {
     /// The process was healed.
     Yes,
     /// The runtime is busy with a command of another tool. No session was started.
@@ -217,14 +217,14 @@ impl ForeignConnections {
     }
 
     /// Records the end of the running healing; `None` if it failed.
-    pub(crate) fn ended(&mut self, healed: Option<Healed>, now: Instant) {
+    pub(crate) fn ended(&mut self, healed: Option<HealOutcome>, now: Instant) {
         self.heals = false;
         match healed {
-            Some(Healed::Yes) => {
+            Some(HealOutcome::Yes) => {
                 self.failures = 0;
                 self.healed_at = Some(now);
             }
-            Some(Healed::Busy) => self.asked = true,
+            Some(HealOutcome::Busy) => self.asked = true,
             None => {
                 self.failures = self.failures.saturating_add(1).min(16);
                 self.asked = true;

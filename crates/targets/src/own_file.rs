@@ -29,7 +29,7 @@ const READS_ALL: u64 = (1 << 1) | (1 << 2);
 
 /// Error returned if a file of a process is not opened.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotOpened {
+pub enum OpenError {
     /// The process has exited, or its root needs more rights.
     #[error("cannot open the root of process {pid}: {error}; gcwatch needs SYS_PTRACE for other users' processes")]
     Root {
@@ -90,9 +90,9 @@ impl OwnFiles {
     /// Opens the root of a process and reads the credentials of the process. Blocks the calling thread.
     ///
     /// # Errors
-    /// [`NotOpened::Root`].
-    pub fn for_process(pid: u32) -> Result<Self, NotOpened> {
-        let failed = |error| NotOpened::Root { pid, error };
+    /// [`OpenError::Root`].
+    pub fn for_process(pid: u32) -> Result<Self, OpenError> {
+        let failed = |error| OpenError::Root { pid, error };
         let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // A second process with this pid has another folder: the descriptor then returns errors.
         let process = openat(CWD, format!("/proc/{pid}"), folder, Mode::empty()).map_err(failed)?;
@@ -108,10 +108,10 @@ impl OwnFiles {
     /// capabilities that the process has now. Access control lists and the directories of the path are not checked.
     ///
     /// # Errors
-    /// [`NotOpened`]; the file was not opened, except that the last step can fail.
-    pub fn open(&self, path: &Path, most: u64) -> Result<File, NotOpened> {
+    /// [`OpenError`]; the file was not opened, except that the last step can fail.
+    pub fn open(&self, path: &Path, most: u64) -> Result<File, OpenError> {
         let pid = self.pid;
-        let failed = |error| NotOpened::Path {
+        let failed = |error| OpenError::Path {
             pid,
             path: path.to_owned(),
             error,
@@ -122,15 +122,15 @@ impl OwnFiles {
         // Files that the kernel makes have no size; some of them change when they are read.
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || bytes == 0 {
             let path = path.to_owned();
-            return Err(NotOpened::NotAFile { pid, path });
+            return Err(OpenError::NotAFile { pid, path });
         }
         if bytes > most {
             let path = path.to_owned();
-            return Err(NotOpened::TooLarge { pid, path, bytes, most });
+            return Err(OpenError::TooLarge { pid, path, bytes, most });
         }
         if !self.credentials.can_read(stat.st_mode, stat.st_uid, stat.st_gid) {
             let path = path.to_owned();
-            return Err(NotOpened::NotIts { pid, path });
+            return Err(OpenError::NotIts { pid, path });
         }
         // The descriptor leads to the inode that was checked, whatever its path leads to by now.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -356,17 +356,17 @@ mod tests {
             ] {
                 let refused = files.open(&path, MAX_BYTES);
                 assert!(
-                    matches!(refused, Err(NotOpened::NotAFile { .. } | NotOpened::Path { .. })),
+                    matches!(refused, Err(OpenError::NotAFile { .. } | OpenError::Path { .. })),
                     "{refused:?}"
                 );
             }
             let refused = files.open(&path("fifo-link"), MAX_BYTES).unwrap_err();
-            assert!(matches!(refused, NotOpened::NotAFile { .. }), "{refused}");
+            assert!(matches!(refused, OpenError::NotAFile { .. }), "{refused}");
             let refused = files.open(&path("none"), MAX_BYTES).unwrap_err();
             assert!(
                 matches!(
                     refused,
-                    NotOpened::Path {
+                    OpenError::Path {
                         error: Errno::NOENT,
                         ..
                     }
@@ -375,7 +375,7 @@ mod tests {
             );
             let refused = files.open(&path("file"), 3).unwrap_err();
             assert!(
-                matches!(refused, NotOpened::TooLarge { bytes: 4, most: 3, .. }),
+                matches!(refused, OpenError::TooLarge { bytes: 4, most: 3, .. }),
                 "{refused}"
             );
         });
@@ -445,6 +445,6 @@ mod tests {
         assert_eq!(is_opened, reads_all);
         files.credentials.reads_all = ReadsAll::Never;
         let refused = files.open(&path, MAX_BYTES).unwrap_err();
-        assert!(matches!(refused, NotOpened::NotIts { .. }), "{refused}");
+        assert!(matches!(refused, OpenError::NotIts { .. }), "{refused}");
     }
 }

@@ -16,7 +16,7 @@ use crate::cpu_wait::CpuWaits;
 use crate::held_back::HeldBack;
 use crate::host::clocks;
 use crate::memory::{OverMemory, Share};
-use crate::others::Watched;
+use crate::others::WatchedProcess;
 use crate::requests::Batch;
 use crate::rounds::{Pace, Rounds};
 use crate::settings;
@@ -72,7 +72,7 @@ pub(crate) struct StreamReading<T> {
     /// Whether the number of heaps was observed to adapt.
     adapts: bool,
     /// Sessions of other tools in the process; `None` if they are not visible.
-    pub(crate) others: Option<Arc<Watched>>,
+    pub(crate) others: Option<Arc<WatchedProcess>>,
     /// The thread whose heap dumps were requested by tools, not by the program.
     pub(crate) tool_thread: ToolThread,
     /// Detects slower collections caused by sessions of other tools.

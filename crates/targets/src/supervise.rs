@@ -36,7 +36,7 @@ use crate::lease::Leases;
 use crate::look::ScanResult;
 use crate::new_processes::{self, NewProcesses};
 use crate::options::TargetOptions;
-use crate::others::Watching;
+use crate::others::WatchedProcesses;
 use crate::registry::Registry;
 use crate::reverse::{Arrival, Listening};
 use crate::rounds::Readers;
@@ -54,7 +54,7 @@ const INSPECTIONS: usize = 8;
 
 /// Sessions that were not stopped cleanly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Unfinished {
+pub struct UnfinishedSessions {
     /// Pid, name and problem of each session.
     pub sessions: Vec<(u32, String, String)>,
 }
@@ -73,7 +73,7 @@ pub async fn supervise<S: Sink>(
     sink: S,
     readers: Readers,
     shutdown: impl Future<Output = ()>,
-) -> Unfinished {
+) -> UnfinishedSessions {
     let alive = readers.alive();
     let mut supervisor = Supervisor::new(options, sink, readers).await;
     let mut shutdown = pin!(shutdown);
@@ -106,7 +106,7 @@ struct Supervisor<S: Sink> {
     new_processes: NewProcesses,
     /// Runtimes that connected to gcwatch and whose processes have not been scanned yet.
     arrivals: HashMap<u32, Arrival>,
-    unfinished: Unfinished,
+    unfinished: UnfinishedSessions,
 }
 
 /// Event that woke the supervisor.
@@ -123,7 +123,7 @@ enum WakeEvent<T> {
 impl<S: Sink> Supervisor<S> {
     async fn new(options: watch::Receiver<Arc<TargetOptions>>, sink: S, readers: Readers) -> Self {
         let leases = Leases::new(options.borrow().lease_folder.clone());
-        let watching = Watching::default();
+        let watching = WatchedProcesses::default();
         watching.set_leases(leases.clone());
         let host = spawn_blocking(move || {
             leases.sweep();
@@ -154,7 +154,7 @@ impl<S: Sink> Supervisor<S> {
             listening: Listening::default(),
             new_processes: new_processes::watch(),
             arrivals: HashMap::new(),
-            unfinished: Unfinished::default(),
+            unfinished: UnfinishedSessions::default(),
         };
         let options = supervisor.options.borrow_and_update().clone();
         supervisor.take_options(&options);

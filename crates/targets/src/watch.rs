@@ -69,7 +69,7 @@ impl Changes {
 
 /// Error returned if a directory cannot be watched.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotWatched {
+pub(crate) enum WatchError {
     #[error("{MAX_DIRECTORIES} directories are watched already")]
     Full,
     #[error("{0}")]
@@ -102,7 +102,7 @@ impl Watches {
     /// Watches a directory that was opened with `O_PATH`. Returns whether the directory is new.
     ///
     /// Blocks the calling thread.
-    pub(crate) fn add(&self, directory: &OwnedFd) -> Result<bool, NotWatched> {
+    pub(crate) fn add(&self, directory: &OwnedFd) -> Result<bool, WatchError> {
         let id = directory_id(directory)?;
         {
             let known = self.lock();
@@ -110,7 +110,7 @@ impl Watches {
                 return Ok(false);
             }
             if known.len() >= MAX_DIRECTORIES {
-                return Err(NotWatched::Full);
+                return Err(WatchError::Full);
             }
         }
         // Use the descriptor: the path can refer to another directory by now.

@@ -14,7 +14,7 @@ use processes::{Identity, RunState, StreamProgress};
 use targets::options::TargetOptions;
 use targets::sink::TargetLimitError;
 use targets::sink::{RunSink, Sink};
-use targets::{Readers, Unfinished, supervise};
+use targets::{Readers, UnfinishedSessions, supervise};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -179,7 +179,7 @@ pub struct Supervised {
     pub log: Log,
     pub options: watch::Sender<Arc<TargetOptions>>,
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Unfinished>,
+    task: JoinHandle<UnfinishedSessions>,
 }
 
 impl Deref for Supervised {
@@ -208,7 +208,7 @@ impl Supervised {
     }
 
     /// Stops the supervisor and returns its unfinished work.
-    pub async fn stop(self) -> Unfinished {
+    pub async fn stop(self) -> UnfinishedSessions {
         self.stop.send(()).unwrap();
         tokio::time::timeout(TIMEOUT, self.task).await.unwrap().unwrap()
     }

@@ -12,7 +12,7 @@ use crate::cpu_wait::CpuWaits;
 use crate::kept_run::KeptRun;
 use crate::memory::OVER_MEMORY;
 use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
-use crate::others::Healed;
+use crate::others::HealOutcome;
 use crate::pending::or_pending;
 use crate::reading::{StreamError, StreamReading};
 use crate::requests::{self, RequestMessage};
@@ -245,17 +245,17 @@ impl<S: Sink> Attempt<S> {
         self.report(state);
     }
 
-    fn take_healed(&self, reading: &mut StreamReading<S::Run>, healed: Result<Healed, String>) {
+    fn take_healed(&self, reading: &mut StreamReading<S::Run>, healed: Result<HealOutcome, String>) {
         let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
         if let Some(watched) = &reading.others {
             watched.others().ended(healed.as_ref().ok().copied(), Instant::now());
         }
         match healed {
-            Ok(Healed::Busy) => log!(
+            Ok(HealOutcome::Busy) => log!(
                 debug: pid, name,
                 "a trace session ended, but the runtime is busy with a command of another tool; healing it later"
             ),
-            Ok(Healed::Yes) => {
+            Ok(HealOutcome::Yes) => {
                 reading.sink.healed();
                 log!(info: pid, name, "a trace session ended; gcwatch disabled the events that it left behind");
             }
@@ -305,11 +305,11 @@ impl<S: Sink> Attempt<S> {
 /// Heals a process by disabling events that another tool left enabled. A runtime executes one command after the other,
 /// so a command that waits behind a heap dump would start a session whenever the dump ends, on .NET 11 after any time.
 /// The probe leaves nothing behind if it is not answered.
-async fn heal(client: Arc<Client>) -> Result<Healed, Error> {
+async fn heal(client: Arc<Client>) -> Result<HealOutcome, Error> {
     match timeout(IDLE_TIMEOUT, client.probe()).await {
-        Err(_) => Ok(Healed::Busy),
+        Err(_) => Ok(HealOutcome::Busy),
         Ok(Err(error)) => Err(error),
-        Ok(Ok(_)) => client.recompute_levels(HEAL_TIMEOUT).await.map(|()| Healed::Yes),
+        Ok(Ok(_)) => client.recompute_levels(HEAL_TIMEOUT).await.map(|()| HealOutcome::Yes),
     }
 }
 

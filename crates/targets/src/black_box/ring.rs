@@ -68,13 +68,13 @@ pub(super) struct Ring {
     /// Whether the stream has ended.
     is_over: bool,
     /// The part that an incident's recording has not received yet; `None` if no recording is made.
-    following: Option<Following>,
+    following: Option<FollowedStream>,
     /// Number of bytes of this ring that are included in `Boxes::held`.
     pub(super) counted: usize,
 }
 
 #[derive(Debug, Default)]
-struct Following {
+struct FollowedStream {
     pieces: Vec<Piece>,
     packed: usize,
     unpacked: usize,
@@ -101,9 +101,9 @@ impl Ring {
     pub(super) fn follow(&mut self, packer: &mut Compressor<'static>) -> Option<RetainedEvents> {
         self.seal(packer);
         let header = Arc::clone(self.header.as_ref()?);
-        self.following = Some(Following {
+        self.following = Some(FollowedStream {
             is_over: self.is_over,
-            ..Following::default()
+            ..FollowedStream::default()
         });
         let pieces = self.definitions.iter().chain(&self.pieces).cloned().collect();
         Some(RetainedEvents { header, pieces })
@@ -115,8 +115,8 @@ impl Ring {
         let following = self.following.as_mut()?;
         following.packed = 0;
         let more = match following {
-            Following { is_cut: true, .. } => StreamContinuation::Cut,
-            Following { is_over: true, .. } => StreamContinuation::Over,
+            FollowedStream { is_cut: true, .. } => StreamContinuation::Cut,
+            FollowedStream { is_over: true, .. } => StreamContinuation::Over,
             _ => StreamContinuation::Perhaps,
         };
         let pieces = std::mem::take(&mut following.pieces);
@@ -225,9 +225,9 @@ impl Ring {
             // Only blocks that wait for a writer are left.
             self.miss();
             if let Some(following) = &mut self.following {
-                *following = Following {
+                *following = FollowedStream {
                     is_cut: true,
-                    ..Following::default()
+                    ..FollowedStream::default()
                 };
             }
         }
@@ -244,7 +244,7 @@ impl Ring {
     }
 }
 
-impl Following {
+impl FollowedStream {
     fn take(&mut self, piece: &Piece) {
         if self.is_over {
             return;

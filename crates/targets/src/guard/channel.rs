@@ -36,7 +36,7 @@ pub(super) fn send(channel: BorrowedFd<'_>, bytes: &[u8], descriptor: Option<Bor
 }
 
 #[derive(Debug)]
-pub(super) enum Received {
+pub(super) enum ReceiveOutcome {
     /// A message, and the descriptor that came with it.
     Message(Vec<u8>, Option<OwnedFd>),
     /// No message is available.
@@ -45,7 +45,7 @@ pub(super) enum Received {
     End,
 }
 
-pub(super) fn receive(channel: BorrowedFd<'_>) -> Received {
+pub(super) fn receive(channel: BorrowedFd<'_>) -> ReceiveOutcome {
     let mut bytes = vec![0; MAX_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -54,17 +54,17 @@ pub(super) fn receive(channel: BorrowedFd<'_>) -> Received {
         let received = recvmsg(channel, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags);
         return match received {
             Err(Errno::INTR) => continue,
-            Err(Errno::AGAIN) => Received::Nothing,
+            Err(Errno::AGAIN) => ReceiveOutcome::Nothing,
             // There are no empty messages.
-            Err(_) => Received::End,
-            Ok(received) if received.bytes == 0 => Received::End,
+            Err(_) => ReceiveOutcome::End,
+            Ok(received) if received.bytes == 0 => ReceiveOutcome::End,
             Ok(received) => {
                 let descriptor = ancillary.drain().find_map(|message| match message {
                     RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
                     _ => None,
                 });
                 bytes.truncate(received.bytes);
-                Received::Message(bytes, descriptor)
+                ReceiveOutcome::Message(bytes, descriptor)
             }
         };
     }

@@ -23,7 +23,7 @@ use rustix::time::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::descriptors::raise;
-use crate::guard::channel::{Received, receive, send};
+use crate::guard::channel::{ReceiveOutcome, receive, send};
 use crate::guard::message::{FromGuard, MAX_IDS, ToGuard};
 use crate::guard::{HEARTBEAT_INTERVAL, SILENT_SECONDS};
 
@@ -99,9 +99,9 @@ fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
         // Read the messages first: a beat may have waited for as long as this process did.
         loop {
             let (bytes, descriptor) = match receive(gcwatch) {
-                Received::Message(bytes, descriptor) => (bytes, descriptor),
-                Received::Nothing => break,
-                Received::End => return,
+                ReceiveOutcome::Message(bytes, descriptor) => (bytes, descriptor),
+                ReceiveOutcome::Nothing => break,
+                ReceiveOutcome::End => return,
             };
             match (ToGuard::decode(&bytes), descriptor) {
                 (Some(ToGuard::Beat), _) => {
@@ -186,7 +186,7 @@ mod tests {
             loop {
                 let mut ready = [PollFd::new(&self.gcwatch, PollFlags::IN)];
                 poll(&mut ready, None).unwrap();
-                if let Received::Message(bytes, None) = receive(self.gcwatch.as_fd()) {
+                if let ReceiveOutcome::Message(bytes, None) = receive(self.gcwatch.as_fd()) {
                     return FromGuard::decode(&bytes).unwrap();
                 }
             }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use tracing::warn;
 
-use crate::guard::channel::{Received, receive, send};
+use crate::guard::channel::{ReceiveOutcome, receive, send};
 use crate::guard::message::{FromGuard, ToGuard};
 use crate::guard::{HEARTBEAT_INTERVAL, SILENT_SECONDS};
 
@@ -134,9 +134,9 @@ impl Shared {
         let (mut closed, mut not_held) = (0_u64, 0_u64);
         while let Some(channel) = state.channel.clone() {
             let bytes = match receive(channel.as_fd()) {
-                Received::Message(bytes, _) => bytes,
-                Received::Nothing => break,
-                Received::End => {
+                ReceiveOutcome::Message(bytes, _) => bytes,
+                ReceiveOutcome::Nothing => break,
+                ReceiveOutcome::End => {
                     state.channel = None;
                     break;
                 }
@@ -265,7 +265,7 @@ mod tests {
 
     impl FakeGuard {
         fn take(&mut self, channel: &OwnedFd) {
-            while let Received::Message(bytes, descriptor) = receive(channel.as_fd()) {
+            while let ReceiveOutcome::Message(bytes, descriptor) = receive(channel.as_fd()) {
                 match ToGuard::decode(&bytes).unwrap() {
                     ToGuard::Hold(id) => assert!(self.0.insert(id, descriptor.unwrap()).is_none()),
                     ToGuard::Release(id) => assert!(self.0.remove(&id).is_some()),

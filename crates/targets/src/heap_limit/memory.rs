@@ -12,7 +12,7 @@ use gc_rules::field::MemoryFacts;
 
 use super::committed;
 use super::read::{machine, runtime_config};
-use super::{Configured, Sources, SettingSyntax};
+use super::{ConfiguredLimits, Sources, SettingSyntax};
 use crate::facts::Facts;
 use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, address_space_limit, anonymous, count, read_process_file};
 
@@ -33,7 +33,7 @@ pub struct MemoryReading {
 /// only for processes that grow without collections.
 #[derive(Debug, Default)]
 pub struct MemoryReader {
-    configured: HashMap<RunKey, Configured>,
+    configured: HashMap<RunKey, ConfiguredLimits>,
     growth: HashMap<RunKey, Growth>,
     limits: HashMap<RunKey, AddressSpaceLimit>,
     machine: Option<u64>,
@@ -147,9 +147,9 @@ impl MemoryReader {
 
     /// Reads the configuration of a process, on a thread that is left behind if a file system does not respond. In this
     /// case, the configuration counts as empty, and the files are not read again.
-    fn configured(&self, pid: u32, major: Option<u32>) -> Configured {
+    fn configured(&self, pid: u32, major: Option<u32>) -> ConfiguredLimits {
         if self.reading.load(Ordering::Relaxed) >= MAX_READING {
-            return Configured::default();
+            return ConfiguredLimits::default();
         }
         self.reading.fetch_add(1, Ordering::Relaxed);
         let (reading, (give, taken)) = (Arc::clone(&self.reading), sync_channel(1));
@@ -167,7 +167,7 @@ impl MemoryReader {
         }
         taken.recv_timeout(CONFIGURED_TIMEOUT).unwrap_or_else(|_| {
             log!(warn: pid, "the limit of its heap is unknown: its files do not respond");
-            Configured::default()
+            ConfiguredLimits::default()
         })
     }
 
@@ -179,7 +179,7 @@ impl MemoryReader {
     }
 }
 
-fn configured(pid: u32, major: Option<u32>) -> Configured {
+fn configured(pid: u32, major: Option<u32>) -> ConfiguredLimits {
     let facts = Facts::read(pid, None);
     let sources = Sources {
         takes: SettingSyntax::for_runtime(facts.native_aot, major),

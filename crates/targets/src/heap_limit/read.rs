@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Sources, SettingSyntax, committed, is_full, sentence};
 use crate::facts::Facts;
-use crate::own_file::{NotOpened, OwnFiles};
+use crate::own_file::{OpenError, OwnFiles};
 use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, meminfo, read_process_file, text};
 use processes::container::Reader;
 
@@ -67,7 +67,7 @@ pub(super) fn runtime_config(pid: u32, facts: &Facts) -> Option<Value> {
     let file = match OwnFiles::for_process(pid).and_then(|files| files.open(&path, MAX_CONFIG_BYTES)) {
         Ok(file) => file,
         // Most programs with their own host do not have this file.
-        Err(NotOpened::Path { .. }) => return None,
+        Err(OpenError::Path { .. }) => return None,
         Err(refused) => {
             log!(debug: "{refused}; the limit of its heap is unknown");
             return None;

@@ -13,7 +13,7 @@ use crate::identity::{key_of, service_of};
 use crate::look::file_system_group::FileSystemGroup;
 use crate::look::{NamedSockets, OngoingLook, ScannedProcess, plain};
 use crate::options::TargetOptions;
-use crate::watch::{DirectoryId, NotWatched, directory_id, open_directory};
+use crate::watch::{DirectoryId, WatchError, directory_id, open_directory};
 
 /// Subject of a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +57,7 @@ impl LookStep {
 #[derive(Debug, Default)]
 pub(super) struct StepResult {
     pub(super) seen: Vec<ScannedProcess>,
-    pub(super) watched: Option<Result<(DirectoryId, bool), NotWatched>>,
+    pub(super) watched: Option<Result<(DirectoryId, bool), WatchError>>,
     pub(super) sockets: Option<(PathBuf, NamedSockets)>,
     pub(super) left_out: bool,
 }
@@ -160,7 +160,7 @@ impl OngoingLook {
         }
     }
 
-    fn watch(&self, directory: Option<OwnedFd>) -> Option<Result<(DirectoryId, bool), NotWatched>> {
+    fn watch(&self, directory: Option<OwnedFd>) -> Option<Result<(DirectoryId, bool), WatchError>> {
         let (directory, watches) = directory.zip(self.asked.watches.as_ref())?;
         let watched = watches.add(&directory);
         Some(watched.and_then(|new| Ok((directory_id(&directory)?, new))))

@@ -16,7 +16,7 @@ use std::time::Duration;
 use dotnet_diagnostics::OpenConnections;
 use dotnet_diagnostics::discovery::{AcceptedConnections, SocketName};
 
-use crate::others::{ObservedConnections, Watched};
+use crate::others::{ObservedConnections, WatchedProcess};
 
 /// Minimum interval between looks.
 pub(crate) const SCAN_INTERVAL: Duration = Duration::from_secs(2);
@@ -36,7 +36,7 @@ type Table = HashMap<SocketName, Vec<(bool, u64)>>;
 type SocketIndex = HashMap<SocketName, Vec<Option<PathBuf>>>;
 
 /// Examines all processes and returns the results in the same order; `None` if unknown.
-pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<ObservedConnections>> {
+pub(crate) fn look(watched: &[Arc<WatchedProcess>]) -> Vec<Option<ObservedConnections>> {
     let mut wanted = SocketIndex::new();
     for run in watched {
         wanted.entry(run.name).or_default().push(run.path.clone());
@@ -84,12 +84,12 @@ pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<ObservedConnections>>
 ///
 /// Blocks the calling thread.
 pub(crate) fn connections(pid: u32, path: &Path) -> Option<usize> {
-    let run = Arc::new(Watched::at(Some(pid), path)?);
+    let run = Arc::new(WatchedProcess::at(Some(pid), path)?);
     let seen = look(&[run]).into_iter().next()??;
     Some(seen.accepted.len())
 }
 
-fn seen(run: &Watched, ours: &Table, theirs: Option<&Table>, in_ours: bool, own: OpenConnections) -> Option<ObservedConnections> {
+fn seen(run: &WatchedProcess, ours: &Table, theirs: Option<&Table>, in_ours: bool, own: OpenConnections) -> Option<ObservedConnections> {
     let found = |table: &Table| table.get(&run.name).cloned().unwrap_or_default();
     let mut entries = found(ours);
     entries.extend(theirs.map(found).unwrap_or_default());
@@ -155,8 +155,8 @@ mod tests {
         (folder, listener, path)
     }
 
-    fn watched(path: &Path) -> Arc<Watched> {
-        Arc::new(Watched::at(Some(std::process::id()), path).unwrap())
+    fn watched(path: &Path) -> Arc<WatchedProcess> {
+        Arc::new(WatchedProcess::at(Some(std::process::id()), path).unwrap())
     }
 
     /// Scenario: two sockets in two folders have the same name, and one of them is watched; connections to both are
@@ -193,7 +193,7 @@ mod tests {
     fn indistinguishable_connections_are_unknown() {
         let ((_a, _here, path), (_b, _elsewhere, other)) = (runtime(4), runtime(4));
         assert_eq!(look(&[watched(&path), watched(&other)]), [None, None]);
-        let gone = Arc::new(Watched::at(Some(u32::MAX), &path).unwrap());
+        let gone = Arc::new(WatchedProcess::at(Some(u32::MAX), &path).unwrap());
         assert!(!look(&[gone]).remove(0).unwrap().whole);
         let (_c, listener, path) = runtime(5);
         let mut open = Vec::new();

@@ -51,7 +51,7 @@ impl Scene {
         let now = self.at(seconds);
         let begins = self.others.begin(now);
         if begins {
-            self.others.ended(Some(Healed::Yes), now);
+            self.others.ended(Some(HealOutcome::Yes), now);
         }
         begins
     }
@@ -115,7 +115,7 @@ fn failed_healing_is_retried() {
         let now = scene.at(second.into());
         if scene.others.begin(now) {
             tried.push(second);
-            scene.others.ended((tried.len() > 3).then_some(Healed::Yes), now);
+            scene.others.ended((tried.len() > 3).then_some(HealOutcome::Yes), now);
         }
         if tried.len() < 4 {
             assert_eq!(scene.others.observes(now), Some(true), "{second}");
@@ -250,7 +250,7 @@ fn busy_runtime_is_healed_later() {
     for seconds in [0.0, 10.0, 20.0, 30.0] {
         let now = scene.at(seconds);
         assert!(scene.others.begin(now), "{seconds}");
-        scene.others.ended(Some(Healed::Busy), now);
+        scene.others.ended(Some(HealOutcome::Busy), now);
         assert!(!scene.others.is_due(scene.at(seconds + 9.0)));
     }
     assert!(scene.heal(40.0));

@@ -25,7 +25,7 @@ const SCAN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A process that is read, from the point of view of its looks.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedProcess {
     /// Pid that locates the process's table; `None` if the process is not visible in gcwatch's `/proc`.
     pub(crate) pid: Option<u32>,
     /// Name of the socket.
@@ -38,7 +38,7 @@ pub(crate) struct Watched {
     due: Notify,
 }
 
-impl Watched {
+impl WatchedProcess {
     /// Returns `None` if the process has no socket with a runtime's name, because it connects to gcwatch.
     fn new(process: &Process, endpoint: &Endpoint) -> Option<Self> {
         let at = Self::at(process.visible.then_some(process.pid), endpoint.address()?.path())?;
@@ -72,17 +72,17 @@ impl Watched {
 
 /// The processes whose connections are tracked.
 #[derive(Debug, Default)]
-pub(crate) struct Watching {
-    runs: Mutex<Vec<Weak<Watched>>>,
+pub(crate) struct WatchedProcesses {
+    runs: Mutex<Vec<Weak<WatchedProcess>>>,
     more: Notify,
     /// Leases of bursts.
     leases: OnceLock<Leases>,
 }
 
-impl Watching {
+impl WatchedProcesses {
     /// Tracks a process until the returned value is dropped.
-    pub(crate) fn watch(&self, process: &Process, endpoint: &Endpoint) -> Option<Arc<Watched>> {
-        let watched = Arc::new(Watched::new(process, endpoint)?);
+    pub(crate) fn watch(&self, process: &Process, endpoint: &Endpoint) -> Option<Arc<WatchedProcess>> {
+        let watched = Arc::new(WatchedProcess::new(process, endpoint)?);
         self.runs().push(Arc::downgrade(&watched));
         self.more.notify_one();
         Some(watched)
@@ -93,12 +93,12 @@ impl Watching {
         let _set_already = self.leases.set(leases);
     }
 
-    fn runs(&self) -> MutexGuard<'_, Vec<Weak<Watched>>> {
+    fn runs(&self) -> MutexGuard<'_, Vec<Weak<WatchedProcess>>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the processes that are still read.
-    fn watched(&self) -> Vec<Arc<Watched>> {
+    fn watched(&self) -> Vec<Arc<WatchedProcess>> {
         let mut runs = self.runs();
         runs.retain(|run| run.strong_count() > 0);
         runs.iter().filter_map(Weak::upgrade).collect()
@@ -122,7 +122,7 @@ impl Watching {
 }
 
 /// Performs one look, and notifies the tasks whose process must be healed. Returns the wait until the next look.
-async fn look_once(watched: Vec<Arc<Watched>>, leases: Option<Leases>) -> Duration {
+async fn look_once(watched: Vec<Arc<WatchedProcess>>, leases: Option<Leases>) -> Duration {
     let began = Instant::now();
     let runs = watched.clone();
     let mut looking = spawn_blocking(move || {

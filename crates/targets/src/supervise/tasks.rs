@@ -14,7 +14,7 @@ use crate::kept_run::KeptRun;
 use crate::order::{Order, STOP_TIMEOUT};
 use crate::registry::Phase;
 use crate::sink::{RunSink, Sink};
-use crate::supervise::{Supervisor, Unfinished};
+use crate::supervise::{Supervisor, UnfinishedSessions};
 use base::run_key::RunKey;
 use processes::text::bounded;
 use processes::{Identity, RunState};
@@ -60,7 +60,7 @@ impl<T: RunSink> Tasks<T> {
     }
 }
 
-impl Unfinished {
+impl UnfinishedSessions {
     fn add(&mut self, identity: &Identity, problem: &str) {
         let name = bounded(&identity.name);
         self.sessions.push((identity.key.pid, name, bounded(problem)));
@@ -138,7 +138,7 @@ impl<S: Sink> Supervisor<S> {
     }
 
     /// Stops and drains all sessions.
-    pub(crate) async fn shut_down(mut self) -> Unfinished {
+    pub(crate) async fn shut_down(mut self) -> UnfinishedSessions {
         let deadline = Instant::now() + STOP_TIMEOUT + STOP_GRACE;
         // Dropping the arrivals resumes waiting runtimes while the sessions stop.
         self.arrivals.clear();
