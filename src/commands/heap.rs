@@ -15,7 +15,7 @@ use crate::commands::burst::{BurstTarget, KeptRecording, Subject, guarded, read_
 use crate::commands::cli::{EvidenceFormat, Format, HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat};
 use crate::commands::executor;
 use crate::commands::output::{Output, private_file, say};
-use evidence::heap::child::{ANSWER_TIMEOUT, Answer, Computing, Form, AnalysisRequest, saved};
+use evidence::heap::child::{ANSWER_TIMEOUT, Answer, AnalysisProcess, Form, AnalysisRequest, saved};
 use evidence::heap::price::{self, Price};
 use evidence::heap::session::{self, deadlines};
 use evidence::heap::{MAX_BYTES, free_half};
@@ -200,7 +200,7 @@ fn by_extension(file: &Path) -> HeapFormat {
 /// Reads a recording with a dump.
 fn from_file(file: &Path, what: &AnalysisRequest, sink: Option<Box<dyn Write + Send>>) -> anyhow::Result<Answer> {
     let mut source = Source::open(file)?;
-    let mut computing = Computing::start(what, sink).context("cannot start a process for the graph")?;
+    let mut computing = AnalysisProcess::start(what, sink).context("cannot start a process for the graph")?;
     let mut buffer = vec![0; source.read_size()];
     loop {
         match source.read(&mut buffer) {
@@ -336,7 +336,7 @@ async fn dump(
 ) -> anyhow::Result<(Answer, bool)> {
     let pid = asked.process.pid;
     let mut kept = KeptRecording::open(args.keep.as_deref(), args.force)?;
-    let mut computing = Computing::start(what, target.sink()).context("cannot start a process for the graph")?;
+    let mut computing = AnalysisProcess::start(what, target.sink()).context("cannot start a process for the graph")?;
     let wanted = session::DumpOptions {
         buffer_mb: price.buffer_mb,
         histogram: args.histogram,

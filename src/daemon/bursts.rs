@@ -46,7 +46,7 @@ use evidence::census::{self as decision, CensusOptions, Plan};
 use evidence::heap::files::LeftBehind;
 use evidence::heap::{price, session};
 use evidence::lock::BurstLock;
-use evidence::profile::{self, Profiled, Subject};
+use evidence::profile::{self, ProfileData, Subject};
 use evidence::store::Store;
 use targets::FileReading;
 use targets::host::clocks;
@@ -137,7 +137,7 @@ struct StackOutput {
     /// A flame graph, as SVG.
     flame: String,
     /// Profile for OTLP, if profiles are exported.
-    profile: Option<Profiled>,
+    profile: Option<ProfileData>,
 }
 
 /// The task that runs for an incident.
@@ -768,7 +768,7 @@ impl Task {
         Ended::Found(finding.into(), outcome, drawn)
     }
 
-    fn profile(&self, burst: &Burst, is_biased: bool) -> Profiled {
+    fn profile(&self, burst: &Burst, is_biased: bool) -> ProfileData {
         let window = burst.facts().window;
         // Timestamps in streams come from the monotonic clock.
         let clocks = clocks();

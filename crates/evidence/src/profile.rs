@@ -25,7 +25,7 @@ const SPACE: (&str, &str) = ("alloc_space", "bytes");
 
 /// A profile, and the tables to which it refers.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Profiled {
+pub struct ProfileData {
     /// The profile with its samples.
     pub profile: Profile,
     /// Strings, functions, locations, stacks and attributes.
@@ -48,7 +48,7 @@ pub struct Subject<'a> {
 }
 
 /// Creates the profile of these stacks.
-pub fn profile(stacks: &[SampleStack<'_>], subject: &Subject<'_>) -> Profiled {
+pub fn profile(stacks: &[SampleStack<'_>], subject: &Subject<'_>) -> ProfileData {
     let mut tables = Tables::new();
     let space = ValueType {
         type_strindex: tables.text(SPACE.0),
@@ -86,7 +86,7 @@ pub fn profile(stacks: &[SampleStack<'_>], subject: &Subject<'_>) -> Profiled {
         attribute_indices,
         ..Profile::default()
     };
-    Profiled {
+    ProfileData {
         profile,
         dictionary: tables.dictionary,
     }
@@ -243,7 +243,7 @@ mod tests {
             is_biased: false,
             id: [7; 16],
         };
-        let Profiled { profile, dictionary } = profile(&stacks, &subject);
+        let ProfileData { profile, dictionary } = profile(&stacks, &subject);
         let lengths = [
             dictionary.mapping_table.len(),
             dictionary.link_table.len(),

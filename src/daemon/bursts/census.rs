@@ -20,7 +20,7 @@ use tracing::warn;
 
 use super::{Outcome, EvidenceRequestKey, remember};
 use evidence::census::{self, CensusOptions, First, History, Plan};
-use evidence::heap::child::{ANSWER_TIMEOUT, Computing, Form, AnalysisRequest};
+use evidence::heap::child::{ANSWER_TIMEOUT, AnalysisProcess, Form, AnalysisRequest};
 use evidence::heap::files::LeftBehind;
 use evidence::heap::session::{self, DumpSessionOutcome};
 use evidence::heap::{MAX_BYTES, free_half};
@@ -114,7 +114,7 @@ pub(super) async fn take(
         only: None,
     };
     let failed = |because: String| (Err((because, Outcome::Failed)), None);
-    let mut computing = match Computing::start(&what, None) {
+    let mut computing = match AnalysisProcess::start(&what, None) {
         Ok(computing) => computing,
         Err(error) => return failed(format!("cannot start a process that computes the graph: {error}")),
     };

@@ -13,7 +13,7 @@ use super::FOLLOWS;
 use super::begun::RecordingRegistry;
 use super::files::Files;
 use base::run_key::RunKey;
-use recording::{Failed, Recording};
+use recording::{WriteError, Recording};
 use targets::black_box::{BlackBoxes, StreamContinuation};
 
 /// Interval at which the stream after an incident is written.
@@ -235,13 +235,13 @@ impl Writer {
         }
     }
 
-    fn abandon(&mut self, place: usize, failed: &Failed) {
+    fn abandon(&mut self, place: usize, failed: &WriteError) {
         let recording = self.open.swap_remove(place);
         self.boxes.unfollow(recording.run);
         self.fail(&recording.id, failed);
     }
 
-    fn fail(&self, id: &str, failed: &Failed) {
+    fn fail(&self, id: &str, failed: &WriteError) {
         self.files.abandon(id);
         self.recordings.forget(id);
         tracing::warn!(target: "gcwatch::evidence", "cannot write the black box recording {id}: {failed}");

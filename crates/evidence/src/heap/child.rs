@@ -252,7 +252,7 @@ fn records(survey: Survey, output: &mut impl Write) -> io::Result<()> {
 
 /// The running process and the channels to it.
 #[derive(Debug)]
-pub struct Computing {
+pub struct AnalysisProcess {
     child: Child,
     /// Whether the answer goes to a file.
     is_to_file: bool,
@@ -319,7 +319,7 @@ impl Feed {
     }
 }
 
-/// Events that [`Computing::finish`] waits for.
+/// Events that [`AnalysisProcess::finish`] waits for.
 #[derive(Debug)]
 enum Event {
     /// The end of standard output.
@@ -330,12 +330,12 @@ enum Event {
     Cancelled,
 }
 
-/// Handle that ends [`Computing::finish`] from another thread.
+/// Handle that ends [`AnalysisProcess::finish`] from another thread.
 #[derive(Debug, Clone)]
 pub struct Canceller(Sender<Event>);
 
 impl Canceller {
-    /// Causes [`Computing::finish`] to return [`NoAnswer::Cancelled`], unless the answer has already arrived.
+    /// Causes [`AnalysisProcess::finish`] to return [`AnswerError::Cancelled`], unless the answer has already arrived.
     pub fn cancel(&self) {
         let _finished_before = self.0.send(Event::Cancelled);
     }
@@ -343,7 +343,7 @@ impl Canceller {
 
 /// Error returned if the process gives no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum NoAnswer {
+pub enum AnswerError {
     /// The process refused the dump or exited, with the reason as a sentence.
     #[error("{0}")]
     Refused(String),
@@ -372,7 +372,7 @@ pub struct Answer {
     pub late: Option<LateFiles>,
 }
 
-impl Computing {
+impl AnalysisProcess {
     /// Starts the process. Answers in other forms than records are written to `file`.
     ///
     /// # Errors
@@ -448,11 +448,11 @@ impl Computing {
     /// Waits for the answer after the last byte, at most for the given time. Blocks the calling thread.
     ///
     /// # Errors
-    /// Returns [`NoAnswer`] if there is no answer. The process has exited then, or was killed.
-    pub fn finish(mut self, within: Duration) -> Result<Answer, NoAnswer> {
+    /// Returns [`AnswerError`] if there is no answer. The process has exited then, or was killed.
+    pub fn finish(mut self, within: Duration) -> Result<Answer, AnswerError> {
         if self.feed.is_stalled {
             self.give_up();
-            return Err(NoAnswer::Stalled);
+            return Err(AnswerError::Stalled);
         }
         self.feed.pieces = None;
         let until = Instant::now() + within;
@@ -466,11 +466,11 @@ impl Computing {
                 Ok(Event::Notes(text)) => notes = Some(text),
                 Ok(Event::Cancelled) => {
                     self.give_up();
-                    return Err(NoAnswer::Cancelled);
+                    return Err(AnswerError::Cancelled);
                 }
                 Err(_) => {
                     self.give_up();
-                    return Err(NoAnswer::Late { within });
+                    return Err(AnswerError::Late { within });
                 }
             }
         }
@@ -478,25 +478,25 @@ impl Computing {
         let status = self
             .child
             .wait()
-            .map_err(|error| NoAnswer::Refused(error.to_string()))?;
+            .map_err(|error| AnswerError::Refused(error.to_string()))?;
         // The process only knows that its pipe broke; this error has the reason.
         if let (true, Some(Err(error))) = (self.is_to_file, &answer) {
-            return Err(NoAnswer::Refused(format!("cannot write the answer: {error}")));
+            return Err(AnswerError::Refused(format!("cannot write the answer: {error}")));
         }
         let (late, sentence) = noted(&notes.unwrap_or_default());
         if status.code() == Some(i32::from(REFUSED)) {
-            return Err(NoAnswer::Refused(sentence));
+            return Err(AnswerError::Refused(sentence));
         }
         if !status.success() {
-            return Err(NoAnswer::Refused(format!(
+            return Err(AnswerError::Refused(format!(
                 "the process that computes the graph failed ({status}): its memory or time was exhausted; --histogram \
                  needs a few megabytes"
             )));
         }
         match answer {
             Some(Ok(answer)) => Ok(Answer { late, ..answer }),
-            Some(Err(error)) => Err(NoAnswer::Refused(format!("cannot read the answer: {error}"))),
-            None => Err(NoAnswer::Refused("cannot read the answer".to_owned())),
+            Some(Err(error)) => Err(AnswerError::Refused(format!("cannot read the answer: {error}"))),
+            None => Err(AnswerError::Refused("cannot read the answer".to_owned())),
         }
     }
 
@@ -613,16 +613,16 @@ mod tests {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let computing = Computing::spawn(command, Some(Box::new(full))).unwrap();
+        let computing = AnalysisProcess::spawn(command, Some(Box::new(full))).unwrap();
         let refused = computing.finish(Duration::from_secs(600)).unwrap_err().to_string();
         assert!(refused.contains("No space left"), "{refused}");
     }
 
     /// Starts a process in place of the one that computes.
-    fn computing(program: &str) -> Computing {
+    fn computing(program: &str) -> AnalysisProcess {
         let mut command = Command::new("sh");
         let command = command.args(["-c", program]).stdin(Stdio::piped());
-        Computing::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()), None).unwrap()
+        AnalysisProcess::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()), None).unwrap()
     }
 
     /// Scenario: a computing process is stopped (SIGSTOP) and never answers; another process is cancelled.
@@ -632,7 +632,7 @@ mod tests {
         let stopped = computing("kill -STOP $$");
         let pid = stopped.child.id();
         let late = stopped.finish(Duration::from_millis(10)).unwrap_err();
-        assert!(matches!(late, NoAnswer::Late { .. }), "{late}");
+        assert!(matches!(late, AnswerError::Late { .. }), "{late}");
         let is_gone = || !Path::new(&format!("/proc/{pid}")).exists();
         while !is_gone() {
             std::thread::yield_now();
@@ -640,7 +640,7 @@ mod tests {
         let silent = computing("exec sleep 600");
         silent.canceller().cancel();
         let cancelled = silent.finish(Duration::from_secs(600)).unwrap_err();
-        assert!(matches!(cancelled, NoAnswer::Cancelled), "{cancelled}");
+        assert!(matches!(cancelled, AnswerError::Cancelled), "{cancelled}");
     }
 
     /// Scenario: the process writes an empty text, a refusal, a line about late files, or both.

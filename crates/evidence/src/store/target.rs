@@ -73,7 +73,7 @@ impl Place {
 
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(super) enum SendOutcome {
     /// The store has the whole object.
     Stored,
     /// The store does not have it, for this reason.
@@ -141,7 +141,7 @@ impl Target {
     }
 
     /// Stores a file under a key: the whole file or nothing.
-    pub(super) async fn send(&self, key: &str, file: File, bytes: u64) -> Sent {
+    pub(super) async fn send(&self, key: &str, file: File, bytes: u64) -> SendOutcome {
         let sent = match self {
             Self::Folder(folder) => {
                 let to = folder.join(key);
@@ -156,8 +156,8 @@ impl Target {
             }
         };
         match sent {
-            Ok(()) => Sent::Stored,
-            Err(reason) => Sent::Failed(reason),
+            Ok(()) => SendOutcome::Stored,
+            Err(reason) => SendOutcome::Failed(reason),
         }
     }
 }
@@ -289,7 +289,7 @@ mod tests {
             let path = source.path().join("x");
             File::create(&path).unwrap().write_all(content.as_bytes()).unwrap();
             let sent = target.send("0f/incident.json", File::open(&path).unwrap(), 3).await;
-            assert_eq!(sent, Sent::Stored);
+            assert_eq!(sent, SendOutcome::Stored);
             let folder = volume.path().join("node7/0f");
             assert_eq!(fs::read_to_string(folder.join("incident.json")).unwrap(), content);
             assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
@@ -297,7 +297,7 @@ mod tests {
         let file = File::open(source.path().join("x")).unwrap();
         assert!(matches!(
             target.send("0f/incident.json/x", file, 3).await,
-            Sent::Failed(_)
+            SendOutcome::Failed(_)
         ));
     }
 }

@@ -85,7 +85,7 @@ fn later(header: &TraceHeader, ticks: Option<i64>) -> Option<TraceHeader> {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failed {
+pub(super) enum WriteError {
     #[error("{0}")]
     Write(#[from] io::Error),
     #[error("{0}")]
@@ -100,7 +100,7 @@ impl Recording {
         kept: &RetainedEvents,
         files: &Files,
         until: Instant,
-    ) -> Result<Self, Failed> {
+    ) -> Result<Self, WriteError> {
         let file = files.create(id, share.clone())?;
         let mut recording = Self {
             run,
@@ -119,13 +119,13 @@ impl Recording {
     }
 
     /// Writes the blocks that have arrived since the last call.
-    pub(super) fn go_on(&mut self, boxes: &BlackBoxes) -> Result<StreamContinuation, Failed> {
+    pub(super) fn go_on(&mut self, boxes: &BlackBoxes) -> Result<StreamContinuation, WriteError> {
         let next = boxes.next(self.run);
         self.write(&next.pieces)?;
         Ok(next.more)
     }
 
-    fn write(&mut self, pieces: &[Piece]) -> Result<(), Failed> {
+    fn write(&mut self, pieces: &[Piece]) -> Result<(), WriteError> {
         for piece in pieces {
             if let Some(frames) = piece.frames() {
                 self.rewriter.frames(&frames)?;
@@ -135,7 +135,7 @@ impl Recording {
         Ok(())
     }
 
-    fn put(&mut self) -> Result<(), Failed> {
+    fn put(&mut self) -> Result<(), WriteError> {
         let bytes = self.rewriter.take()?;
         self.file.write_all(&bytes)?;
         self.bytes += bytes.len() as u64;
@@ -143,7 +143,7 @@ impl Recording {
     }
 
     /// Completes the stream, and gives the file its final name. Returns a sentence for the log.
-    pub(super) fn complete(mut self, files: &Files) -> Result<String, Failed> {
+    pub(super) fn complete(mut self, files: &Files) -> Result<String, WriteError> {
         self.put()?;
         let (events, lost, span) = (self.rewriter.events(), self.rewriter.lost(), self.rewriter.span());
         let last = self.rewriter.finish()?;
