@@ -93,10 +93,11 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any first and longest pause, any number of failures, and any chance, including NaN and infinities.
+        /// Scenario: pauses are computed for any first and longest pause, any number of failures, and any chance, including
+        /// NaN and infinities.
         /// Guarantee: no call panics; a pause is between half the bound (or 0) and the bound, which never falls.
         #[test]
-        fn pauses_lie_within_their_bound(
+        fn pauses_are_within_bounds(
             first in 0_u64..10_000_000_000_000,
             most in 0_u64..10_000_000_000_000,
             failures in prop_oneof![0_u32..80, Just(u32::MAX)],

@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Ledger>(&json).unwrap(), others);
     }
 
-    /// Scenario: ledgers of a process without a limit, of the heap of a recording, and without values.
+    /// Scenario: ledgers describe a process without a limit, the heap of a recording, and no values.
     /// Guarantee: each clause states its subject, large values are in GiB, and a ledger without values has no clause.
     #[test]
     fn clause_states_its_subject() {

@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode};
 use hyper::body::Bytes;
 use tokio::time::timeout;
 
-use super::error::Failed;
+use super::error::AnswerError;
 use super::object::Status;
 use super::token::{Token, TokenFile};
 use processes::text::bounded;
@@ -31,7 +31,7 @@ pub(crate) trait Transport: Send + Sync {
         &self,
         path: &str,
         authorization: Option<HeaderValue>,
-    ) -> impl Future<Output = Result<Answer<Self::Body>, Failed>> + Send;
+    ) -> impl Future<Output = Result<Answer<Self::Body>, AnswerError>> + Send;
 
     /// Sends `POST path` with JSON, like [`get`](Self::get).
     fn post(
@@ -39,13 +39,13 @@ pub(crate) trait Transport: Send + Sync {
         path: &str,
         authorization: Option<HeaderValue>,
         body: Vec<u8>,
-    ) -> impl Future<Output = Result<Answer<Self::Body>, Failed>> + Send;
+    ) -> impl Future<Output = Result<Answer<Self::Body>, AnswerError>> + Send;
 }
 
 /// A body that is read piece by piece.
 pub(crate) trait Body: Send {
     /// Returns the next piece, or `None` at the end. This method is cancel safe.
-    fn chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, Failed>> + Send;
+    fn chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, AnswerError>> + Send;
 }
 
 /// An answer that has started.
@@ -81,10 +81,10 @@ impl<T: Transport> Client<T> {
 
     /// Returns the body of an answer that is not an error. If a token was rejected and its file has been replaced, the
     /// new token is sent once, immediately.
-    pub(crate) async fn get(&self, path: &str) -> Result<T::Body, Failed> {
+    pub(crate) async fn get(&self, path: &str) -> Result<T::Body, AnswerError> {
         let token = self.token().await;
         let first = self.attempt(path, token.as_ref()).await;
-        if !matches!(first, Err(Failed::Unauthorized(_))) {
+        if !matches!(first, Err(AnswerError::Unauthorized(_))) {
             return first;
         }
         match self.token().await {
@@ -94,16 +94,16 @@ impl<T: Transport> Client<T> {
     }
 
     /// Returns the whole body of an answer of at most `limit` bytes.
-    pub(crate) async fn whole(&self, path: &str, limit: usize) -> Result<Vec<u8>, Failed> {
+    pub(crate) async fn whole(&self, path: &str, limit: usize) -> Result<Vec<u8>, AnswerError> {
         let body = self.get(path).await?;
         within(ANSWER_TIMEOUT, whole(body, limit)).await
     }
 
     /// Creates an object. An object that already exists on the server counts as created.
-    pub(crate) async fn post(&self, path: &str, body: Vec<u8>) -> Result<(), Failed> {
+    pub(crate) async fn post(&self, path: &str, body: Vec<u8>) -> Result<(), AnswerError> {
         let token = self.token().await;
         let first = self.create(path, token.as_ref(), body.clone()).await;
-        if !matches!(first, Err(Failed::Unauthorized(_))) {
+        if !matches!(first, Err(AnswerError::Unauthorized(_))) {
             return first;
         }
         match self.token().await {
@@ -112,7 +112,7 @@ impl<T: Transport> Client<T> {
         }
     }
 
-    async fn create(&self, path: &str, token: Option<&Token>, body: Vec<u8>) -> Result<(), Failed> {
+    async fn create(&self, path: &str, token: Option<&Token>, body: Vec<u8>) -> Result<(), AnswerError> {
         let request = self.transport.post(path, token.map(Token::header), body);
         let answer = within(ANSWER_TIMEOUT, request).await?;
         if answer.status == StatusCode::CONFLICT {
@@ -129,14 +129,14 @@ impl<T: Transport> Client<T> {
         Some(self.token.as_ref()?.current().await)
     }
 
-    async fn attempt(&self, path: &str, token: Option<&Token>) -> Result<T::Body, Failed> {
+    async fn attempt(&self, path: &str, token: Option<&Token>) -> Result<T::Body, AnswerError> {
         let request = self.transport.get(path, token.map(Token::header));
         accepted(within(ANSWER_TIMEOUT, request).await?, token).await
     }
 }
 
 /// Returns the body of an answer that is not an error.
-async fn accepted<B: Body>(answer: Answer<B>, token: Option<&Token>) -> Result<B, Failed> {
+async fn accepted<B: Body>(answer: Answer<B>, token: Option<&Token>) -> Result<B, AnswerError> {
     if answer.status.is_success() {
         return Ok(answer.body);
     }
@@ -156,17 +156,17 @@ async fn accepted<B: Body>(answer: Answer<B>, token: Option<&Token>) -> Result<B
 
 /// Returns the meaning of an answer that is an error. `retry_after` is the header in seconds, because Kubernetes
 /// servers do not send a date in it.
-pub(crate) fn refusal(status: StatusCode, details: &Status, retry_after: Option<u64>) -> Failed {
+pub(crate) fn refusal(status: StatusCode, details: &Status, retry_after: Option<u64>) -> AnswerError {
     let answer = match &details.message {
         Some(message) => format!("{status}: {}", bounded(message)),
         None => status.to_string(),
     };
     let seconds = retry_after.or_else(|| details.details.as_ref()?.retry_after_seconds);
     match status {
-        StatusCode::GONE => Failed::Expired,
-        StatusCode::UNAUTHORIZED => Failed::Unauthorized(answer),
-        StatusCode::FORBIDDEN => Failed::Forbidden(answer),
-        _ => Failed::Refused {
+        StatusCode::GONE => AnswerError::Expired,
+        StatusCode::UNAUTHORIZED => AnswerError::Unauthorized(answer),
+        StatusCode::FORBIDDEN => AnswerError::Forbidden(answer),
+        _ => AnswerError::Refused {
             answer,
             retry_after: seconds.map(|seconds| Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER)),
         },
@@ -174,15 +174,15 @@ pub(crate) fn refusal(status: StatusCode, details: &Status, retry_after: Option<
 }
 
 /// Returns the result of `future`, or an error if it takes longer than `limit`.
-pub(crate) async fn within<V>(limit: Duration, future: impl Future<Output = Result<V, Failed>>) -> Result<V, Failed> {
-    timeout(limit, future).await.unwrap_or(Err(Failed::Slow(limit)))
+pub(crate) async fn within<V>(limit: Duration, future: impl Future<Output = Result<V, AnswerError>>) -> Result<V, AnswerError> {
+    timeout(limit, future).await.unwrap_or(Err(AnswerError::Slow(limit)))
 }
 
-async fn whole(mut body: impl Body, limit: usize) -> Result<Vec<u8>, Failed> {
+async fn whole(mut body: impl Body, limit: usize) -> Result<Vec<u8>, AnswerError> {
     let mut bytes = Vec::new();
     while let Some(piece) = body.chunk().await? {
         if bytes.len().saturating_add(piece.len()) > limit {
-            return Err(Failed::TooLong(limit));
+            return Err(AnswerError::TooLong(limit));
         }
         bytes.extend_from_slice(&piece);
     }

@@ -35,7 +35,7 @@ pub(crate) enum SetupError {
 /// Error returned if an answer is not usable. The log messages add the name of the server
 /// ([`super::client::Client::server`]).
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failed {
+pub(crate) enum AnswerError {
     #[error("the resource version is no longer available (410 Gone); all pods are listed again")]
     Expired,
     #[error(
@@ -66,7 +66,7 @@ pub(crate) enum Failed {
     Invalid(String),
 }
 
-impl Failed {
+impl AnswerError {
     /// Returns whether access was denied. Waiting does not help: the permissions or the service account must be
     /// changed.
     pub(crate) const fn is_denied(&self) -> bool {

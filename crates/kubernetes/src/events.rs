@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::client::{Client, Transport};
-use super::error::Failed;
+use super::error::AnswerError;
 use super::source::api_server;
 use processes::text::bounded;
 
@@ -169,7 +169,7 @@ impl<T: Transport> Writer<T> {
             };
             if !self.is_failing.swap(true, Ordering::Relaxed) {
                 let why = match &failed {
-                    Failed::Forbidden(answer) => {
+                    AnswerError::Forbidden(answer) => {
                         format!("access denied ({answer}); the service account needs `create` of `events`")
                     }
                     other => other.to_string(),
@@ -186,11 +186,11 @@ impl<T: Transport> Writer<T> {
 }
 
 /// Returns whether the same request can succeed later.
-fn is_repeated(failed: &Failed) -> bool {
+fn is_repeated(failed: &AnswerError) -> bool {
     match failed {
-        Failed::Forbidden(_) => false,
+        AnswerError::Forbidden(_) => false,
         // The namespace is being deleted, or does not exist.
-        Failed::Refused { answer, .. } => !answer.starts_with("404") && !answer.starts_with("422"),
+        AnswerError::Refused { answer, .. } => !answer.starts_with("404") && !answer.starts_with("422"),
         _ => true,
     }
 }

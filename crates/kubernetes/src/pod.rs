@@ -3,7 +3,7 @@
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use super::attributes;
-use super::object::{ContainerSpec, ContainerStatus, PodObject, Terminated};
+use super::object::{ContainerSpec, ContainerStatus, PodObject, TerminatedState};
 use super::settings::Settings;
 use processes::surroundings::ContainerEnd;
 use processes::text::bounded;
@@ -109,7 +109,7 @@ fn ended(status: &ContainerStatus) -> Vec<(String, ContainerEnd)> {
         .into_iter()
         .flatten()
         .filter_map(|state| state.terminated.as_ref());
-    let end = |end: &Terminated| {
+    let end = |end: &TerminatedState| {
         let oom_killed = end.reason.as_deref() == Some(OOM_KILLED);
         let failed = oom_killed || end.exit_code.is_some_and(|code| !ORDINARY.contains(&code));
         Some((id(end.container_id.as_deref()?)?, ContainerEnd { oom_killed, failed }))

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::client::{Answer, Body, Transport};
-use super::error::Failed;
+use super::error::AnswerError;
 
 /// The outcome of a request.
 pub(crate) enum ScriptedAnswer {
@@ -71,7 +71,7 @@ impl Script {
 impl Transport for Script {
     type Body = Pieces;
 
-    async fn get(&self, path: &str, authorization: Option<HeaderValue>) -> Result<Answer<Pieces>, Failed> {
+    async fn get(&self, path: &str, authorization: Option<HeaderValue>) -> Result<Answer<Pieces>, AnswerError> {
         self.post(path, authorization, Vec::new()).await
     }
 
@@ -80,7 +80,7 @@ impl Transport for Script {
         path: &str,
         authorization: Option<HeaderValue>,
         body: Vec<u8>,
-    ) -> Result<Answer<Pieces>, Failed> {
+    ) -> Result<Answer<Pieces>, AnswerError> {
         let number = {
             let mut asked = self.asked.lock().unwrap();
             asked.push(RecordedRequest {
@@ -118,7 +118,7 @@ pub(crate) enum Pieces {
 }
 
 impl Body for Pieces {
-    async fn chunk(&mut self) -> Result<Option<Bytes>, Failed> {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, AnswerError> {
         let (pieces, end) = match self {
             Self::Given(pieces, end) => (pieces, *end),
             Self::Live(pieces) => return Ok(pieces.recv().await),
@@ -127,7 +127,7 @@ impl Body for Pieces {
             (Some(piece), _) => Ok(Some(piece)),
             (None, End::InOrder) => Ok(None),
             (None, End::Silence) => pending().await,
-            (None, End::Broken) => Err(Failed::Broken("the script ends it".to_owned())),
+            (None, End::Broken) => Err(AnswerError::Broken("the script ends it".to_owned())),
         }
     }
 }

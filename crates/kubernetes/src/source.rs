@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use super::client::{Client, Transport};
 use super::cluster::{Cluster, ServiceAccount};
-use super::error::{Failed, SetupError};
+use super::error::{AnswerError, SetupError};
 use super::pod::Pod;
 use super::pods::{Pods, PutOutcome};
 use super::settings::{Settings, Source};
@@ -149,7 +149,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
             // version.
             let mut newest = from.clone();
             if let Err(failed) = self.watched(node, from, &mut newest, &mut pause).await {
-                let is_expired = matches!(failed, Failed::Expired);
+                let is_expired = matches!(failed, AnswerError::Expired);
                 if is_expired {
                     self.stats.counts().failures += 1;
                 } else {
@@ -170,7 +170,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         from: String,
         newest: &mut String,
         pause: &mut Backoff,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), AnswerError> {
         let mut watch = Watch::begin(&self.client, node, from).await?;
         self.current();
         let mut has_unreported_changes = false;
@@ -288,7 +288,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
 
     /// Records that the source does not answer correctly. Logged once per change, and again when it starts to deny
     /// access.
-    fn failed(&self, failed: &Failed) {
+    fn failed(&self, failed: &AnswerError) {
         self.stats.counts().failures += 1;
         let first = self.stats.now().failures == 1;
         let denies_now = failed.is_denied() && !self.is_denied.swap(true, Ordering::Relaxed);
@@ -303,8 +303,8 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
 }
 
 /// Waits after a failure, for the duration of the backoff or of the server's request, whichever is longer.
-async fn wait(pause: &mut Backoff, failed: Option<&Failed>) {
-    let asked = failed.and_then(Failed::retry_after).unwrap_or_default();
+async fn wait(pause: &mut Backoff, failed: Option<&AnswerError>) {
+    let asked = failed.and_then(AnswerError::retry_after).unwrap_or_default();
     sleep(pause.next(fastrand::f64()).max(asked)).await;
 }
 

@@ -18,7 +18,7 @@ use tracing::warn;
 
 use super::client::{Answer, Body, Transport};
 use super::cluster::read;
-use super::error::{Failed, SetupError, causes};
+use super::error::{AnswerError, SetupError, causes};
 
 /// Name of gcwatch in the server's audit log.
 const USER_AGENT: &str = concat!("gcwatch/", env!("CARGO_PKG_VERSION"));
@@ -110,7 +110,7 @@ impl Http {
 impl Transport for Http {
     type Body = Response;
 
-    async fn get(&self, path: &str, authorization: Option<HeaderValue>) -> Result<Answer<Response>, Failed> {
+    async fn get(&self, path: &str, authorization: Option<HeaderValue>) -> Result<Answer<Response>, AnswerError> {
         self.send(self.client().get(format!("{}{path}", self.base)), authorization)
             .await
     }
@@ -120,7 +120,7 @@ impl Transport for Http {
         path: &str,
         authorization: Option<HeaderValue>,
         body: Vec<u8>,
-    ) -> Result<Answer<Response>, Failed> {
+    ) -> Result<Answer<Response>, AnswerError> {
         let request = self.client().post(format!("{}{path}", self.base));
         let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self.send(request.body(body), authorization).await
@@ -132,7 +132,7 @@ impl Http {
         &self,
         mut request: RequestBuilder,
         authorization: Option<HeaderValue>,
-    ) -> Result<Answer<Response>, Failed> {
+    ) -> Result<Answer<Response>, AnswerError> {
         request = request.header(ACCEPT, HeaderValue::from_static("application/json"));
         if let Some(authorization) = authorization.filter(|_| self.keeps_secrets) {
             request = request.header(AUTHORIZATION, authorization);
@@ -141,7 +141,7 @@ impl Http {
         let answer = request
             .send()
             .await
-            .map_err(|error| Failed::Unreachable(causes(&error.without_url())))?;
+            .map_err(|error| AnswerError::Unreachable(causes(&error.without_url())))?;
         Ok(Answer {
             status: answer.status(),
             retry_after: answer.headers().get(RETRY_AFTER).cloned(),
@@ -151,10 +151,10 @@ impl Http {
 }
 
 impl Body for Response {
-    async fn chunk(&mut self) -> Result<Option<Bytes>, Failed> {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, AnswerError> {
         Self::chunk(self)
             .await
-            .map_err(|error| Failed::Broken(causes(&error.without_url())))
+            .map_err(|error| AnswerError::Broken(causes(&error.without_url())))
     }
 }
 

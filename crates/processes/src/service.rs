@@ -101,10 +101,12 @@ mod tests {
     use gc_telemetry::value::key_value;
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
-    /// Scenario: processes of a deployment, of a job of a cron job, of a bare pod, of a service and of nothing known.
-    /// Guarantee: the workload is the owner that outlives rollouts, with its kind; otherwise the service or the program.
+    /// Scenario: processes belong to a deployment, to a job of a cron job, to a bare pod, to a service and to no known
+    /// owner.
+    /// Guarantee: the workload is the owner that outlives rollouts, with its kind, or the service or program without such
+    /// an owner.
     #[test]
-    fn workload_is_what_outlives_rollouts() {
+    fn workload_outlives_rollouts() {
         let identity = Identity::new(RunKey { pid: 1, start_time: 1 }, "shop.dll");
         let of = |attributes: &[(&str, &str)]| {
             let text = |(key, value): &(&str, &str)| key_value(key, Value::StringValue((*value).to_owned()));

@@ -25,9 +25,9 @@ const GOOD_FOR_NS: u64 = 45_000_000_000;
 pub struct Reserve {
     /// The limit without the highest usage.
     pub limit_never_reached: Option<u64>,
-    /// Free space between objects and committed, unused memory, without the next line. All of it if that is unknown.
+    /// Free space between objects and committed, unused memory, without the next line if that line is known.
     pub working_room: Option<u64>,
-    /// The part of that memory that no cycle between two full collections used.
+    /// The part of the free and unused memory that no cycle between two full collections used.
     pub beyond_working_room: Option<u64>,
 }
 
@@ -51,8 +51,8 @@ impl RunLedger {
         self.estimated.take(at, ledger);
     }
 
-    /// Starts a page count if one is allowed now, and returns whether it did. `for_person`: the count is for a viewer
-    /// rather than for an incident.
+    /// Starts a page count if a count is allowed now. Returns whether it was started. `for_person` is whether the count
+    /// is for a viewer and not for an incident.
     pub(crate) fn begin(&mut self, now: Moment, for_person: bool) -> bool {
         let pace = if for_person { VIEWER_COUNT_INTERVAL_NS } else { INCIDENT_COUNT_INTERVAL_NS };
         let is_due = self.began.is_none_or(|began| now.since(began) >= pace);
@@ -86,8 +86,8 @@ impl RunLedger {
         snapshot.put_one(&row::MEMORY_BEYOND, reserve.beyond_working_room.map(whole));
     }
 
-    /// Returns the memory that the process has and does not use. `unused_by_cycles`: bytes of free and unused memory that
-    /// no cycle between two full collections used; `None` if unknown.
+    /// Returns the memory that the process has and does not use. `unused_by_cycles` are the bytes of free and unused
+    /// memory that no cycle between two full collections used; `None` if unknown.
     pub fn reserve(&self, unused_by_cycles: Option<u64>) -> Reserve {
         let Some(ledger) = self.newest() else {
             return Reserve::default();
@@ -147,8 +147,8 @@ mod tests {
         assert!(run.begin(at(141), false));
     }
 
-    /// Scenario: a process in a container whose cycles leave 30 MiB unused, and more than is resident; a process of which
-    /// no cycle is known; a process without a limit.
+    /// Scenario: the cycles of a process in a container leave 30 MiB unused, and more than is resident; the cycles of
+    /// another process are unknown; a third process has no limit.
     /// Guarantee: the lines do not overlap and add up to the free and unused memory; unknown lines are `None`.
     #[test]
     fn reserve_has_three_lines() {

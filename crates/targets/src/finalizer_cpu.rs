@@ -104,8 +104,8 @@ mod tests {
         }
     }
 
-    /// Scenario: the finalizer thread uses a whole CPU, waits, is in another round, and exits, next to another thread;
-    /// the same with a kernel that counts only units of 10 ms.
+    /// Scenario: the finalizer thread uses a whole CPU, waits, is in another round, and exits, next to another thread,
+    /// with a kernel that counts nanoseconds and with a kernel that counts units of 10 ms.
     /// Guarantee: the share is that of the finalizer thread between two readings of one round; otherwise it is unknown.
     #[test]
     fn share_is_computed_within_round() {

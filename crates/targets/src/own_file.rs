@@ -384,7 +384,7 @@ mod tests {
         }
     }
 
-    /// Scenario: a kernel without `openat2`: a file, a link to the file, a path with a link and a path with `..`.
+    /// Scenario: without `openat2`, a file, a link to the file, a path with a link and a path with `..` are opened.
     /// Guarantee: the file is found, and every link and `..` is refused.
     #[test]
     fn steps_refuse_links() {
@@ -404,8 +404,8 @@ mod tests {
         assert_eq!(kind(&path("../file")), Err(Errno::XDEV));
     }
 
-    /// Scenario: files of several owners, groups and modes; processes with and without the group, with a capability of
-    /// our user namespace and with the same capability in a user namespace that maps few ids.
+    /// Scenario: files have several owners, groups and modes; processes are in the group or not, and have a capability of
+    /// gcwatch's user namespace, or the same capability in a user namespace that maps few ids.
     /// Guarantee: the first class of the mode that fits decides; a capability counts only for ids that it covers.
     #[test]
     fn access_is_decided_by_rights_of_process() {

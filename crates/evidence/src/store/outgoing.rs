@@ -194,7 +194,7 @@ mod tests {
         assert!(outgoing.read(&first).unwrap().is_none());
     }
 
-    /// Scenario: keys that leave the folder, are empty, too long or have other characters.
+    /// Scenario: keys would leave the folder, are empty or too long, or have invalid characters.
     /// Guarantee: no file is written.
     #[test]
     fn foreign_keys_are_refused() {

@@ -212,8 +212,8 @@ mod tests {
         assert_eq!((queue.count(), queue.bytes(), queue.due()), (0, 0, None));
     }
 
-    /// Scenario: an object with the key of a waiting one; an object with the key of the one that is being sent, which
-    /// fails.
+    /// Scenario: an object arrives with the key of a waiting object; another object arrives with the key of the object
+    /// that is being sent and then fails.
     /// Guarantee: only the newest object of a key stays.
     #[test]
     fn newest_object_of_key_stays() {
@@ -230,8 +230,9 @@ mod tests {
         assert_eq!(queue.step(Input::Elapsed, at(1), 1.0), [Output::Send(newest)]);
     }
 
-    /// Scenario: more objects than fit, by number and by bytes, while one is being sent, which had failed before.
-    /// Guarantee: the oldest waiting object makes room; the object that is being sent stays.
+    /// Scenario: more objects arrive than fit, by number and by bytes, while an object that has failed before is being
+    /// sent.
+    /// Guarantee: the oldest waiting object is dropped, and the object that is being sent stays.
     #[test]
     fn oldest_object_makes_room() {
         let mut queue = Queue::new(LIMITS);

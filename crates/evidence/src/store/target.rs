@@ -244,9 +244,9 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: addresses of every kind, and addresses with other schemes, without bucket, with a user, a query or a
-    /// relative folder.
-    /// Guarantee: bucket and prefix are read; the others are refused.
+    /// Scenario: addresses of every kind are parsed; other addresses have an unknown scheme, no bucket, a user, a query
+    /// or a relative folder.
+    /// Guarantee: bucket and prefix of the valid addresses are returned, and the other addresses are refused.
     #[test]
     fn addresses_are_read() {
         let s3 = |root: &str, prefix: &str| Place::S3 {

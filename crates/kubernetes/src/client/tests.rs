@@ -54,7 +54,7 @@ async fn replaced_token_is_sent_at_once() {
     let client = client(&script, Some(&path));
     assert_eq!(client.whole("/pods", 10).await.unwrap(), b"{}");
     let error = client.whole("/pods", 10).await.unwrap_err();
-    assert!(matches!(error, Failed::Unauthorized(_)), "{error}");
+    assert!(matches!(error, AnswerError::Unauthorized(_)), "{error}");
     assert_eq!(tokens(&script), ["Bearer old", "Bearer new", "Bearer new"]);
     assert_eq!(begin.elapsed(), Duration::ZERO);
 }

@@ -307,7 +307,7 @@ async fn tokens_are_sent_to_trusted_kubelets_only() {
     for (address, verify) in [(trusted, true), (stranger, false)] {
         assert!(ask(address, verify).await.unwrap().contains("Bearer secret-token"));
     }
-    assert!(matches!(ask(stranger, true).await, Err(Failed::Unreachable(_))));
+    assert!(matches!(ask(stranger, true).await, Err(AnswerError::Unreachable(_))));
 }
 
 /// Scenario: an overloaded server sends `Retry-After` at the start of a list, at the start of a watch, and within a
