@@ -51,7 +51,7 @@ pub struct Filter {
 
 /// Error returned if an id selects no incident, or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotFound {
+pub enum SelectionError {
     /// No incident has an id that starts so.
     None,
     /// Several incidents have an id that starts so.
@@ -60,7 +60,7 @@ pub enum NotFound {
     TooShort,
 }
 
-impl std::fmt::Display for NotFound {
+impl std::fmt::Display for SelectionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::None => write!(
@@ -73,7 +73,7 @@ impl std::fmt::Display for NotFound {
     }
 }
 
-impl std::error::Error for NotFound {}
+impl std::error::Error for SelectionError {}
 
 /// The answer of a daemon to `/api/v1/overview`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -99,9 +99,9 @@ impl Incidents {
     /// # Errors
     ///
     /// The id selects no incident or several.
-    pub fn with_id(&self, id: &str) -> Result<&Value, NotFound> {
+    pub fn with_id(&self, id: &str) -> Result<&Value, SelectionError> {
         if id.len() < MIN_ID {
-            return Err(NotFound::TooShort);
+            return Err(SelectionError::TooShort);
         }
         let mut found = self.incidents.iter().filter(|record| {
             record
@@ -109,10 +109,10 @@ impl Incidents {
                 .and_then(Value::as_str)
                 .is_some_and(|own| own.starts_with(id))
         });
-        let first = found.next().ok_or(NotFound::None)?;
+        let first = found.next().ok_or(SelectionError::None)?;
         match found.count() {
             0 => Ok(first),
-            others => Err(NotFound::Several(others + 1)),
+            others => Err(SelectionError::Several(others + 1)),
         }
     }
 }
@@ -595,9 +595,9 @@ mod tests {
         let id_of = |id: &str| all.with_id(id).map(|record| record["id"].as_str().unwrap().to_owned());
         assert_eq!(id_of("aaaa1111bbbb2222").as_deref(), Ok("aaaa1111bbbb2222"));
         assert_eq!(id_of("aaaa3").as_deref(), Ok("aaaa3333bbbb4444"));
-        assert_eq!(id_of("aaaa"), Err(NotFound::Several(2)));
-        assert_eq!(id_of("bbbb"), Err(NotFound::None));
-        assert_eq!(id_of("a"), Err(NotFound::TooShort));
+        assert_eq!(id_of("aaaa"), Err(SelectionError::Several(2)));
+        assert_eq!(id_of("bbbb"), Err(SelectionError::None));
+        assert_eq!(id_of("a"), Err(SelectionError::TooShort));
     }
 
     /// Scenario: the table, the table of a condition that excludes all, an empty answer, and one incident in full.
