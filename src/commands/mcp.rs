@@ -16,7 +16,7 @@ use crate::commands::analyze::reported;
 use crate::commands::cli::McpArgs;
 use crate::commands::listener::Listener;
 use mcp::server::{Offer, Server};
-use mcp::source::{Answer, Printed, Recording, Refusal, Source as Records, record};
+use mcp::source::{Answer, CommandOutput, Recording, Refusal, Source as Records, record};
 use recording::source::Source;
 
 /// Maximum length of a line from a client. A longer line is dropped.
@@ -128,7 +128,7 @@ impl Records for Stdio {
         .await
     }
 
-    async fn command(&self, words: Vec<String>) -> Result<Printed, Refusal> {
+    async fn command(&self, words: Vec<String>) -> Result<CommandOutput, Refusal> {
         self.blocking(move || child::run(&words)).await
     }
 }

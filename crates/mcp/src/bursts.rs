@@ -27,7 +27,7 @@ pub(super) const BURSTS: [ListedTool; 5] = [
         title: "Code that collects",
         description: "The code that triggers garbage collections in a process, observed for some seconds. Costs the process \
                       something: the first call returns the price and a confirmation.",
-        arguments: schema::<Watched>,
+        arguments: schema::<WatchArguments>,
     },
     ListedTool {
         name: "allocations",
@@ -48,7 +48,7 @@ pub(super) const BURSTS: [ListedTool; 5] = [
         title: "Thread stacks",
         description: "The stacks of all managed threads of a process, grouped by equality. Costs the process something: the \
                       first call returns the price and a confirmation.",
-        arguments: schema::<Watched>,
+        arguments: schema::<WatchArguments>,
     },
     ListedTool {
         name: "record",
@@ -68,7 +68,7 @@ const MAX_WAITING: usize = 8;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Watched {
+struct WatchArguments {
     /// Pid on this host.
     pid: u32,
     /// Duration in seconds, at most 30.
@@ -151,7 +151,7 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<RequestedCo
     let records = words(&["--format", "ndjson"]);
     let (words, price, confirm) = match name {
         "callers" | "stacks" => {
-            let Watched { pid, seconds, confirm } = read(arguments)?;
+            let WatchArguments { pid, seconds, confirm } = read(arguments)?;
             let is_callers = name == "callers";
             let seconds = within(seconds.unwrap_or(if is_callers { 10 } else { 1 }))?;
             let price = if is_callers {

@@ -192,7 +192,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::source::{Printed, Recording, Refusal};
+    use crate::source::{CommandOutput, Recording, Refusal};
 
     /// A source without data that records commands.
     #[derive(Debug, Default)]
@@ -211,9 +211,9 @@ mod tests {
             Err(Refusal::new("no", "no"))
         }
 
-        async fn command(&self, words: Vec<String>) -> Result<Printed, Refusal> {
+        async fn command(&self, words: Vec<String>) -> Result<CommandOutput, Refusal> {
             self.0.lock().unwrap().push(words.join(" "));
-            Ok(Printed {
+            Ok(CommandOutput {
                 records: vec![json!({ "kind": "heap" })],
                 left_out: 0,
                 said: "stops all threads for 1 s".to_owned(),

@@ -27,7 +27,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio::time::timeout;
 
 use mcp::server::{Offer, Server};
-use mcp::source::{Answer, Printed, Recording, Refusal, Source, record};
+use mcp::source::{Answer, CommandOutput, Recording, Refusal, Source, record};
 
 /// Path for agents.
 const PATH: &str = "/mcp";
@@ -126,7 +126,7 @@ impl Source for DaemonSource {
         })
     }
 
-    async fn command(&self, _words: Vec<String>) -> Result<Printed, Refusal> {
+    async fn command(&self, _words: Vec<String>) -> Result<CommandOutput, Refusal> {
         Err(Refusal::new(
             "the listener takes no commands",
             "use `gcwatch mcp --allow-bursts` over stdio",

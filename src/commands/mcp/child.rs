@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use mcp::source::{Printed, Refusal};
+use mcp::source::{CommandOutput, Refusal};
 
 /// Timeout of a command, including the wait for its burst lock. Afterwards the command receives SIGTERM, which closes
 /// its session.
@@ -22,7 +22,7 @@ const MAX_RECORD_BYTES: u64 = 1 << 20;
 const MAX_SAID_BYTES: u64 = 16 << 10;
 
 /// Runs the command as the user of this process.
-pub(super) fn run(words: &[String]) -> Result<Printed, Refusal> {
+pub(super) fn run(words: &[String]) -> Result<CommandOutput, Refusal> {
     let failed = |error: std::io::Error| Refusal::new(format!("cannot run gcwatch: {error}"), "try again");
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
@@ -56,7 +56,7 @@ pub(super) fn run(words: &[String]) -> Result<Printed, Refusal> {
             remedy: None,
         });
     }
-    Ok(Printed {
+    Ok(CommandOutput {
         records,
         left_out,
         said,
