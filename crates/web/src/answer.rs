@@ -97,12 +97,12 @@ pub(super) fn asked<T>(query: Result<Query<T>, QueryRejection>, remedy: &str) ->
 
 /// Returns a body that sends the received parts in order.
 pub(super) fn streamed(parts: mpsc::Receiver<Bytes>) -> Body {
-    Body::new(Streamed(parts))
+    Body::new(StreamedBody(parts))
 }
 
-struct Streamed(mpsc::Receiver<Bytes>);
+struct StreamedBody(mpsc::Receiver<Bytes>);
 
-impl hyper::body::Body for Streamed {
+impl hyper::body::Body for StreamedBody {
     type Data = Bytes;
     type Error = Infallible;
 

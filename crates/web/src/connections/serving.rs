@@ -19,7 +19,7 @@ use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use crate::connections::stream::Flushed;
+use crate::connections::stream::FlushNotifier;
 use crate::connections::{Deadlines, Shared, places};
 use crate::events::{self, Link};
 use crate::evidence;
@@ -126,7 +126,7 @@ pub(super) async fn answer(
             }
         }
     });
-    let stream = Flushed::new(stream, move || places(&place.shared).flushed(place.id, Instant::now()));
+    let stream = FlushNotifier::new(stream, move || places(&place.shared).flushed(place.id, Instant::now()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(deadlines.head)
