@@ -245,7 +245,7 @@ impl Diagnosis {
         self.runtime.as_deref().unwrap_or("-")
     }
 
-    /// Writes the verdict. `brief`: its reason and remedy are shared with others and have been written already.
+    /// Writes the verdict. `brief` omits the reason and the remedy, which were already written for another process.
     fn write(&self, out: &mut dyn Write, name: usize, runtime: usize, brief: bool) -> io::Result<()> {
         let pid = self.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
         write!(out, "{pid:>8}  {:<name$}  {:<runtime$}  ", self.name, self.runtime())?;

@@ -377,7 +377,7 @@ fn painted(incident: &Incident) -> String {
 /// Indentation of the texts of one incident.
 const INDENT: usize = 12;
 
-/// Writes one incident in full. `address`: the listener, for paths of evidence.
+/// Writes one incident in full. `address` is the address of the listener, for paths of evidence.
 ///
 /// # Errors
 ///

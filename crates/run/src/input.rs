@@ -75,7 +75,7 @@ pub enum Input {
     Progress(StreamProgress),
     /// Whether the stream contains more data than has been read.
     Undrained(bool),
-    /// The stream has ended. `in_order`: the runtime ended it, as it does if the process exits by itself.
+    /// The stream has ended. `in_order` is whether the runtime ended it, which it does if the process exits by itself.
     Closed {
         /// Whether the runtime ended the stream.
         in_order: bool,

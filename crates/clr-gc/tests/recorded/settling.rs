@@ -6,8 +6,8 @@ use clr_gc::stream::{GcStream, Scope, StreamLimits};
 use crate::recordings::{self, Recording};
 
 /// Returns the collections that a live session reports, and the number of those reported before the end. Outcomes are
-/// taken after every piece, as they become ready. `silent`: the process is one of hundreds, with a silence after every
-/// piece, and finally a silence that releases everything that was read.
+/// taken after every piece, as they become ready. With `silent`, the process is one of hundreds, with a silence after
+/// every piece, and finally a silence that releases all events that were read.
 fn live(name: &str, silent: bool) -> (Vec<Collection>, usize) {
     let limits = if silent {
         StreamLimits::one_live_process()

@@ -103,8 +103,8 @@ impl Reader {
         }
     }
 
-    /// Returns the figures of a process, or `None` if the process has exited or another process has its pid
-    /// (`start_time`: field 22 of its `stat`). Blocks the calling thread.
+    /// Returns the figures of a process, or `None` if the process has exited or another process has its pid.
+    /// `start_time` is field 22 of its `stat`. Blocks the calling thread.
     pub fn read(&mut self, pid: u32, start_time: u64) -> Option<Figures> {
         let groups = Groups::read(&self.own_mounts, pid, start_time)?;
         if let Some(known) = self.known.get(&groups.cgroup) {

@@ -947,7 +947,7 @@ fn sampled(on: Option<EvaluationTrigger>, of: Option<&CompiledExpression>, filte
     }
 }
 
-/// Checks that the ids in causes are symptoms with the same unit. `complete`: no file was refused.
+/// Checks that the ids in causes are symptoms with the same unit. `complete` is whether no file was refused.
 pub(super) fn check_causes(drafts: &[Draft<'_>], rules: &[Arc<Rule>], complete: bool, report: &mut Report<'_>) {
     let symptoms = || rules.iter().filter(|rule| rule.role == Some(Role::Symptom));
     for rule in rules.iter().filter(|rule| rule.role == Some(Role::Cause)) {

@@ -52,8 +52,8 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Reads the rules of all files in order, and applies the overrides. `complete`: no file was refused, so overrides
-/// without a match can be reported.
+/// Reads the rules of all files in order, and applies the overrides. `complete` is whether no file was refused, so that
+/// overrides without a match can be reported.
 pub(super) fn drafts<'a>(roots: &[PlacedValue<'a>], complete: bool, report: &mut Report<'_>) -> Vec<Draft<'a>> {
     let mut drafts: Vec<Draft<'a>> = Vec::new();
     // The first position of each id.

@@ -28,8 +28,8 @@ pub struct MemoryReading {
     pub resident: ResidentPages,
 }
 
-/// Reads the memory of a process. Returns `None` if the process has exited or if another process has its pid
-/// (`start_time`: field 22 of its `stat`). Blocks the calling thread.
+/// Reads the memory of a process. Returns `None` if the process has exited or if another process has its pid.
+/// `start_time` is field 22 of its `stat`. Blocks the calling thread.
 ///
 /// `heap` has the figures of the newest collection. The committed bytes in it are used to recognize the heap.
 pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<MemoryReading> {
