@@ -27,7 +27,7 @@ use config::options::LogOptions;
 use config::options::{Options, RuleSources};
 use config::problem::Problems;
 use config::rule_files;
-use config::{self, Config, Loaded, texts};
+use config::{self, Config, LoadedConfig, texts};
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::Stats;
 use rule_language::load;
@@ -82,11 +82,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
 
 async fn serve(
     flags: &ConfigFlags,
-    Loaded {
+    LoadedConfig {
         config,
         warnings,
         files,
-    }: Loaded,
+    }: LoadedConfig,
     readers: Readers,
     log: LogQueue,
     raised: std::io::Result<()>,
@@ -179,7 +179,7 @@ fn greet(options: &Options, services: &Services) {
 
 /// Loads the configuration according to the flags and reports its errors, one per line. Returns `None` if the flags
 /// only requested to check or print it, which is done.
-pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
+pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<LoadedConfig>> {
     let mut stderr = std::io::stderr();
     let loaded = match config::load(flags) {
         Ok(loaded) => loaded,
@@ -247,7 +247,7 @@ fn check_rules(sources: &RuleSources, out: &mut dyn std::io::Write) -> anyhow::R
 }
 
 /// Logs warnings and errors to standard error, for commands that report their own results.
-pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
+pub(crate) fn log_lines(loaded: &LoadedConfig) -> anyhow::Result<()> {
     let quiet = LogOptions {
         filter: "warn".to_owned(),
         format: loaded.config.log.format,
@@ -366,7 +366,7 @@ impl Reload for FileReload {
         };
         match loaded {
             Ok((loaded, watch)) => {
-                let Loaded {
+                let LoadedConfig {
                     config,
                     warnings,
                     files,

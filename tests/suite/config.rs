@@ -14,7 +14,7 @@ use config::environment::Environment;
 use config::flags::ConfigFlags;
 use config::options::LogFormat;
 use config::problem::Problems;
-use config::{Config, Loaded, Sources, file, page, schema};
+use config::{Config, LoadedConfig, Sources, file, page, schema};
 use delivery::otlp::settings::{Compression, Protocol, Receiver};
 use gc_telemetry::options::{HistogramBuckets, Temporality};
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn environment(variables: &[(&str, &str)]) -> Environment {
     variables.iter().map(owned).collect()
 }
 
-fn read(file: &str, variables: &[(&str, &str)], args: &[&str]) -> Result<Loaded, Problems> {
+fn read(file: &str, variables: &[(&str, &str)], args: &[&str]) -> Result<LoadedConfig, Problems> {
     Config::read(&Sources {
         file: (!file.is_empty()).then_some(("gcwatch.yaml", file)),
         environment: &environment(variables),
@@ -55,7 +55,7 @@ fn config(file: &str, variables: &[(&str, &str)], args: &[&str]) -> Config {
     loaded.config
 }
 
-fn warnings(loaded: &Loaded) -> String {
+fn warnings(loaded: &LoadedConfig) -> String {
     let lines: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
     lines.join("\n")
 }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::options::{LogFormat, RuleSources};
-use super::values::{Hidden, ListenAddress, LogLevel};
+use super::values::{HiddenString, ListenAddress, LogLevel};
 use web::options::{Mcp, Protects};
 
 mod alerts;

@@ -87,7 +87,7 @@ impl fmt::Debug for Sources<'_> {
 
 /// A configuration with its warnings.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct LoadedConfig {
     pub config: Config,
     /// Problems that are reported at the start and at each reload: invalid environment variables, and keys without
     /// effect.
@@ -116,7 +116,7 @@ impl Config {
     /// # Errors
     ///
     /// Returns all errors of the file and the flags. Errors of the environment are warnings.
-    pub fn read(sources: &Sources<'_>) -> Result<Loaded, Problems> {
+    pub fn read(sources: &Sources<'_>) -> Result<LoadedConfig, Problems> {
         let (mut layers, mut problems, mut warnings) = Layers::read(sources.file, sources.environment, sources.flags);
         // An environment variable that conflicts with other keys is dropped, and the remaining values are resolved
         // again.
@@ -224,7 +224,7 @@ impl Config {
                 origins,
             };
             let files = config.secret_files();
-            return Ok(Loaded {
+            return Ok(LoadedConfig {
                 config,
                 warnings,
                 files,

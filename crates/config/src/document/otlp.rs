@@ -1,6 +1,6 @@
 //! The keys of `otlp`.
 
-use super::{BTreeMap, Deserialize, Duration, Hidden, JsonSchema, PathBuf, Serialize};
+use super::{BTreeMap, Deserialize, Duration, HiddenString, JsonSchema, PathBuf, Serialize};
 use crate::values::Endpoint;
 use base::units::{ByteSize, HumanDuration};
 use delivery::otlp::settings::{self, Compression, Protocol};
@@ -18,7 +18,7 @@ pub(crate) struct Otlp {
     pub(crate) protocol: Protocol,
     /// Headers of every request: names and values. Values are never shown.
     #[schemars(extend("x-secret" = true))]
-    pub(crate) headers: BTreeMap<String, Hidden>,
+    pub(crate) headers: BTreeMap<String, HiddenString>,
     /// Headers with a value from a file (such as a mounted Kubernetes secret) or an environment variable:
     /// `authorization: {file: /run/secrets/token}`.
     #[schemars(extend("x-secret" = true))]
@@ -108,7 +108,7 @@ pub(crate) struct SignalKeys {
     pub(crate) protocol: Option<Protocol>,
     /// Headers of every request, instead of all common headers.
     #[schemars(extend("x-secret" = true))]
-    pub(crate) headers: BTreeMap<String, Hidden>,
+    pub(crate) headers: BTreeMap<String, HiddenString>,
     /// Headers from files or environment variables, instead of all common headers.
     #[schemars(extend("x-secret" = true))]
     pub(crate) headers_from: BTreeMap<String, SecretSource>,
