@@ -40,7 +40,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tracing::{error, info, warn};
 
 use crate::daemon::rules::RuleWatch;
-pub use crate::daemon::services::{Ended, Services};
+pub use crate::daemon::services::{ExportLosses, Services};
 use crate::daemon::stall::Stalls;
 use base::clock::now_unix_ns;
 use config::options::Options;
@@ -153,13 +153,13 @@ pub async fn run(
         tokio::select! {
             _ = signals.terminate.recv() => break None,
             _ = signals.interrupt.recv() => break None,
-            ended = &mut supervisor => break Some(Failed::new("the supervisor of the targets", ended.map(drop))),
-            ended = &mut measuring => break Some(Failed::new("the task that reads the figures of containers", ended)),
+            ended = &mut supervisor => break Some(PartError::new("the supervisor of the targets", ended.map(drop))),
+            ended = &mut measuring => break Some(PartError::new("the task that reads the figures of containers", ended)),
             ended = &mut following, if !followed => {
                 // Without Kubernetes, this task has nothing to do.
                 followed = true;
                 if ended.is_err() {
-                    break Some(Failed::new("the task that follows the pods", ended));
+                    break Some(PartError::new("the task that follows the pods", ended));
                 }
             }
             () = &mut first_scan, if !ready => {
@@ -173,7 +173,7 @@ pub async fn run(
             _ = ticks.tick() => {
                 services.tick(&mut stalls);
                 if let Some(part) = services.failed_part() {
-                    break Some(Failed { part, why: "its task ended; the log has the reason".to_owned() });
+                    break Some(PartError { part, why: "its task ended; the log has the reason".to_owned() });
                 }
                 late = say_late(&services, late);
             }
@@ -216,7 +216,7 @@ pub async fn run(
         }
     };
 
-    if let Some(Failed { part, why }) = &failed {
+    if let Some(PartError { part, why }) = &failed {
         error!("{part} failed: {why}; exiting with code 1 so that the service supervisor restarts gcwatch");
     }
     info!("stopping: closing sessions and flushing queues; send the signal again to exit immediately");
@@ -253,12 +253,12 @@ pub async fn run(
 }
 
 /// A part of the daemon that must not end has ended.
-struct Failed {
+struct PartError {
     part: &'static str,
     why: String,
 }
 
-impl Failed {
+impl PartError {
     fn new(part: &'static str, ended: Result<(), JoinError>) -> Self {
         let why = match ended {
             Ok(()) => "the task ended by itself".to_owned(),
@@ -314,7 +314,7 @@ async fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options)
 }
 
 /// Logs the losses, at the shutdown and since the start.
-fn log_end(Ended { lost, before, kept }: Ended) {
+fn log_end(ExportLosses { lost, before, kept }: ExportLosses) {
     let items = |lost: LostItems| {
         let LostItems {
             spans,

@@ -63,7 +63,7 @@ struct ExaminedProcess {
 
 /// Result of the check of a process.
 #[derive(Debug)]
-struct Diagnosed {
+struct DiagnosedProcess {
     diagnosis: Diagnosis,
     /// Filters of the configuration that match the process.
     meant_by: Vec<usize>,
@@ -71,7 +71,7 @@ struct Diagnosed {
     socket: Option<PathBuf>,
 }
 
-impl Diagnosed {
+impl DiagnosedProcess {
     fn without_a_look(pid: u32, obstacle: Obstacle) -> Self {
         Self {
             diagnosis: not_looked_at(pid, obstacle),
@@ -167,18 +167,18 @@ async fn named(
 }
 
 /// Returns the verdict on a process, or `None` if it is neither .NET nor expected.
-async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> Option<Diagnosed> {
+async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> Option<DiagnosedProcess> {
     let looking = look({
         let scan = scan.clone();
         move || looked(pid, &scan, &options, asked)
     });
     let looked = match looking.await {
         Ok(Ok(looked)) => looked?,
-        Ok(Err(error)) => return asked.then(|| Diagnosed::without_a_look(pid, error.obstacle())),
-        Err(obstacle) => return Some(Diagnosed::without_a_look(pid, obstacle)),
+        Ok(Err(error)) => return asked.then(|| DiagnosedProcess::without_a_look(pid, error.obstacle())),
+        Err(obstacle) => return Some(DiagnosedProcess::without_a_look(pid, obstacle)),
     };
     let (meant_by, socket) = (looked.eligibility.meant_by.clone(), looked.process.socket.clone());
-    Some(Diagnosed {
+    Some(DiagnosedProcess {
         diagnosis: verdict(looked, &scan).await,
         meant_by,
         socket: socket.map(|socket| socket.host_path()),

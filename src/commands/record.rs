@@ -22,7 +22,7 @@ use crate::commands::ps;
 use crate::commands::record::output::Output;
 use crate::commands::record::profile::{INFORMATIONAL, KEYWORD_GC};
 use crate::commands::record::progress::Progress;
-use crate::commands::record::recorder::{Broken, Recorder};
+use crate::commands::record::recorder::{IncompleteReason, Recorder};
 
 /// Timeout for the end of a session that is no longer needed.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
@@ -88,11 +88,11 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
             say(format_args!("{} contains what was received before", output.name));
         }
         return match problem {
-            Broken::Output(problem) => {
+            IncompleteReason::Output(problem) => {
                 say(problem);
                 Ok(false)
             }
-            Broken::Session(error) => Err(error),
+            IncompleteReason::Session(error) => Err(error),
         };
     }
     if progress.bytes == 0 {

@@ -120,7 +120,7 @@ impl BurstStats {
 
 /// The result of a burst.
 #[derive(Debug)]
-enum Ended {
+enum BurstResult {
     /// A finding, and for a burst of allocations the output derived from its stacks.
     Found(Box<Finding>, Outcome, Option<Box<StackOutput>>),
     /// A finding from a burst that its process did not end in time.
@@ -149,19 +149,19 @@ enum Kind {
 
 /// The burst or heap dump in progress.
 #[derive(Debug)]
-struct Running {
+struct RunningBurst {
     want: EvidenceRequestKey,
     task: Kind,
     share: QuotaOwner,
     begun: Instant,
     /// Maximum duration of the start and of the stop. A burst that exceeds it counts as late.
     within: Duration,
-    ended: Receiver<Ended>,
+    ended: Receiver<BurstResult>,
     stop: Arc<Notify>,
     hold: Arc<Mutex<Hold>>,
 }
 
-impl Running {
+impl RunningBurst {
     /// Returns whether the burst hangs, that is, whether its own deadlines passed long ago.
     fn hangs(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.begun) >= self.within.saturating_mul(2).saturating_add(LEFT_AFTER)
@@ -193,9 +193,9 @@ struct BurstsState {
     options: BurstOptions,
     lease_folder: PathBuf,
     guard: Option<Arc<dyn Guard>>,
-    running: Option<Running>,
+    running: Option<RunningBurst>,
     /// Hanging bursts that have not ended yet.
-    left: Vec<Receiver<Ended>>,
+    left: Vec<Receiver<BurstResult>>,
     /// Processes that wait for assemblies on an unresponsive file system.
     left_processes: Arc<Mutex<LeftBehind>>,
     /// Permits for the threads that inspect processes.
@@ -310,7 +310,7 @@ impl Bursts {
             if let Some(ended) = ended {
                 let (run, number, evidence) = running.want;
                 match ended {
-                    Ended::Busy => {
+                    BurstResult::Busy => {
                         // The request waits again.
                         match running.task {
                             Kind::Burst(_) => drop(state.newest.remove(&run)),
@@ -323,12 +323,12 @@ impl Bursts {
                             pipeline.found(run, number, none(&mut state.censuses, &running.want, because));
                         }
                     }
-                    Ended::Late(finding) => {
+                    BurstResult::Late(finding) => {
                         remember(&mut state.late, running.share.clone(), now);
                         self.stats.count(evidence, Outcome::Cut);
                         pipeline.found(run, number, *finding);
                     }
-                    Ended::Found(mut finding, outcome, drawn) => {
+                    BurstResult::Found(mut finding, outcome, drawn) => {
                         if let (Finding::Allocations(found), Some(drawn)) = (&mut *finding, drawn) {
                             found.flame = pipeline.flames().put(run, number, &drawn.flame);
                             if let Some((profiled, resource)) = drawn.profile.zip(pipeline.resource(run)) {
@@ -338,7 +338,7 @@ impl Bursts {
                         self.stats.count(evidence, outcome);
                         pipeline.found(run, number, *finding);
                     }
-                    Ended::Surveyed(survey, plan) => {
+                    BurstResult::Surveyed(survey, plan) => {
                         pipeline.dumps(run, false);
                         state.censuses.had(&running.want, &running.share, now);
                         let (finding, outcome) = match survey {
@@ -480,15 +480,15 @@ impl BurstsState {
     }
 }
 
-fn failed(kind: Kind, evidence: Evidence, because: String) -> Ended {
+fn failed(kind: Kind, evidence: Evidence, because: String) -> BurstResult {
     match kind {
-        Kind::Burst(_) => Ended::Found(automatic::none(evidence, because).into(), Outcome::Failed, None),
-        Kind::Dump(plan) => Ended::Surveyed(Err((because, Outcome::Failed)), plan),
+        Kind::Burst(_) => BurstResult::Found(automatic::none(evidence, because).into(), Outcome::Failed, None),
+        Kind::Dump(plan) => BurstResult::Surveyed(Err((because, Outcome::Failed)), plan),
     }
 }
 
 /// Leaves a hanging burst behind and releases the burst lock of the host.
-fn leave(running: &Running) -> Ended {
+fn leave(running: &RunningBurst) -> BurstResult {
     let mut hold = held(&running.hold);
     hold.is_left = true;
     drop(hold.turn.take());
@@ -533,7 +533,7 @@ fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Insta
 }
 
 /// Starts a burst on a dedicated thread.
-fn begin(want: &EvidenceRequest, kind: Kind, state: &BurstsState, is_profiled: bool, store: Option<Store>) -> Running {
+fn begin(want: &EvidenceRequest, kind: Kind, state: &BurstsState, is_profiled: bool, store: Option<Store>) -> RunningBurst {
     let (sender, ended) = sync_channel(1);
     let stop = Arc::new(Notify::new());
     let hold = Arc::<Mutex<Hold>>::default();
@@ -566,7 +566,7 @@ fn begin(want: &EvidenceRequest, kind: Kind, state: &BurstsState, is_profiled: b
     if let Err(error) = thread {
         warn!("cannot start a thread for a burst: {error}");
     }
-    Running {
+    RunningBurst {
         want: want.key(),
         task: kind,
         share: want.share.clone(),
@@ -601,7 +601,7 @@ struct Task {
 }
 
 impl Task {
-    fn run(self) -> Ended {
+    fn run(self) -> BurstResult {
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match executor {
             Ok(executor) => {
@@ -614,11 +614,11 @@ impl Task {
         }
     }
 
-    fn failed(&self, because: String) -> Ended {
+    fn failed(&self, because: String) -> BurstResult {
         failed(self.kind, self.evidence, because)
     }
 
-    async fn ask(&self) -> Ended {
+    async fn ask(&self) -> BurstResult {
         let pid = self.run.pid;
         let process = match self.inspections.inspect(pid).await {
             Ok(process) if process.start_time == self.run.start_time => process,
@@ -630,7 +630,7 @@ impl Task {
             Err(error) => return self.failed(error.to_string()),
         };
         let Ok(turn) = BurstLock::take(self.lease_folder.clone(), pid, process.uid) else {
-            return Ended::Busy;
+            return BurstResult::Busy;
         };
         if let Some(no_lock) = turn.no_lock()
             && !self.no_lock_reported.swap(true, Ordering::Relaxed)
@@ -640,7 +640,7 @@ impl Task {
         {
             let mut hold = held(&self.hold);
             if hold.is_left {
-                return Ended::Busy;
+                return BurstResult::Busy;
             }
             hold.turn = Some(turn);
         }
@@ -657,7 +657,7 @@ impl Task {
         ended
     }
 
-    async fn in_turn(&self, endpoint: Endpoint) -> Ended {
+    async fn in_turn(&self, endpoint: Endpoint) -> BurstResult {
         if let Some(marks) = &self.marks
             && let Err(error) = marks.begin(self.run)
         {
@@ -669,7 +669,7 @@ impl Task {
         }
     }
 
-    async fn burst(&self, endpoint: Endpoint, question: Question) -> Ended {
+    async fn burst(&self, endpoint: Endpoint, question: Question) -> BurstResult {
         let deadlines = Deadlines {
             stop: END_TIMEOUT,
             ..Deadlines::default()
@@ -682,7 +682,7 @@ impl Task {
         }
     }
 
-    async fn dump(&self, endpoint: Endpoint, plan: Plan) -> Ended {
+    async fn dump(&self, endpoint: Endpoint, plan: Plan) -> BurstResult {
         let client = Client::with_deadlines(endpoint, session::deadlines(self.time)).guarded(self.guard.clone());
         let (survey, not_healed) = census::take(&client, self.run.pid, plan, &self.left_processes).await;
         self.say_not_healed(not_healed.as_deref());
@@ -692,7 +692,7 @@ impl Task {
             self.keep_survey(&survey);
             Box::new(survey)
         });
-        Ended::Surveyed(survey, plan)
+        BurstResult::Surveyed(survey, plan)
     }
 
     /// Stores a heap dump as records, as `gcwatch heap` writes them.
@@ -718,11 +718,11 @@ impl Task {
         }
     }
 
-    fn found(&self, done: &BurstOutcome) -> Ended {
+    fn found(&self, done: &BurstOutcome) -> BurstResult {
         self.say_not_healed(done.not_healed.as_deref());
         if done.stopped_by == StoppedBy::PinnedObjects {
             let because = "the process has too many pinned objects for a Verbose session: it was ended".to_owned();
-            return Ended::Found(automatic::none(self.evidence, because).into(), Outcome::Refused, None);
+            return BurstResult::Found(automatic::none(self.evidence, because).into(), Outcome::Refused, None);
         }
         let window = done.burst.facts().window;
         let (finding, drawn) = match self.evidence {
@@ -758,14 +758,14 @@ impl Task {
             _ => (automatic::callers(&done.burst.callers(), window), None),
         };
         if done.cut.is_some() && done.stop_took >= END_TIMEOUT {
-            return Ended::Late(finding.into());
+            return BurstResult::Late(finding.into());
         }
         let outcome = if done.cut.is_some() || done.stopped_by == StoppedBy::Exit {
             Outcome::Cut
         } else {
             Outcome::Gathered
         };
-        Ended::Found(finding.into(), outcome, drawn)
+        BurstResult::Found(finding.into(), outcome, drawn)
     }
 
     fn profile(&self, burst: &Burst, is_biased: bool) -> ProfileData {

@@ -83,7 +83,7 @@ pub struct Services {
 
 /// Losses and leftovers of the export.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct ExportLosses {
     /// Items lost at shutdown.
     pub lost: LostItems,
     /// Items that were dropped, or rejected by a receiver, before the shutdown.
@@ -371,7 +371,7 @@ impl Services {
     }
 
     /// Sends queued data, then closes. Returns the lost items and the items that wait on disk, by signal.
-    pub async fn close(self) -> Ended {
+    pub async fn close(self) -> ExportLosses {
         self.set_ready(false);
         let are_left = self.leave_incidents().await;
         self.export_metrics(now_unix_ns());
@@ -417,7 +417,7 @@ impl Services {
             profiles: count(&stats.profiles),
         };
         let all = of(|stats| stats.dropped.total() + stats.rejected);
-        Ended {
+        ExportLosses {
             lost,
             before: LostItems {
                 spans: all.spans.saturating_sub(lost.spans),

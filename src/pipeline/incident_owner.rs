@@ -27,7 +27,7 @@ use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord};
 use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
 
-use crate::pipeline::resumed::{Resumed, StoredState};
+use crate::pipeline::resumed::{ResumedIncidents, StoredState};
 use crate::pipeline::service::{FleetRules, ServiceBook, WatcherLog};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 
@@ -50,7 +50,7 @@ pub(crate) struct IncidentOwner {
     /// minutes.
     pub(crate) exited: Vec<SubjectIncidents>,
     /// Incidents from before a restart of gcwatch whose process is not attached yet.
-    pub(crate) waiting: Resumed,
+    pub(crate) waiting: ResumedIncidents,
     /// Ended incidents, oldest first, at most [`MAX_ENDED`].
     ended: VecDeque<IncidentRecord>,
     pub(crate) book: ServiceBook,

@@ -49,7 +49,7 @@ const MAX_WORKLOADS: usize = 200;
 
 /// A group of processes that gcwatch does not read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NotAttached {
+pub struct UnattachedGroup {
     /// Reason, in one word.
     pub reason: String,
     /// Kubernetes namespace; `None` outside Kubernetes.
@@ -59,15 +59,15 @@ pub struct NotAttached {
 }
 
 /// Keeps the largest groups. Processes of the remaining groups are counted by reason.
-fn bounded(counts: BTreeMap<NotAttached, u64>) -> BTreeMap<NotAttached, u64> {
-    let mut groups: Vec<(NotAttached, u64)> = counts.into_iter().collect();
+fn bounded(counts: BTreeMap<UnattachedGroup, u64>) -> BTreeMap<UnattachedGroup, u64> {
+    let mut groups: Vec<(UnattachedGroup, u64)> = counts.into_iter().collect();
     groups.sort_by_key(|(_, count)| Reverse(*count));
     let mut bounded = BTreeMap::new();
     for (place, (group, count)) in groups.into_iter().enumerate() {
         let group = if place < MAX_WORKLOADS {
             group
         } else {
-            NotAttached {
+            UnattachedGroup {
                 namespace: None,
                 workload: None,
                 ..group
@@ -95,12 +95,12 @@ impl Records {
 
     /// Returns the number of processes that are not read, by reason, namespace and workload: the largest groups with a
     /// workload, at most `MAX_WORKLOADS`. Processes that are excluded on purpose have no workload.
-    pub fn not_attached(&self) -> BTreeMap<NotAttached, u64> {
+    pub fn not_attached(&self) -> BTreeMap<UnattachedGroup, u64> {
         let mut counts = BTreeMap::new();
         let mut count = |state: &RunState, identity: &Identity, resource: &[KeyValue]| {
             let Some(reason) = state.not_attached() else { return };
             let is_meant = matches!(state, RunState::Excluded | RunState::HeldElsewhere { .. });
-            let group = NotAttached {
+            let group = UnattachedGroup {
                 reason,
                 namespace: text(resource, K8S_NAMESPACE_NAME.name).filter(|_| !is_meant),
                 workload: (!is_meant).then(|| workload(identity, resource)),
@@ -359,7 +359,7 @@ mod tests {
     /// Guarantee: no process is missing, the largest groups keep their workload, and the number of groups is bounded.
     #[test]
     fn groups_are_bounded() {
-        let group = |number: usize, reason: &str| NotAttached {
+        let group = |number: usize, reason: &str| UnattachedGroup {
             reason: reason.to_owned(),
             namespace: Some("shop".to_owned()),
             workload: Some(format!("deployment/{number}")),
@@ -369,7 +369,7 @@ mod tests {
         let groups = bounded(large.chain(small).collect());
         assert_eq!(groups.len(), MAX_WORKLOADS + 1);
         assert_eq!(groups.values().sum::<u64>(), 5 * MAX_WORKLOADS as u64 + 100);
-        let rest = NotAttached {
+        let rest = UnattachedGroup {
             reason: "no-socket".to_owned(),
             namespace: None,
             workload: None,

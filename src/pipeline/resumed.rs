@@ -41,12 +41,12 @@ pub struct StoredState {
 
 /// Incidents from before the restart, by run.
 #[derive(Debug, Default)]
-pub(crate) struct Resumed {
+pub(crate) struct ResumedIncidents {
     pub(crate) waiting: BTreeMap<RunKey, SubjectIncidents>,
     pub(crate) until: Moment,
 }
 
-impl Resumed {
+impl ResumedIncidents {
     /// Takes the incidents of a run that is observed again.
     pub(crate) fn take(&mut self, run: RunKey) -> Option<Incidents> {
         self.waiting.remove(&run).map(|left| left.incidents)

@@ -27,7 +27,7 @@ const STOPPED_OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
 const HEAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Reason why a recording is incomplete.
-pub(super) enum Broken {
+pub(super) enum IncompleteReason {
     /// The output accepts no more data, with a sentence that explains it.
     Output(String),
     Session(anyhow::Error),
@@ -44,7 +44,7 @@ pub(super) struct Recorder<'o> {
 
 impl Recorder<'_> {
     /// Reads to the end of the stream and writes every byte.
-    pub(super) async fn run(&mut self, duration: Option<Duration>, signals: &mut Signals) -> Result<(), Broken> {
+    pub(super) async fn run(&mut self, duration: Option<Duration>, signals: &mut Signals) -> Result<(), IncompleteReason> {
         let mut buffer = vec![0; READ_BYTES];
         let mut piece = Vec::new();
         let until = duration.map(|duration| tokio::time::Instant::now() + duration);
@@ -74,19 +74,19 @@ impl Recorder<'_> {
             };
             tokio::select! {
                 written = write, if waits => {
-                    written.map_err(|error| Broken::Output(self.output_failed(&error)))?;
+                    written.map_err(|error| IncompleteReason::Output(self.output_failed(&error)))?;
                     if is_over && piece.is_empty() {
                         return Ok(());
                     }
                     stuck_since = tokio::time::Instant::now();
                 }
                 () = tokio::time::sleep_until(stuck_since + patience), if waits => {
-                    return Err(Broken::Output(format!(
+                    return Err(IncompleteReason::Output(format!(
                         "{} accepted no data for {} s; stopping the session", self.output.name, patience.as_secs()
                     )));
                 }
                 read = self.session.read(&mut buffer), if !waits => {
-                    let n = read.map_err(|error| Broken::Session(error.into()))?;
+                    let n = read.map_err(|error| IncompleteReason::Session(error.into()))?;
                     let bytes = buffer.get(..n).unwrap_or_default();
                     self.progress.take(bytes);
                     piece.extend_from_slice(bytes);
@@ -96,7 +96,7 @@ impl Recorder<'_> {
                 () = time_is_up, if !self.stopping => self.stop(),
                 () = signals.stop() => {
                     if self.stopping {
-                        return Err(Broken::Session(anyhow::anyhow!(
+                        return Err(IncompleteReason::Session(anyhow::anyhow!(
                             "stopped by the second Ctrl-C: {} lacks the events that the process had not sent yet",
                             self.output.name
                         )));

@@ -23,7 +23,7 @@ use gc_telemetry::origin::Origin;
 
 use self::subject::Subject;
 pub(crate) use self::watcher::WatcherLog;
-use crate::pipeline::resumed::Resumed;
+use crate::pipeline::resumed::ResumedIncidents;
 use crate::pipeline::service::book::{ServiceProcesses, Service, ServiceBook};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use base::run_key::RunKey;
@@ -137,7 +137,7 @@ impl FleetRules {
     }
 
     /// Resumes incidents from before a restart of gcwatch whose subjects exist again.
-    pub(crate) fn resume(&mut self, resumed: &mut Resumed) {
+    pub(crate) fn resume(&mut self, resumed: &mut ResumedIncidents) {
         let services = self.services.values_mut().chain(self.expected.values_mut());
         for subject in services.filter(|subject| subject.own.incidents.is_empty()) {
             if let Some(incidents) = resumed.take(subject.own.run) {
