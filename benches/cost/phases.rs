@@ -19,7 +19,7 @@ use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::message::SessionConfig;
 use dotnet_diagnostics::{Client, Endpoint};
 use rustix::time::{ClockId, clock_gettime};
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 use crate::proc;
 use crate::statistics::{Interval, trimmed};
@@ -108,7 +108,7 @@ impl fmt::Display for Cost {
 /// The program tests/workload/known/cost.dll, which repeats one piece of work and prints the duration of each.
 #[derive(Debug)]
 struct Program {
-    child: Running,
+    child: RunningProcess,
     pieces: Arc<Mutex<Vec<Piece>>>,
     reader: JoinHandle<()>,
 }
@@ -141,7 +141,7 @@ impl Program {
             }
         });
         Ok(Self {
-            child: Running(child),
+            child: RunningProcess(child),
             pieces,
             reader,
         })

@@ -29,7 +29,7 @@ use rustix::process::Signal;
 use self::account::{Account, Slope};
 use crate::place::{Daemon, Place, TIMEOUT, ended, log_tail, stop};
 use crate::receiver::{Mode, Receiver};
-use crate::targets::{self, Sent, Target};
+use crate::targets::{self, SentTotals, Target};
 use crate::{Arguments, proc};
 
 /// Duration of each behaviour of the receiver.
@@ -87,7 +87,7 @@ struct Soak<'a> {
     /// Pids of all processes so far.
     had: HashSet<u32>,
     /// Totals of processes that have exited.
-    ended: Vec<Sent>,
+    ended: Vec<SentTotals>,
     receiver: Receiver,
     daemon: Daemon,
     kills: Vec<Instant>,

@@ -15,7 +15,7 @@ use test_support::harness::{Missing, Need, Tests};
 use test_support::program;
 use test_support::runtimes::NET_10;
 use test_support::scene::Scene;
-use test_support::target::{Running, Start};
+use test_support::target::{RunningProcess, Start};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
@@ -150,7 +150,7 @@ fn hung_directory_does_not_affect_others() {
     };
     let mut sleep = Command::new("sleep");
     sleep.arg("600").env("TMPDIR", &hung.folder).stdin(Stdio::null());
-    let sleep = Running(sleep.spawn().unwrap());
+    let sleep = RunningProcess(sleep.spawn().unwrap());
     let start = scene.start(NET_10, "steady");
     let before = start.start();
     let mut daemon = Daemon::start(command(program::command(), scene.folder(), ANY, &config("")));
@@ -182,12 +182,12 @@ fn commands_do_not_wait_for_hung_directory() {
     let hung = Hung::mount().unwrap();
     let mut sleep = Command::new("sleep");
     sleep.arg("600").env("TMPDIR", &hung.folder).stdin(Stdio::null());
-    let sleep = Running(sleep.spawn().unwrap());
+    let sleep = RunningProcess(sleep.spawn().unwrap());
     let target = Start::new(NET_10, "steady").start();
     for command in [&["ps"][..], &["doctor"]] {
         let mut listing = program::command();
         listing.args(command).args(["--format", "ndjson"]);
-        let mut listing = Running(listing.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+        let mut listing = RunningProcess(listing.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
         let mut output = listing.0.stdout.take().unwrap();
         let (sender, said) = std::sync::mpsc::channel();
         std::thread::spawn(move || {

@@ -13,7 +13,7 @@ use test_support::daemon::{Daemon, MARK, await_that, until};
 use test_support::harness::Tests;
 use test_support::hostile::{ARGUMENT, MODES};
 use test_support::scene::Scene;
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 use crate::is_full;
 
@@ -53,7 +53,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 }
 
 /// A fake runtime: this program, started again. It exits when its standard input ends.
-pub(crate) struct Runtime(Running);
+pub(crate) struct Runtime(RunningProcess);
 
 impl Runtime {
     pub(crate) fn start(scene: &Scene, mode: &str) -> Self {
@@ -80,7 +80,7 @@ impl Runtime {
             .read_line(&mut line)
             .unwrap();
         assert!(line.starts_with("ready "), "{mode}: {line:?}");
-        Self(Running(child))
+        Self(RunningProcess(child))
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -13,7 +13,7 @@ use test_support::harness::{Need, Tests};
 use test_support::program;
 use test_support::runtimes::{ALL, Runtime as Dotnet};
 use test_support::scene::Scene;
-use test_support::target::{Running, Start, TIMEOUT, Target};
+use test_support::target::{RunningProcess, Start, TIMEOUT, Target};
 
 use crate::directories::{Hung, alone, need_hung};
 use crate::flooded::Runtime;
@@ -68,11 +68,11 @@ fn second_interrupt_closes_session() {
     fs::create_dir(&kept).unwrap();
     let mut command = heap(&scene, endless.pid());
     command.arg("--keep").arg(kept.join("dump.nettrace"));
-    let mut command = Running(command.spawn().unwrap());
+    let mut command = RunningProcess(command.spawn().unwrap());
     let mut said = BufReader::new(command.0.stderr.take().unwrap());
     let has_bytes = |file: std::io::Result<fs::DirEntry>| file.unwrap().metadata().is_ok_and(|file| file.len() > 0);
     await_that("bytes of the stream", || fs::read_dir(&kept).unwrap().any(has_bytes));
-    let interrupt = |command: &Running| kill_process(Pid::from_child(&command.0), Signal::INT).unwrap();
+    let interrupt = |command: &RunningProcess| kill_process(Pid::from_child(&command.0), Signal::INT).unwrap();
     interrupt(&command);
     await_words(&mut said, "again to close the session");
     assert!(command.0.try_wait().unwrap().is_none());
@@ -122,7 +122,7 @@ fn command_does_not_wait_for_hung_assembly() {
     let scene = Scene::begin();
     let (target, assembly) = leaks(&scene, "hung");
     let hung = Hung::over(assembly).unwrap();
-    let mut command = Running(heap(&scene, target.pid()).spawn().unwrap());
+    let mut command = RunningProcess(heap(&scene, target.pid()).spawn().unwrap());
     let mut output = command.0.stdout.take().unwrap();
     let reads = std::thread::spawn(move || {
         let mut text = String::new();

@@ -11,7 +11,7 @@ use test_support::harness::{Need, Tests};
 use test_support::program::{gcwatch, records_of};
 use test_support::runtimes::NET_10;
 use test_support::scene::Scene;
-use test_support::supervised::{Run, Supervised};
+use test_support::supervised::{Run, TestSupervisor};
 use test_support::target::{TIMEOUT, Target};
 
 use crate::start_up::options;
@@ -82,7 +82,7 @@ async fn full_heap_is_not_attached() {
     let mut target = start.env("WKEEP", LIVE_MEGABYTES).start();
     await_memory(&mut target, FULL_KIB);
     let options = options(&scene);
-    let supervised = Supervised::start(options.clone());
+    let supervised = TestSupervisor::start(options.clone());
     let run = supervised.until(target.pid(), "waits", waits).await;
     let RunState::Unattachable { detail, .. } = run.state() else {
         unreachable!()
@@ -122,7 +122,7 @@ async fn process_with_free_memory_again_is_attached() {
     await_memory(&mut target, 300_000);
     target.await_ticks(5);
     group.write("memory.limit_in_bytes", working_set(&group) / 100 * 104);
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     let run = supervised.until(target.pid(), "waits", waits).await;
     let RunState::Unattachable { detail, .. } = run.state() else {
         unreachable!()

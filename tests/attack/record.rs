@@ -14,7 +14,7 @@ use test_support::daemon::{await_bytes, await_end, await_that, until};
 use test_support::harness::Tests;
 use test_support::program::{self, gcwatch};
 use test_support::scene::Scene;
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 use crate::flooded::Runtime;
 
@@ -51,7 +51,7 @@ fn ended(mut command: Command) -> (Output, String) {
 
 /// A running recording.
 struct Recording {
-    child: Running,
+    child: RunningProcess,
     stderr: BufReader<ChildStderr>,
 }
 
@@ -60,7 +60,7 @@ impl Recording {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         Self {
-            child: Running(child),
+            child: RunningProcess(child),
             stderr,
         }
     }

@@ -17,7 +17,7 @@ use test_support::harness::{Missing, Need, Tests};
 use test_support::hostile::ARGUMENT;
 use test_support::program::gcwatch;
 use test_support::scene::Scene;
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 use crate::flooded::daemon;
 
@@ -41,7 +41,7 @@ fn devices() -> Need {
     let Ok(device) = device(&scene) else {
         return Err(Missing::Ignored("creating a device is not permitted".to_owned()));
     };
-    let opened = Opened::begin(scene.folder());
+    let opened = OpenedFiles::begin(scene.folder());
     drop(openat(CWD, device, OFlags::PATH, Mode::empty()).unwrap());
     if opened.names().is_empty() {
         Ok(())
@@ -58,9 +58,9 @@ fn device(scene: &Scene) -> rustix::io::Result<PathBuf> {
 }
 
 /// Records the names of files in a folder that any program opens.
-struct Opened(std::os::fd::OwnedFd);
+struct OpenedFiles(std::os::fd::OwnedFd);
 
-impl Opened {
+impl OpenedFiles {
     fn begin(folder: &Path) -> Self {
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
         inotify::add_watch(&watch, folder, WatchFlags::OPEN).unwrap();
@@ -82,9 +82,9 @@ impl Opened {
 
 /// A fake runtime whose command line names an assembly: this program, started again. It exits when its standard input
 /// ends.
-struct Named(Running);
+struct NamedRuntime(RunningProcess);
 
-impl Named {
+impl NamedRuntime {
     /// Starts `exe` as the given user. The configuration of the process is a link to `config`.
     fn start(scene: &Scene, exe: &Path, user: Option<u32>, name: &str, config: &Path) -> Self {
         let folder = scene.folder().join(name);
@@ -108,7 +108,7 @@ impl Named {
         let mut output = BufReader::new(child.stdout.take().unwrap());
         output.read_line(&mut line).unwrap();
         assert!(line.starts_with("ready "), "{name}: {line:?}");
-        Self(Running(child))
+        Self(RunningProcess(child))
     }
 
     fn start_as_this_user(scene: &Scene, name: &str, config: &Path) -> Self {
@@ -125,7 +125,7 @@ fn is_attached(target: &Value) -> bool {
 }
 
 /// Runs every part of gcwatch that reads the configuration of a process.
-fn look_at(scene: &Scene, process: &Named) {
+fn look_at(scene: &Scene, process: &NamedRuntime) {
     let daemon = daemon(scene, "");
     daemon.await_target(process.pid(), "attached", is_attached);
     let pid = process.pid().to_string();
@@ -145,13 +145,13 @@ fn fifo_is_never_opened() {
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
     let mut writer = Command::new("sh");
     writer.args(["-c", "echo secret > \"$0\""]).arg(&fifo);
-    let mut writer = Running(writer.stderr(Stdio::null()).spawn().unwrap());
+    let mut writer = RunningProcess(writer.stderr(Stdio::null()).spawn().unwrap());
     let waits = || {
         let stat = fs::read_to_string(format!("/proc/{}/stat", writer.0.id())).unwrap_or_default();
         stat.contains(" (sh) S ")
     };
     await_that("the writer waits", waits);
-    let process = Named::start_as_this_user(&scene, "app", &fifo);
+    let process = NamedRuntime::start_as_this_user(&scene, "app", &fifo);
     look_at(&scene, &process);
     assert!(writer.0.try_wait().unwrap().is_none(), "no reader opens the FIFO");
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
@@ -164,8 +164,8 @@ fn fifo_is_never_opened() {
 fn device_is_never_opened() {
     let scene = Scene::begin();
     let device = device(&scene).unwrap();
-    let process = Named::start_as_this_user(&scene, "app", &device);
-    let opened = Opened::begin(scene.folder());
+    let process = NamedRuntime::start_as_this_user(&scene, "app", &device);
+    let opened = OpenedFiles::begin(scene.folder());
     look_at(&scene, &process);
     let opened = opened.names();
     assert!(!opened.iter().any(|name| name == "device"), "{opened:?}");
@@ -184,9 +184,9 @@ fn file_of_another_user_is_not_read() {
     let config = scene.folder().join("config");
     fs::write(&config, "{}").unwrap();
     fs::set_permissions(&config, Permissions::from_mode(0o600)).unwrap();
-    let of_root = Named::start(&scene, &exe, None, "root", &config);
-    let of_other = Named::start(&scene, &exe, Some(65_534), "other", &config);
-    let anonymous = |process: &Named| {
+    let of_root = NamedRuntime::start(&scene, &exe, None, "root", &config);
+    let of_other = NamedRuntime::start(&scene, &exe, Some(65_534), "other", &config);
+    let anonymous = |process: &NamedRuntime| {
         let status = fs::read_to_string(format!("/proc/{}/status", process.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10

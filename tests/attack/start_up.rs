@@ -10,7 +10,7 @@ use test_support::daemon::MARK;
 use test_support::harness::{Missing, Need, Tests};
 use test_support::runtimes::NET_10;
 use test_support::scene::Scene;
-use test_support::supervised::Supervised;
+use test_support::supervised::TestSupervisor;
 
 use crate::is_full;
 
@@ -62,7 +62,7 @@ async fn processes_with_private_tmp_are_found() {
     let mut start = scene.start(NET_10, "steady");
     // The first scan has finished as soon as this process is attached to.
     let first = start.start();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     supervised.until(first.pid(), "attached", |run| run.is_attached()).await;
 
     start.seconds = SECONDS;

@@ -14,7 +14,7 @@ use test_support::harness::Tests;
 use test_support::program::{gcwatch, written};
 use test_support::runtimes::{ALL, CORE_3_1, FETCHED, Host, NET_10, Runtime, need};
 use test_support::scene::Scene;
-use test_support::supervised::{Run, Supervised};
+use test_support::supervised::{Run, TestSupervisor};
 use test_support::target::{Start, TIMEOUT, Target};
 use test_support::{add_tests, add_tests_on};
 
@@ -76,7 +76,7 @@ async fn no_session(pid: u32) {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_are_followed_from_start_to_exit() {
     let scene = Scene::begin();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     let runtimes = ALL.into_iter().filter(|runtime| runtime.is_there());
     let mut targets: Vec<_> = runtimes
         .map(|runtime| (runtime, scene.start(runtime, "steady").start()))
@@ -163,7 +163,7 @@ async fn processes_are_followed_from_start_to_exit() {
 async fn last_collection_before_silence_is_reported(runtime: Runtime) {
     let scene = Scene::begin();
     let mut target = scene.start(runtime, "idle").start();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     supervised.until(target.pid(), "attached", Run::is_attached).await;
     // The runtime enables its events one by one after it has reported the start of the session, and sends nothing about
     // earlier collections. A collection that it sends is reported within this time.
@@ -196,7 +196,7 @@ async fn stopped_process_does_not_block_others() {
     let scene = Scene::begin();
     let [read, stopped, frozen] = ["steady"; 3].map(|mode| scene.start(NET_10, mode).start());
     frozen.freeze();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     for target in [&read, &stopped] {
         supervised
             .until(target.pid(), "read", |run| run.collections.len() > 2)
@@ -246,7 +246,7 @@ async fn options_are_followed() {
         }],
         ..options(&scene)
     };
-    let supervised = Supervised::start(without.clone());
+    let supervised = TestSupervisor::start(without.clone());
     supervised.until(kept.pid(), "kept", Run::is_attached).await;
     let run = supervised
         .until(chosen.pid(), "left out", |run| *run.state() == RunState::Excluded)
@@ -272,9 +272,9 @@ async fn options_are_followed() {
 async fn two_supervisors_on_one_host_share() {
     let scene = Scene::begin();
     let target = scene.start(NET_10, "steady").start();
-    let first = Supervised::start(options(&scene));
+    let first = TestSupervisor::start(options(&scene));
     first.until(target.pid(), "first", Run::is_attached).await;
-    let second = Supervised::start(options(&scene));
+    let second = TestSupervisor::start(options(&scene));
     let held = |run: &Run| matches!(run.state(), RunState::HeldElsewhere { .. });
     let run = second.until(target.pid(), "second", held).await;
     let RunState::HeldElsewhere { holder } = run.state() else {
@@ -301,7 +301,7 @@ async fn two_supervisors_on_one_host_share() {
 async fn process_over_limit_waits() {
     let scene = Scene::begin();
     let first = scene.start(NET_10, "steady").start();
-    let supervised = Supervised::start(TargetOptions {
+    let supervised = TestSupervisor::start(TargetOptions {
         max_targets: 1,
         ..options(&scene)
     });
@@ -322,7 +322,7 @@ async fn process_over_limit_waits() {
 async fn new_socket_is_noticed_at_once() {
     let scene = Scene::begin();
     let first = scene.start(NET_10, "steady").start();
-    let supervised = Supervised::start(TargetOptions {
+    let supervised = TestSupervisor::start(TargetOptions {
         scan_interval: Duration::from_secs(3600),
         ..options(&scene)
     });
@@ -353,7 +353,7 @@ async fn settings_are_read() {
     let mut targets: Vec<_> = runtimes
         .map(|runtime| (runtime, scene.start(runtime, "idle").knobs(&knobs).start()))
         .collect();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     let reports = |runtime: Runtime| {
         let version = runtime.version.unwrap_or_default();
         !runtime.is_native_aot() && ["9.", "10.", "11."].iter().any(|major| version.starts_with(major))
@@ -400,7 +400,7 @@ async fn connecting_runtime_is_resumed() {
     let scene = Scene::begin();
     let port = scene.folder().join("port");
     let pointed = |start: Start| start.env("DOTNET_DiagnosticPorts", &format!("{},suspend", port.to_str().unwrap()));
-    let supervised = Supervised::start(TargetOptions {
+    let supervised = TestSupervisor::start(TargetOptions {
         listen: Some(port.clone()),
         max_targets: 1,
         scan_interval: Duration::from_secs(3600),

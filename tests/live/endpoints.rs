@@ -22,12 +22,12 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// partly in the burst.
 struct BurstUnderLoad {
     records: Vec<Value>,
-    whole: Vec<Logged>,
-    part: Vec<Logged>,
+    whole: Vec<LoggedRequest>,
+    part: Vec<LoggedRequest>,
 }
 
 /// A request as logged by the service.
-struct Logged {
+struct LoggedRequest {
     path: String,
     stopped_ns: i64,
 }
@@ -49,7 +49,7 @@ fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Du
     for line in std::fs::read_to_string(shop.scene.path("log")).unwrap().lines() {
         let fields: Vec<&str> = line.split(' ').collect();
         let number = |place: usize| fields[place].parse::<i64>().unwrap();
-        let request = Logged {
+        let request = LoggedRequest {
             path: fields[8].to_owned(),
             stopped_ns: (number(3) - number(2)) * 100,
         };
@@ -94,7 +94,7 @@ fn stopped_beside_its_own_figure(runtime: Runtime, env: &[(&str, &str)]) -> (f64
     );
     let collects = asked.records.iter().filter(|record| record["api"] == "GC.Collect");
     let said: i64 = collects.map(|record| record["stopped_ns"].as_i64().unwrap()).sum();
-    let sum = |requests: &[Logged]| requests.iter().map(|one| one.stopped_ns).sum::<i64>();
+    let sum = |requests: &[LoggedRequest]| requests.iter().map(|one| one.stopped_ns).sum::<i64>();
     let (least, most) = (sum(&asked.whole), sum(&asked.whole) + sum(&asked.part));
     let context = format!("{env:?}: {said} of {least} to {most}: {:#?}", asked.records);
     // Each request stops for a third of a second if four services share two slow CPUs. This test compares figures, not
@@ -134,7 +134,7 @@ fn busiest_sites_are_endpoints(runtime: Runtime) {
         ("/slow", "Program.Main (lambda 7)", 50_024.0),
     ];
     for (path, name, bytes) in known {
-        let requests = |of: &[Logged]| of.iter().filter(|one| one.path == path).count() as f64;
+        let requests = |of: &[LoggedRequest]| of.iter().filter(|one| one.path == path).count() as f64;
         let (least, most) = (requests(&asked.whole), requests(&asked.whole) + requests(&asked.part));
         let site = busiest.iter().find(|site| site["site"] == name);
         let site = site.unwrap_or_else(|| panic!("{path}: {busiest:#?}"));

@@ -12,7 +12,7 @@ use test_support::harness::Tests;
 use test_support::program::{command, gcwatch, records, stderr};
 use test_support::runtimes::{ALL, Host, MUSL, Runtime};
 use test_support::scene::Scene;
-use test_support::target::{Running, Start, TIMEOUT, Target};
+use test_support::target::{RunningProcess, Start, TIMEOUT, Target};
 
 pub(crate) fn tests(tests: &mut Tests) {
     let known = || {
@@ -484,7 +484,7 @@ fn tick_sessions_leave_pauses_unchanged(runtime: Runtime) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let _plain = Running(plain);
+    let _plain = RunningProcess(plain);
     let before = target.shortest_pause(9);
     let leases = scene.path("leases");
     let ask = |more: &[&str]| {

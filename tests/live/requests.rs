@@ -21,7 +21,7 @@ use test_support::program::{self, select_kind, records, stderr};
 use test_support::receiver::Receiver;
 use test_support::runtimes::{ASP, KNOWN, Runtime};
 use test_support::service::{Clients, Service, from};
-use test_support::target::{Running, TIMEOUT};
+use test_support::target::{RunningProcess, TIMEOUT};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(
@@ -360,7 +360,7 @@ fn tracing_of_service_is_unchanged(runtime: Runtime) {
         let reading = record(&shop, "while.nettrace", 2);
         // Send requests while the session opens, because forwarded headers must not change during that time either.
         let mut during = Vec::new();
-        let mut reading = Running(reading);
+        let mut reading = RunningProcess(reading);
         while reading.0.try_wait().unwrap().is_none() {
             during.push(sent_on());
             std::thread::sleep(LONG_PAUSE);

@@ -46,9 +46,9 @@ fn is_refused(value: &Value) -> bool {
 static RESTING: Mutex<Option<Browser>> = Mutex::new(None);
 
 /// The browser of a test. After a failed test, the browser is closed, because its state is unknown.
-pub(crate) struct Lent(Option<Browser>);
+pub(crate) struct LentBrowser(Option<Browser>);
 
-impl Lent {
+impl LentBrowser {
     /// Returns a browser in its initial state: without a set size and without earlier log entries.
     pub(crate) fn new() -> Self {
         let resting = RESTING.lock().unwrap().take();
@@ -66,7 +66,7 @@ impl Lent {
     }
 }
 
-impl Deref for Lent {
+impl Deref for LentBrowser {
     type Target = Browser;
 
     fn deref(&self) -> &Browser {
@@ -74,7 +74,7 @@ impl Deref for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentBrowser {
     fn drop(&mut self) {
         let browser = self.0.take().filter(|_| !thread::panicking());
         if let Ok(mut resting) = RESTING.lock() {

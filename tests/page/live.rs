@@ -6,7 +6,7 @@ use test_support::harness::Tests;
 use test_support::runtimes::NET_10;
 use test_support::scene::Scene;
 
-use crate::browser::{Lent, need};
+use crate::browser::{LentBrowser, need};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; live_processes_are_followed);
@@ -20,7 +20,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 fn live_processes_are_followed() {
     let scene = Scene::begin();
     let daemon = scene.daemon("");
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.shape(1400, 900, false);
     browser.open(&format!("http://{}/", daemon.address));
     browser.until("document.getElementById('live').className.includes('on')");

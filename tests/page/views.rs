@@ -17,7 +17,7 @@ use test_support::{add_tests, repository};
 use tokio::runtime::Runtime;
 use web::Views as _;
 
-use crate::browser::{Browser, Lent, need};
+use crate::browser::{Browser, LentBrowser, need};
 use crate::scene::{HOSTILE, LONG, Scene};
 
 pub(crate) fn tests(tests: &mut Tests) {
@@ -78,7 +78,7 @@ const ROWS: &str = "document.querySelectorAll('table.processes tbody tr').length
 /// Guarantee: each view loads without a message of the browser and fits its width.
 fn every_view_fits() {
     let scene = seen();
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 32"));
     let pid = scene.services.pipeline.runs()[1].key().pid;
@@ -146,7 +146,7 @@ fn every_view_fits() {
 /// the other service has no such panel.
 fn stopped_requests_are_shown() {
     let scene = seen();
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     let pid = |place: usize| scene.services.pipeline.runs()[place].key().pid;
     let heading =
         "[...document.querySelectorAll('h2')].find((title) => title.textContent === 'Requests delayed by pauses')";
@@ -193,7 +193,7 @@ fn stopped_requests_are_shown() {
 /// width.
 fn names_are_text() {
     let scene = seen();
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.shape(390, 844, false);
     let hostile = scene.services.pipeline.runs()[6].key().pid;
     for path in ["/".to_owned(), format!("/processes/{hostile}"), "/rules".to_owned()] {
@@ -229,7 +229,7 @@ fn names_are_text() {
 /// incidents, and its row among the exited processes.
 fn incident_opens_and_ends() {
     let (runtime, mut scene) = played(0);
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 8"));
     let card = "[...document.querySelectorAll('main > .incidents .incident')].find((card) => card.textContent.includes('fell-ill'))";
@@ -284,7 +284,7 @@ fn incident_opens_and_ends() {
 fn finding_of_burst_is_shown() {
     let runtime = Runtime::new().unwrap();
     let mut scene = runtime.block_on(Scene::empty());
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     let _in = runtime.enter();
     let pid = scene.fall_ill();
     browser.open(&scene.url("/processes/7777"));
@@ -358,7 +358,7 @@ fn finding_of_burst_is_shown() {
 fn census_names_are_text() {
     let runtime = Runtime::new().unwrap();
     let mut scene = runtime.block_on(Scene::empty());
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     let _in = runtime.enter();
     let pid = scene.fall_ill();
     browser.open(&scene.url("/processes/7777"));
@@ -436,7 +436,7 @@ fn census_names_are_text() {
 /// the row elements and the focus. The duration of the longest task is printed.
 fn rows_are_updated_in_place() {
     let (runtime, scene) = played(200);
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.shape(1400, 900, false);
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 208"));
@@ -484,7 +484,7 @@ fn rows_are_updated_in_place() {
 /// collection with its suspensions. Going back leads to the previous place.
 fn collection_is_three_clicks_from_overview() {
     let scene = seen();
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.shape(1400, 900, true);
     browser.open(&scene.url("/"));
     browser.until("document.querySelector('.incident .when time')");
@@ -529,7 +529,7 @@ fn collection_is_three_clicks_from_overview() {
 fn excess_viewer_is_refused() {
     let runtime = Runtime::new().unwrap();
     let scene = runtime.block_on(Scene::empty());
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.open(&scene.url("/self"));
     browser.until("document.querySelector('.facts')");
     // The browser opens at most six connections to a host, so the other viewers are plain connections.

@@ -219,9 +219,9 @@ fn process_is_listed_with_its_newest_state() {
 
 /// Surroundings that return the given attributes.
 #[derive(Debug, Default)]
-struct Says(Mutex<Vec<KeyValue>>);
+struct FixedSurroundings(Mutex<Vec<KeyValue>>);
 
-impl Surroundings for Says {
+impl Surroundings for FixedSurroundings {
     fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue> {
         assert_eq!(
             container.container_id.as_deref(),
@@ -244,7 +244,7 @@ fn late_metadata_is_reported() {
         ..settings()
     };
     let (pipeline, _kept) = pipeline(live);
-    let says = Arc::new(Says::default());
+    let says = Arc::new(FixedSurroundings::default());
     pipeline.set_surroundings(Some(Arc::clone(&says) as Arc<dyn Surroundings>));
     let found = vec![
         attribute("service.name", "Found"),

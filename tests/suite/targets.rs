@@ -14,15 +14,15 @@ use targets::UnfinishedSessions;
 use targets::options::{Filter, TargetOptions};
 
 use test_support::recordings::bytes as recording;
-use test_support::supervised::{Run, Supervised};
+use test_support::supervised::{Run, TestSupervisor};
 
 use self::fake::{Fake, Stream};
 
 /// Starts a supervisor that attaches only to the simulated runtime, which poses as the test process itself.
-fn supervise(leases: &tempfile::TempDir) -> Supervised {
+fn supervise(leases: &tempfile::TempDir) -> TestSupervisor {
     let program = std::env::current_exe().unwrap();
     let name = program.file_name().unwrap().to_str().unwrap().to_owned();
-    Supervised::start(TargetOptions {
+    TestSupervisor::start(TargetOptions {
         include: vec![Filter {
             name: Some(Pattern(name)),
             ..Filter::default()

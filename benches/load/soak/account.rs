@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::receiver::Store;
-use crate::targets::Sent;
+use crate::targets::SentTotals;
 
 /// Maximum growth of memory per hour, in KiB. More growth indicates a leak.
 const MAX_SLOPE_KIB: f64 = 4096.0;
@@ -81,14 +81,14 @@ pub(super) struct Account {
 impl Account {
     pub(super) fn new(
         rate: f64,
-        sent: &[Sent],
+        sent: &[SentTotals],
         store: &Store,
         memory: Slope,
         descriptors: (usize, usize, usize),
         waiting: u64,
         shutdown: Duration,
     ) -> Self {
-        let missing = |one: &Sent| {
+        let missing = |one: &SentTotals| {
             let received = store.processes.get(&i64::from(one.pid));
             let arrived = received.map_or(0, |received| received.collections.len() as u64);
             one.sent.saturating_sub(arrived) as f64 / rate.max(1e-9)

@@ -175,14 +175,14 @@ fn shown(attributes: &[KeyValue]) -> BTreeMap<String, String> {
 }
 
 /// A running supervisor for processes with the mark of this test.
-pub struct Supervised {
+pub struct TestSupervisor {
     pub log: Log,
     pub options: watch::Sender<Arc<TargetOptions>>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<UnfinishedSessions>,
 }
 
-impl Deref for Supervised {
+impl Deref for TestSupervisor {
     type Target = Log;
 
     fn deref(&self) -> &Log {
@@ -190,7 +190,7 @@ impl Deref for Supervised {
     }
 }
 
-impl Supervised {
+impl TestSupervisor {
     pub fn start(options: TargetOptions) -> Self {
         let log = Log::new();
         let (sender, options) = watch::channel(Arc::new(options));

@@ -72,9 +72,9 @@ pub struct Target {
 
 /// A process that is killed at the end of its test.
 #[derive(Debug)]
-pub struct Running(pub Child);
+pub struct RunningProcess(pub Child);
 
-impl Drop for Running {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         let _gone = self.0.kill();
         let _reaped = self.0.wait();

@@ -13,12 +13,12 @@ pub struct Mode {
     pub name: &'static str,
     /// Description in one line.
     pub about: &'static str,
-    pub does: Does,
+    pub does: Behaviour,
 }
 
 /// Behaviour of a mode.
 #[derive(Debug, Clone, Copy)]
-pub enum Does {
+pub enum Behaviour {
     /// Answers each command. Each session has an endless stream of these pieces.
     Stream(Pieces),
     /// Like `Stream`, in the format of other writers.
@@ -53,147 +53,147 @@ pub const MODES: &[Mode] = &[
     Mode {
         name: "well-behaved",
         about: "twenty complete collections per second: the neighbour that must lose nothing",
-        does: Does::Stream(well_behaved),
+        does: Behaviour::Stream(well_behaved),
     },
     Mode {
         name: "time-stands-still",
         about: "endless complete collections, all at the same instant",
-        does: Does::Stream(time_stands_still),
+        does: Behaviour::Stream(time_stands_still),
     },
     Mode {
         name: "time-runs-back",
         about: "complete collections, each an hour before the previous",
-        does: Does::Stream(time_runs_back),
+        does: Behaviour::Stream(time_runs_back),
     },
     Mode {
         name: "flood",
         about: "complete collections as fast as they are read, one per microsecond of the stream",
-        does: Does::Stream(flood),
+        does: Behaviour::Stream(flood),
     },
     Mode {
         name: "never-stops",
         about: "a flood that continues after an unanswered stop command",
-        does: Does::NeverStops(flood),
+        does: Behaviour::NeverStops(flood),
     },
     Mode {
         name: "stays-open",
         about: "twenty complete collections per second that continue after an unanswered stop command",
-        does: Does::NeverStops(well_behaved),
+        does: Behaviour::NeverStops(well_behaved),
     },
     Mode {
         name: "ends-without-start",
         about: "ends of collections that never started, in nine runtimes of one process",
-        does: Does::Stream(ends_without_start),
+        does: Behaviour::Stream(ends_without_start),
     },
     Mode {
         name: "open-stops",
         about: "suspensions that never end, each on another thread",
-        does: Does::Stream(open_stops),
+        does: Behaviour::Stream(open_stops),
     },
     Mode {
         name: "stops-without-end",
         about: "background collections with final stops without an end",
-        does: Does::Stream(stops_without_end),
+        does: Behaviour::Stream(stops_without_end),
     },
     Mode {
         name: "per-heap-histories",
         about: "collections that claim 65,535 heaps, with the histories of thousands",
-        does: Does::Stream(per_heap_histories),
+        does: Behaviour::Stream(per_heap_histories),
     },
     Mode {
         name: "huge-definitions",
         about: "definitions of events with names of 60 KB",
-        does: Does::Stream(huge_definitions),
+        does: Behaviour::Stream(huge_definitions),
     },
     Mode {
         name: "endless-metadata",
         about: "a new definition for each event",
-        does: Does::Stream(endless_metadata),
+        does: Behaviour::Stream(endless_metadata),
     },
     Mode {
         name: "redefined",
         about: "one metadata id whose meaning changes repeatedly",
-        does: Does::Stream(redefined),
+        does: Behaviour::Stream(redefined),
     },
     Mode {
         name: "pending-never-sorted",
         about: "events from the newest to the oldest, without a guaranteed order",
-        does: Does::Stream(pending_never_sorted),
+        does: Behaviour::Stream(pending_never_sorted),
     },
     Mode {
         name: "threads-without-end",
         about: "each event on another thread",
-        does: Does::Stream(threads_without_end),
+        does: Behaviour::Stream(threads_without_end),
     },
     Mode {
         name: "sequence-points",
         about: "sequence points of 32,768 new threads, each of which has lost events",
-        does: Does::Stream(sequence_points),
+        does: Behaviour::Stream(sequence_points),
     },
     Mode {
         name: "huge-stacks",
         about: "stacks of 90 KB for events without requested stacks",
-        does: Does::Stream(huge_stacks),
+        does: Behaviour::Stream(huge_stacks),
     },
     Mode {
         name: "label-lists",
         about: "a V6 stream with a new list of labels for each event, which change its definition",
-        does: Does::StreamV6(label_lists),
+        does: Behaviour::StreamV6(label_lists),
     },
     Mode {
         name: "thread-indexes",
         about: "a V6 stream that names threads without end",
-        does: Does::StreamV6(thread_indexes),
+        does: Behaviour::StreamV6(thread_indexes),
     },
     Mode {
         name: "block-never-ends",
         about: "a block of 4 GB",
-        does: Does::After(b"\x05\x05\x01\x02\0\0\0\x02\0\0\0\x0a\0\0\0EventBlock\x06\xff\xff\xff\xff\0\0\0\0\0\0\0\0"),
+        does: Behaviour::After(b"\x05\x05\x01\x02\0\0\0\x02\0\0\0\x0a\0\0\0EventBlock\x06\xff\xff\xff\xff\0\0\0\0\0\0\0\0"),
     },
     Mode {
         name: "not-a-stream",
         about: "a stream that is not nettrace",
-        does: Does::Bytes(b"GIF89a and so on, for long enough to be taken for a header"),
+        does: Behaviour::Bytes(b"GIF89a and so on, for long enough to be taken for a header"),
     },
     Mode {
         name: "half-header",
         about: "the first eleven bytes of a stream, and nothing after them",
-        does: Does::Bytes(b"Nettrace\x14\0\0"),
+        does: Behaviour::Bytes(b"Nettrace\x14\0\0"),
     },
     Mode {
         name: "no-header",
         about: "a session that starts and sends no byte",
-        does: Does::Bytes(b""),
+        does: Behaviour::Bytes(b""),
     },
     Mode {
         name: "ends-at-once",
         about: "sessions that end immediately after their start",
-        does: Does::EndsAtOnce,
+        does: Behaviour::EndsAtOnce,
     },
     Mode {
         name: "silent",
         about: "accepts connections, and answers nothing",
-        does: Does::Silent,
+        does: Behaviour::Silent,
     },
     Mode {
         name: "burst",
         about: "behaves well except in sessions with stacks: 1,500 stacks of 100 frames, with method names of 6 KB",
-        does: Does::Burst(well_behaved),
+        does: Behaviour::Burst(well_behaved),
     },
     Mode {
         name: "holds-bursts",
         about: "behaves well, but sessions with stacks do not end when they are stopped",
-        does: Does::HoldsBursts(well_behaved),
+        does: Behaviour::HoldsBursts(well_behaved),
     },
     Mode {
         name: "answers-garbage",
         about: "answers each command with bytes that are not an answer",
-        does: Does::Answers(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n"),
+        does: Behaviour::Answers(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n"),
     },
     Mode {
         name: "answers-without-end",
         about: "answers that claim 65,535 bytes and have twenty",
-        does: Does::Answers(b"DOTNET_IPC_V1\0\xff\xff\xff\0\0\0"),
+        does: Behaviour::Answers(b"DOTNET_IPC_V1\0\xff\xff\xff\0\0\0"),
     },
 ];
 
