@@ -122,6 +122,7 @@ pub struct TestEvent {
 /// An operation in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "Unfinished")]
 pub enum UnfinishedOperation {
     /// A suspension.
     Stop,
