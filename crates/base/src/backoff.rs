@@ -93,8 +93,8 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: pauses are computed for any first and longest pause, any number of failures, and any chance, including
-        /// NaN and infinities.
+        /// Scenario: pauses are computed for any first and longest pause, any number of failures, and any chance,
+        /// including NaN and infinities.
         /// Guarantee: no call panics; a pause is between half the bound (or 0) and the bound, which never falls.
         #[test]
         fn pauses_are_within_bounds(

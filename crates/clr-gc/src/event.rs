@@ -2,8 +2,8 @@
 //!
 //! # Layers
 //!
-//! [`Layout::find`] classifies an event, once per metadata definition. [`decode`] converts a payload of that layout to a
-//! [`ClrEvent`], which borrows from the payload and does not allocate. [`ClrEvent::fields`] visits the fields of any
+//! [`Layout::find`] classifies an event, once per metadata definition. [`decode`] converts a payload of that layout to
+//! a [`ClrEvent`], which borrows from the payload and does not allocate. [`ClrEvent::fields`] visits the fields of any
 //! event as names and values, so that JSON or text can be written without code for each event.
 //!
 //! Each event has one table in the source (`record!`) with the name, wire type, manifest name and first version of each

@@ -202,7 +202,8 @@ impl GcStream {
     /// Decodes the available bytes and passes every event of the scope to `observer`.
     ///
     /// If more than [`MAX_SETTLED`](crate::gc::MAX_SETTLED) collections of a live stream finish between two calls, the
-    /// method returns [`AdvanceOutcome::Paused`]. In that case take the outcomes, and call it again before adding more bytes.
+    /// method returns [`AdvanceOutcome::Paused`]. In that case take the outcomes, and call it again before adding more
+    /// bytes.
     ///
     /// # Errors
     ///

@@ -46,7 +46,8 @@ const MAX_HOST: usize = 100;
 /// Options of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// The place of the objects: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///FOLDER`.
+    /// The place of the objects: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or
+    /// `file:///FOLDER`.
     pub url: String,
     /// Address of an S3-compatible server; `None` for the one of the cloud, or of the environment.
     pub endpoint: Option<String>,

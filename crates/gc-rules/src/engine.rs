@@ -178,8 +178,8 @@ impl Engine {
         Self::about(EvaluationTrigger::Process, rules, facts, now)
     }
 
-    /// Creates the engine of a service or of gcwatch itself. It runs the rules that are [about](EvaluationTrigger::subject) that
-    /// subject.
+    /// Creates the engine of a service or of gcwatch itself. It runs the rules that are
+    /// [about](EvaluationTrigger::subject) that subject.
     pub fn about(subject: EvaluationTrigger, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
         let mut engine = Self {
             windows: Windows::new(&rules),

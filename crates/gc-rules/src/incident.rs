@@ -19,8 +19,8 @@
 //! Rules of role `cause` that are active at the same time are members too, with the share of the harm that they
 //! explain. They never start, name, date, worsen or prolong an incident. The main cause is the one that explains the
 //! largest share, at least [`EXPLAINS_ENOUGH`]. When it becomes known or changes, a message is sent, at most once per
-//! [`EXPLAINED_INTERVAL_NS`]. A cause can declare that its effect is a consequence of another symptom; if that symptom has
-//! an incident, both incidents become one.
+//! [`EXPLAINED_INTERVAL_NS`]. A cause can declare that its effect is a consequence of another symptom; if that symptom
+//! has an incident, both incidents become one.
 //!
 //! # Texts
 //!

@@ -20,8 +20,8 @@
 //! * A sample is unknown if its filter or value is unknown. If the ratio of unknown samples exceeds `unknown_share`,
 //!   the value is unknown; below this ratio, turns ignores them.
 //! * For turns, consecutive equal samples are one sample, with the time of the newest.
-//! * A window with [`ComparisonKey::GenerationAndType`] consists of six windows, and its value is the value for the current
-//!   collection's key. At a tick there is no current collection, and the value is unknown.
+//! * A window with [`ComparisonKey::GenerationAndType`] consists of six windows, and its value is the value for the
+//!   current collection's key. At a tick there is no current collection, and the value is unknown.
 //!
 //! # Memory
 //!
@@ -71,7 +71,8 @@ pub(crate) enum SampleValue {
     Unknown,
 }
 
-/// Number of one of the six windows of [`ComparisonKey::GenerationAndType`]: twice the generation, plus one if blocking.
+/// Number of one of the six windows of [`ComparisonKey::GenerationAndType`]: twice the generation, plus one if
+/// blocking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key(usize);
 

@@ -103,8 +103,8 @@ mod tests {
 
     /// Scenario: processes belong to a deployment, to a job of a cron job, to a bare pod, to a service and to no known
     /// owner.
-    /// Guarantee: the workload is the owner that outlives rollouts, with its kind, or the service or program without such
-    /// an owner.
+    /// Guarantee: the workload is the owner that outlives rollouts, with its kind, or the service or program without
+    /// such an owner.
     #[test]
     fn workload_outlives_rollouts() {
         let identity = Identity::new(RunKey { pid: 1, start_time: 1 }, "shop.dll");

@@ -21,8 +21,8 @@ pub trait Surroundings: Send + Sync + fmt::Debug {
     /// take precedence. The method is called under a lock and must not wait.
     fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue>;
 
-    /// Returns how a container ended, or `None` if that is still unknown or the container is running. The method is called
-    /// under a lock and must not wait.
+    /// Returns how a container ended, or `None` if that is still unknown or the container is running. The method is
+    /// called under a lock and must not wait.
     fn ended(&self, _container: &ContainerIdentity) -> Option<ContainerEnd> {
         None
     }

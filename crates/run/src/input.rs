@@ -155,7 +155,8 @@ pub struct ProcessReading {
     pub started: Option<Moment>,
     /// Maximum number of bytes that the heap can commit, if it is visible from outside.
     pub heap_limit: Option<u64>,
-    /// Whether its configuration was read and has no absolute limit of the heap: its limit is a share of its container's.
+    /// Whether its configuration was read and has no absolute limit of the heap: its limit is a share of its
+    /// container's.
     pub follows_container: bool,
     /// Memory of the machine, in bytes.
     pub machine: Option<u64>,

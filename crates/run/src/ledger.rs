@@ -1,7 +1,8 @@
 //! Memory of a run by kind: estimated with each reading of its figures, and counted on request.
 //!
 //! A count visits all pages of the process. It is therefore made only for a viewer or for an incident that gathers the
-//! ledger, at most every [`VIEWER_COUNT_INTERVAL_NS`]. In between, the heap is assumed to be as resident as the process.
+//! ledger, at most every [`VIEWER_COUNT_INTERVAL_NS`]. In between, the heap is assumed to be as resident as the
+//! process.
 
 use base::time::Moment;
 use gc_rules::ledger::Ledger;

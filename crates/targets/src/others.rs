@@ -14,8 +14,8 @@
 //! The kernel's table of Unix sockets (`tables`) lists the connections that a runtime has accepted, each with a number.
 //! All of them belong to other tools, except gcwatch's own, which are counted where they are opened. If a number is no
 //! longer in the table, its connection has ended, even if another connection replaced it between two looks. One look
-//! covers all processes ([`WatchedProcesses`]). [`ForeignConnections`], which is pure, decides whether to heal, and the task that reads the
-//! process heals it.
+//! covers all processes ([`WatchedProcesses`]). [`ForeignConnections`], which is pure, decides whether to heal, and the
+//! task that reads the process heals it.
 //!
 //! # Heap dumps
 //!

@@ -221,8 +221,8 @@ impl Credentials {
         Self::parse(&file("status")?, (!is_own).then(maps))
     }
 
-    /// Reads the credentials in the text of `status`. `maps` are `uid_map` and `gid_map` if the process has another user
-    /// namespace than gcwatch. Returns `None` if the text has no user or group.
+    /// Reads the credentials in the text of `status`. `maps` are `uid_map` and `gid_map` if the process has another
+    /// user namespace than gcwatch. Returns `None` if the text has no user or group.
     fn parse(status: &str, maps: Option<(String, String)>) -> Option<Self> {
         let line = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
         // Real, effective, saved, and the one for files.
@@ -404,8 +404,8 @@ mod tests {
         assert_eq!(kind(&path("../file")), Err(Errno::XDEV));
     }
 
-    /// Scenario: files have several owners, groups and modes; processes are in the group or not, and have a capability of
-    /// gcwatch's user namespace, or the same capability in a user namespace that maps few ids.
+    /// Scenario: files have several owners, groups and modes; processes are in the group or not, and have a capability
+    /// of gcwatch's user namespace, or the same capability in a user namespace that maps few ids.
     /// Guarantee: the first class of the mode that fits decides; a capability counts only for ids that it covers.
     #[test]
     fn access_is_decided_by_rights_of_process() {

@@ -124,8 +124,8 @@ fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<
 }
 
 /// Compares the claimed collections with the true ones. `of_others` includes facts that come from another collection
-/// (the bytes allocated since the previous one, the background collection in progress). If several events are missing, they may refer to another collection without
-/// a trace.
+/// (the bytes allocated since the previous one, the background collection in progress). If several events are missing,
+/// they may refer to another collection without a trace.
 fn check<'e>(
     name: &str,
     truth: &[Collection],

@@ -35,8 +35,8 @@ pub trait Recordings: Debug + Send + Sync {
     fn begin(&self, share: &QuotaOwner, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>>;
 }
 
-/// The recordings of all processes that started in the last ten minutes ([`RECORDS_INTERVAL_NS`]). Each rule of a service
-/// has at most one recording in that time.
+/// The recordings of all processes that started in the last ten minutes ([`RECORDS_INTERVAL_NS`]). Each rule of a
+/// service has at most one recording in that time.
 #[derive(Debug, Default)]
 pub struct BegunRecordings(VecDeque<StartedRecording>);
 

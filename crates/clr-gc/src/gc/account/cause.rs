@@ -89,8 +89,8 @@ impl Cause {
         Self::Unexplained,
     ];
 
-    /// Number of kinds of roots with a range: those before [`Self::FewRoots`]. A mark contains the scan of the roots and
-    /// the marking of the objects behind them.
+    /// Number of kinds of roots with a range: those before [`Self::FewRoots`]. A mark contains the scan of the roots
+    /// and the marking of the objects behind them.
     pub(crate) const RANGED: usize = Self::FewRoots as usize - Self::Stacks as usize;
 
     /// Returns the index among the kinds of roots with a range.
