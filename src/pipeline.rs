@@ -44,6 +44,8 @@ mod service;
 mod shared;
 mod subject_incidents;
 
+pub use evidence_requests::EvidenceRequest;
+pub(crate) use evidence_requests::OF_BURSTS;
 pub use feed::Feed;
 pub use history_folder::HistoryFolder;
 pub(crate) use incident_owner::OWN_START;
@@ -55,5 +57,3 @@ pub use resumed::StoredState;
 pub use run::settings::{Clock, PipelineSettings};
 pub use run::{ProcessReading, RuleCounts};
 pub use shared::Counts;
-pub(crate) use evidence_requests::OF_BURSTS;
-pub use evidence_requests::EvidenceRequest;

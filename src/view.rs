@@ -11,7 +11,9 @@ use gc_requests::request::{MAX_NAMED_STOPS, Request};
 
 use crate::pipeline::records::{collection, process, row};
 use api::gc::{Subject, SummaryRecord, is_induced};
-use api::view::{RuleFindings, ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, UnobservedFact};
+use api::view::{
+    ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, RuleFindings, UnobservedFact,
+};
 use recording::{ProcessHistory, Recording};
 use report::memory;
 use report::units::plural;

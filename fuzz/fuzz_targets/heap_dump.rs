@@ -1,7 +1,7 @@
 //! Reads any bytes as the stream of a heap dump, which is refused, or described in every format.
 #![no_main]
 
-use clr_heap::reading::{DumpReading, DumpDetail};
+use clr_heap::reading::{DumpDetail, DumpReading};
 use clr_heap::survey::survey;
 use clr_heap::{diff, profile, snapshot};
 use libfuzzer_sys::fuzz_target;

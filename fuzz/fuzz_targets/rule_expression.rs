@@ -25,7 +25,8 @@ fuzz_target!(|text: &str| {
         params: &BTreeMap::new(),
         roots: &[Root::Gc, Root::Process, Root::Stream],
     };
-    let compiled = [RequiredType::Bool, RequiredType::Number, RequiredType::Any].map(|wanted| compile(text, &names, wanted));
+    let compiled =
+        [RequiredType::Bool, RequiredType::Number, RequiredType::Any].map(|wanted| compile(text, &names, wanted));
     let (process, stream) = (ProcessFacts::default(), StreamFacts::default());
     let scope = Scope {
         gc: None,

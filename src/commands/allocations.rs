@@ -14,7 +14,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 
-use crate::commands::burst::{BurstTarget, Facts, BurstData, gather};
+use crate::commands::burst::{BurstData, BurstTarget, Facts, gather};
 use crate::commands::cli::{AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, EvidenceFormat, Format};
 use crate::commands::output::{Output, say};
 use evidence::burst::{MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE, StoppedBy};

@@ -16,7 +16,7 @@ use crate::commands::output::{Output, say};
 use crate::commands::run::troubles;
 use crate::commands::top;
 use crate::daemon::{Services, TICK};
-use crate::pipeline::replay::{ReplayIdentity, Player, ReplayFeeds, complete_at};
+use crate::pipeline::replay::{Player, ReplayFeeds, ReplayIdentity, complete_at};
 use crate::pipeline::{Clock, Pipeline};
 use base::clock::now_unix_ns;
 use base::time::TimeBase;

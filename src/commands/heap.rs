@@ -15,7 +15,7 @@ use crate::commands::burst::{BurstTarget, KeptRecording, Subject, guarded, read_
 use crate::commands::cli::{EvidenceFormat, Format, HeapArgs, HeapCommand, HeapDiffArgs, HeapFormat};
 use crate::commands::executor;
 use crate::commands::output::{Output, private_file, say};
-use evidence::heap::child::{ANSWER_TIMEOUT, Answer, AnalysisProcess, Form, AnalysisRequest, saved};
+use evidence::heap::child::{ANSWER_TIMEOUT, AnalysisProcess, AnalysisRequest, Answer, Form, saved};
 use evidence::heap::price::{self, Price};
 use evidence::heap::session::{self, deadlines};
 use evidence::heap::{MAX_BYTES, free_half};

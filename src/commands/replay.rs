@@ -12,7 +12,7 @@ use crate::commands::output::say;
 use crate::commands::run::troubles;
 use crate::daemon::Services;
 use crate::pipeline::Clock;
-use crate::pipeline::replay::{ReplayIdentity, Player, ReplayFeeds, complete_at};
+use crate::pipeline::replay::{Player, ReplayFeeds, ReplayIdentity, complete_at};
 use base::clock::now_unix_ns;
 use base::time::TimeBase;
 use config::options::Options;

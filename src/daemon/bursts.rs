@@ -38,7 +38,7 @@ use gc_rules::rule::Evidence;
 use tokio::sync::{Notify, Semaphore};
 use tracing::warn;
 
-use crate::pipeline::{OF_BURSTS, Pipeline, EvidenceRequest};
+use crate::pipeline::{EvidenceRequest, OF_BURSTS, Pipeline};
 use base::run_key::RunKey;
 use evidence::automatic::{self, BURST_WAIT_TIMEOUT, BurstOptions, Decision, END_TIMEOUT, OtherBursts};
 use evidence::burst::{self, BurstOutcome, Question, StoppedBy};
@@ -468,7 +468,12 @@ impl Bursts {
 impl BurstsState {
     /// Returns the heap dump to start now, or the reason for not starting one and whether the reason is temporary. The
     /// error is `None` if the second dump is due later.
-    fn census(&self, want: &EvidenceRequest, others: OtherBursts, now: Instant) -> Result<Kind, Option<(String, bool)>> {
+    fn census(
+        &self,
+        want: &EvidenceRequest,
+        others: OtherBursts,
+        now: Instant,
+    ) -> Result<Kind, Option<(String, bool)>> {
         let history = self.censuses.history(&want.key(), &want.share, now);
         let options = &self.censuses.options;
         match decision::decide(want.account.as_deref(), &want.condition, others, &history, options) {
@@ -533,7 +538,13 @@ fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Insta
 }
 
 /// Starts a burst on a dedicated thread.
-fn begin(want: &EvidenceRequest, kind: Kind, state: &BurstsState, is_profiled: bool, store: Option<Store>) -> RunningBurst {
+fn begin(
+    want: &EvidenceRequest,
+    kind: Kind,
+    state: &BurstsState,
+    is_profiled: bool,
+    store: Option<Store>,
+) -> RunningBurst {
     let (sender, ended) = sync_channel(1);
     let stop = Arc::new(Notify::new());
     let hold = Arc::<Mutex<Hold>>::default();

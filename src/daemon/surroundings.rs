@@ -10,7 +10,7 @@ use tracing::{debug, error};
 
 use crate::daemon::Services;
 use crate::pipeline::memory_count::count_for_incidents;
-use crate::pipeline::{ProcessReading, ObservedRun, Pipeline};
+use crate::pipeline::{ObservedRun, Pipeline, ProcessReading};
 use base::run_key::RunKey;
 use base::time::Moment;
 use kubernetes::{self, settings::Settings};
@@ -323,7 +323,8 @@ mod tests {
         let at = |seconds| began + Duration::from_secs(seconds);
         let none = MemoryGrowthProbe::after(None, None, began);
         assert!(!none.is_early(began));
-        let reading = |before, used: u64, seconds| MemoryGrowthProbe::after(before, Some((used * MIB, 400 * MIB)), at(seconds));
+        let reading =
+            |before, used: u64, seconds| MemoryGrowthProbe::after(before, Some((used * MIB, 400 * MIB)), at(seconds));
         let first = reading(None, 50, 0);
         assert!(first.is_early(at(9)) && !first.is_early(at(10)));
         let slow = reading(Some(first), 51, 15);

@@ -10,7 +10,7 @@ use gc_rules::incident::Recordings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use processes::{RunState, StreamProgress};
 use run::settings::Clock;
-use run::{InputTime, Attachment, Input};
+use run::{Attachment, Input, InputTime};
 use targets::host::{clocks, now};
 use targets::sink::RunSink;
 

@@ -289,7 +289,10 @@ fn anew(path: &Path, buckets: &[Bucket]) -> io::Result<FileFacts> {
 /// Appends a frame after the last whole frame. The file is not synced: damage after a power failure only costs the
 /// frames behind it.
 fn append(path: &Path, whole: u64, frame: &[u8]) -> io::Result<u64> {
-    let mut file: File = OpenOptions::new().append(true).custom_flags(SAFE_OPEN_FLAGS).open(path)?;
+    let mut file: File = OpenOptions::new()
+        .append(true)
+        .custom_flags(SAFE_OPEN_FLAGS)
+        .open(path)?;
     if file.metadata()?.len() != whole {
         file.set_len(whole)?;
     }

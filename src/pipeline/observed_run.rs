@@ -26,7 +26,7 @@ use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use processes::{Identity, RunState};
 use run::settings::{Clock, PipelineSettings};
-use run::{InputTime, Input, Output, Run};
+use run::{Input, InputTime, Output, Run};
 
 /// Capacity of an inbox: the inputs of several rounds of a busy reader.
 const MAX_INPUTS: usize = 256;

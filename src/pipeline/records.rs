@@ -17,8 +17,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use api::view::{
-    AlertView, CollectionRecord, HistoryColumns, CollectionLookupError, ProcessRecord, ProcessRow, ReportedRequests, RuleView,
-    TargetView,
+    AlertView, CollectionLookupError, CollectionRecord, HistoryColumns, ProcessRecord, ProcessRow, ReportedRequests,
+    RuleView, TargetView,
 };
 use base::time::Moment;
 use evidence::black_box::files::Files;

@@ -12,6 +12,7 @@ use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
 use targets::host::now;
 
+use crate::pipeline::evidence_requests::{self, EvidenceRequest};
 use crate::pipeline::exited::ExitedRun;
 use crate::pipeline::feed::Feed;
 use crate::pipeline::history_folder::HistoryFolder;
@@ -19,8 +20,7 @@ use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::outlet::Outlet;
 use crate::pipeline::resumed::StoredState;
 use crate::pipeline::service::Death;
-use crate::pipeline::shared::{Counts, UnreadProcess, Shared, add_unknown};
-use crate::pipeline::evidence_requests::{self, EvidenceRequest};
+use crate::pipeline::shared::{Counts, Shared, UnreadProcess, add_unknown};
 use base::run_key::RunKey;
 use evidence::black_box::BlackBox;
 use evidence::flames::Flames;
@@ -29,9 +29,9 @@ use processes::surroundings::Surroundings;
 use processes::{Identity, RunState};
 use run::history::{Bucket, bucket_of};
 use run::settings::{Clock, PipelineSettings};
-use run::{InputTime, Input, ProcessReading, RuleCounts};
+use run::{Input, InputTime, ProcessReading, RuleCounts};
 use targets::clock::Clocks;
-use targets::sink::{TargetLimitError, Sink};
+use targets::sink::{Sink, TargetLimitError};
 
 /// Maximum number of incidents that are stored. The most severe are kept, and the oldest among equals.
 const MAX_STORED: usize = 1000;

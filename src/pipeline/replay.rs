@@ -19,7 +19,7 @@ use gc_telemetry::value::key_value;
 use processes::{Identity, RunState, StreamProgress};
 use recording::RecordingError;
 use recording::source::Source;
-use targets::sink::{TargetLimitError, RunSink as _, Sink as _};
+use targets::sink::{RunSink as _, Sink as _, TargetLimitError};
 
 /// Iterates over the outcomes of a recording.
 #[derive(Debug)]

@@ -30,7 +30,7 @@ use evidence::store::Store;
 use processes::surroundings::Surroundings;
 use processes::{Identity, Provenance, RunState};
 use run::settings::{Clock, PipelineSettings};
-use run::{InputTime, Input, Output, RuleCounts, Run};
+use run::{Input, InputTime, Output, RuleCounts, Run};
 use targets::clock::Clocks;
 
 /// Minimum change of the wall clock that counts, in nanoseconds. The two clocks cannot be read at the same instant.

@@ -207,7 +207,9 @@ async fn stopped_process_does_not_block_others() {
     supervised.until(frozen.pid(), "silent", silent).await;
     let seen = supervised.run(read.pid()).unwrap().collections.len();
     supervised
-        .until(read.pid(), "the process is still read", |run| run.collections.len() > seen + 2)
+        .until(read.pid(), "the process is still read", |run| {
+            run.collections.len() > seen + 2
+        })
         .await;
     assert!(
         supervised.run(stopped.pid()).unwrap().is_attached(),
@@ -217,7 +219,9 @@ async fn stopped_process_does_not_block_others() {
         target.signal(Signal::CONT);
         let seen = supervised.run(target.pid()).unwrap().collections.len();
         supervised
-            .until(target.pid(), "the process is still read", |run| run.collections.len() > seen + 2)
+            .until(target.pid(), "the process is still read", |run| {
+                run.collections.len() > seen + 2
+            })
             .await;
     }
     for target in [&read, &stopped, &frozen] {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use test_support::add_tests_on;
 use test_support::daemon::Daemon;
 use test_support::harness::Tests;
-use test_support::program::{gcwatch, select_kind, records_of};
+use test_support::program::{gcwatch, records_of, select_kind};
 use test_support::runtimes::{ALL, Host, NET_10, Runtime};
 use test_support::scene::Scene;
 use test_support::target::Target;

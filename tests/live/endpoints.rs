@@ -33,7 +33,13 @@ struct LoggedRequest {
 }
 
 /// Runs a burst while one client per path sends requests, with this pause after each answer.
-fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Duration, command: [&str; 2]) -> BurstUnderLoad {
+fn ask(
+    runtime: Runtime,
+    env: &[(&str, &str)],
+    paths: &[&'static str],
+    pause: Duration,
+    command: [&str; 2],
+) -> BurstUnderLoad {
     let mut shop = Service::shop(runtime, 60, env);
     // Request each path once, so that all code is compiled.
     paths.iter().for_each(|path| drop(shop.get(path)));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use test_support::harness::Tests;
 use test_support::mock::MockReceiver;
-use test_support::program::{gcwatch, select_kind, records, written};
+use test_support::program::{gcwatch, records, select_kind, written};
 use test_support::scene::Scene;
 use test_support::{add_tests, recordings};
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use test_support::add_tests_on;
 use test_support::daemon::until;
 use test_support::harness::Tests;
-use test_support::program::{gcwatch, select_kind, records, records_of, stderr};
+use test_support::program::{gcwatch, records, records_of, select_kind, stderr};
 use test_support::runtimes::{ALL, Host, MUSL, Runtime};
 use test_support::scene::Scene;
 use test_support::target::{Start, Target};

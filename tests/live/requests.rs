@@ -17,7 +17,7 @@ use serde_json::Value;
 use test_support::add_tests_on;
 use test_support::daemon::{Daemon, await_that, until};
 use test_support::harness::Tests;
-use test_support::program::{self, select_kind, records, stderr};
+use test_support::program::{self, records, select_kind, stderr};
 use test_support::receiver::Receiver;
 use test_support::runtimes::{ASP, KNOWN, Runtime};
 use test_support::service::{Clients, Service, from};

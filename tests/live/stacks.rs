@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use test_support::add_tests_on;
 use test_support::harness::Tests;
-use test_support::program::{select_kind, records};
+use test_support::program::{records, select_kind};
 use test_support::runtimes::{ALL, Host, MUSL, Runtime};
 use test_support::scene::Scene;
 use test_support::target::Start;

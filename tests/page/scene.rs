@@ -14,7 +14,7 @@ use gc_rules::field::MemoryFacts;
 use gc_telemetry::value::key_value;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::replay::complete_at;
-use gcwatch::pipeline::{Clock, Feed, ProcessReading, PipelineSettings};
+use gcwatch::pipeline::{Clock, Feed, PipelineSettings, ProcessReading};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use processes::container::{Figures, Memory};
 use processes::{Identity, Provenance, RunState, StreamProgress};

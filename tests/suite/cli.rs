@@ -5,7 +5,7 @@ use std::process::Output;
 use std::{fs, str};
 
 use serde_json::Value;
-use test_support::program::{gcwatch, select_kind as kinds, records_of as records, stderr, with_input, written};
+use test_support::program::{gcwatch, records_of as records, select_kind as kinds, stderr, with_input, written};
 use test_support::recordings::{bytes as unpacked, file as recording};
 
 /// Scenario: `analyze` writes into a pipe.

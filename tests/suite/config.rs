@@ -762,9 +762,13 @@ async fn changes_of_a_file_are_awaited() {
     fs::rename(&new, &path).unwrap();
     tokio::time::timeout(LONG, watch.changed()).await.expect("renamed");
     fs::remove_file(&path).unwrap();
-    tokio::time::timeout(LONG, watch.changed()).await.expect("the deletion is reported");
+    tokio::time::timeout(LONG, watch.changed())
+        .await
+        .expect("the deletion is reported");
     fs::write(&path, "listen: 127.0.0.1:3\n").unwrap();
-    tokio::time::timeout(LONG, watch.changed()).await.expect("a new file is reported");
+    tokio::time::timeout(LONG, watch.changed())
+        .await
+        .expect("a new file is reported");
 
     // Neither the same contents nor another file in the folder count; only the change after them is reported.
     fs::write(&path, "listen: 127.0.0.1:3\n").unwrap();

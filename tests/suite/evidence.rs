@@ -1,7 +1,7 @@
 //! `callers` and `allocations` with saved bursts of tests/workload/known, recorded on real runtimes.
 
 use serde_json::Value;
-use test_support::program::{gcwatch, select_kind, records, written};
+use test_support::program::{gcwatch, records, select_kind, written};
 use test_support::recordings;
 
 fn recording(name: &str) -> String {

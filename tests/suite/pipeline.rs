@@ -7,7 +7,7 @@ use base::time::{Moment, TimeBase};
 use delivery::alerts::{Notice, Notices};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::EncodedSpans;
-use gcwatch::pipeline::{Clock, ProcessReading, Outlet, Pipeline, PipelineSettings, Records};
+use gcwatch::pipeline::{Clock, Outlet, Pipeline, PipelineSettings, ProcessReading, Records};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
@@ -210,7 +210,11 @@ fn process_is_listed_with_its_newest_state() {
     assert_eq!((view.state, view.reason.as_deref()), ("unattachable", Some("silent")));
     let mut feed = pipeline.open(identity(5)).unwrap();
     feed.state(RunState::Attached);
-    let states: Vec<&str> = Records::new(&pipeline).targets().iter().map(|view| view.state).collect();
+    let states: Vec<&str> = Records::new(&pipeline)
+        .targets()
+        .iter()
+        .map(|view| view.state)
+        .collect();
     assert_eq!(states, ["attached"]);
     drop(feed);
     pipeline.forget(identity(5).key);

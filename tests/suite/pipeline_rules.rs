@@ -14,7 +14,7 @@ use gc_telemetry::anomaly::log_record;
 use gc_telemetry::options::SpanOptions;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::spans::EncodedSpans;
-use gcwatch::pipeline::{Clock, Feed, ProcessReading, Outlet, Pipeline, PipelineSettings, Records};
+use gcwatch::pipeline::{Clock, Feed, Outlet, Pipeline, PipelineSettings, ProcessReading, Records};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::Metric;

@@ -1,7 +1,7 @@
 //! Requests of a recording by `record --profile requests` of a web service on .NET 8.
 
 use serde_json::Value;
-use test_support::program::{gcwatch, select_kind, records, written};
+use test_support::program::{gcwatch, records, select_kind, written};
 use test_support::recordings;
 
 fn build_arguments(format: &str) -> [String; 7] {

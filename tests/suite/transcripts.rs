@@ -29,7 +29,7 @@ use gcwatch::pipeline::replay::{Player, complete_at};
 use processes::{Identity, StreamProgress};
 use prost::Message as _;
 use rule_language::load::{load, shipped};
-use run::{InputTime, Attachment, Input, Output, Run};
+use run::{Attachment, Input, InputTime, Output, Run};
 use test_support::{golden, recordings};
 
 /// Number of collections and suspensions that one line covers.

@@ -27,7 +27,8 @@ pub(crate) fn package(source: &Source) -> Result<Vec<u8>> {
 ///
 /// The manifest of the tree lacks a field that has to be written.
 pub(crate) fn manifest(source: &Source, archive: &[u8]) -> Result<Vec<u8>> {
-    let text = String::from_utf8(source.read(&format!("{FOLDER}/gcwatch.yaml"))?).context("the manifest is not text")?;
+    let text =
+        String::from_utf8(source.read(&format!("{FOLDER}/gcwatch.yaml"))?).context("the manifest is not text")?;
     Ok(filled(source, &text, &archive::sha256(archive))?.into_bytes())
 }
 

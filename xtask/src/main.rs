@@ -208,7 +208,10 @@ fn dist(source: &Source, args: &DistArgs) -> Result<()> {
         )?;
     }
     if !images.is_empty() {
-        put(&format!("gcwatch-{version}-oci.tar"), &image::build_archive(source, &images)?)?;
+        put(
+            &format!("gcwatch-{version}-oci.tar"),
+            &image::build_archive(source, &images)?,
+        )?;
     }
     put(&format!("gcwatch.{version}.nupkg"), &nuget::pointer(source, &programs)?)?;
     put(&format!("gcwatch-chart-{version}.tgz"), &chart::package(source)?)?;

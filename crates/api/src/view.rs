@@ -14,11 +14,11 @@ mod watcher;
 
 pub use alert::{AlertView, FiringView, NearView, ParamView, RuleView};
 pub use process::{
-    CauseRecord, CollectionLine, CollectionRecord, HeapColumns, HistoryColumns, KindColumns, MemoryRecord, Neighbour,
-    CollectionLookupError, NoteRecord, PauseColumns, ProcessRecord, RequestsOfMinute, SettingRecord, StreamFigures, TrendRecord,
-    TrendsRecord, UnobservedFact,
+    CauseRecord, CollectionLine, CollectionLookupError, CollectionRecord, HeapColumns, HistoryColumns, KindColumns,
+    MemoryRecord, Neighbour, NoteRecord, PauseColumns, ProcessRecord, RequestsOfMinute, SettingRecord, StreamFigures,
+    TrendRecord, TrendsRecord, UnobservedFact,
 };
-pub use report::{RuleFindings, HeapPoints, ReportRecord, ReportedProcess, ReportedRecording};
+pub use report::{HeapPoints, ReportRecord, ReportedProcess, ReportedRecording, RuleFindings};
 pub use requests::{ReportedRequest, ReportedRequests, RequestTally};
 pub use row::{MinuteRecord, OverviewRecord, ProcessRow, RowMemory, SparkRecord};
 pub use target::TargetView;

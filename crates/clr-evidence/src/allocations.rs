@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::budget::{Budget, shown_bytes};
 use crate::estimate::Sum;
 use crate::name::{CONTINUATION, CONTINUATION_SHOWN, Frame, Name, clean, shortened, type_name};
-use crate::site::{Site, Stack, CallPaths, are_said, typical};
+use crate::site::{CallPaths, Site, Stack, are_said, typical};
 use crate::stacks::StackId;
 
 /// Memory per type excluding its names, here and in a report, in bytes.

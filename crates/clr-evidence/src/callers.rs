@@ -32,7 +32,7 @@ use crate::burst_facts::Window;
 use crate::callers::api::asked;
 pub use crate::callers::record::{Caller, Callers, Evidence};
 use crate::name::Frame;
-use crate::site::{Site, CallPaths, typical};
+use crate::site::{CallPaths, Site, typical};
 use crate::stacks::StackId;
 
 /// Memory per collection or stop whose caller is known and whose end is not, in bytes. The time of collections and

@@ -160,7 +160,10 @@ pub fn diff(before: &Output, after: &Output) -> Vec<Change> {
         changes.push(change(*of, name.clone(), of_one(before), of_one(after)));
     }
     changes.sort_by(|a, b| b.change.abs().total_cmp(&a.change.abs()));
-    changes.insert(0, change(DiffSubject::Total, None, Some(before.total), Some(after.total)));
+    changes.insert(
+        0,
+        change(DiffSubject::Total, None, Some(before.total), Some(after.total)),
+    );
     changes
 }
 

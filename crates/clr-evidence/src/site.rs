@@ -172,7 +172,10 @@ mod tests {
             ]
         };
         assert_ne!(way(&helper("Parse")), way(&helper("Lines")));
-        assert_eq!(Site::from_stack(&frames(&helper("Parse"))), Site::from_stack(&frames(&helper("Lines"))));
+        assert_eq!(
+            Site::from_stack(&frames(&helper("Parse"))),
+            Site::from_stack(&frames(&helper("Lines")))
+        );
     }
 
     /// Scenario: a visitor calls itself through another method, at several depths.

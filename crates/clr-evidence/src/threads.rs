@@ -205,7 +205,11 @@ mod tests {
             threads.lives(&alive(thread, flags), &mut budget);
         }
         threads.lives(&[1, 2, 3], &mut budget);
-        let (main, work, wait) = (Frame::new("P", "Main"), Frame::new("P", "Work"), Frame::new("P", "Wait"));
+        let (main, work, wait) = (
+            Frame::new("P", "Main"),
+            Frame::new("P", "Work"),
+            Frame::new("P", "Wait"),
+        );
         let frames = |stack: Option<StackId>| match stacks.frames(stack.unwrap()) {
             [30] => vec![&wait],
             _ => vec![&work, &main],

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
 
-use clr_heap::reading::{DumpReading, DumpDetail};
+use clr_heap::reading::{DumpDetail, DumpReading};
 use clr_heap::survey::survey;
 use dotnet_diagnostics::discovery::Scan;
 use dotnet_diagnostics::message::{Provider, RUNTIME_PROVIDER, SessionConfig};

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{Read, Write};
 
-use clr_heap::reading::{DumpReading, DumpDetail};
+use clr_heap::reading::{DumpDetail, DumpReading};
 use clr_heap::survey::survey;
 
 /// Maximum size of the graph, in bytes. A larger heap is still counted by type.

@@ -488,7 +488,10 @@ impl ReadingState {
         // A session of .NET 10 for a histogram has no edges.
         let has_no_edges = self.want == DumpDetail::Histogram && self.edges == 0;
         if self.edges != self.announced_edges && !has_no_edges {
-            reasons.push(format!("only {} of {} references were received", self.edges, self.announced_edges));
+            reasons.push(format!(
+                "only {} of {} references were received",
+                self.edges, self.announced_edges
+            ));
         }
         let unknown = self.types.iter().filter(|one| one.objects > 0 && !one.is_described);
         let unknown = unknown.count();

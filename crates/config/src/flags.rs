@@ -116,7 +116,9 @@ fn list(texts: &[String]) -> Option<Node> {
 
 /// Returns the words of a key with their descriptions, for clap.
 fn words(path: &str) -> PossibleValuesParser {
-    let words = schema().at(&KeyPath::from_dotted(path)).map(|(rule, _)| check::words(rule));
+    let words = schema()
+        .at(&KeyPath::from_dotted(path))
+        .map(|(rule, _)| check::words(rule));
     let value = |(word, description): (&'static str, Option<&'static str>)| {
         PossibleValue::new(word).help(description.unwrap_or_default().trim_end_matches('.'))
     };

@@ -118,7 +118,10 @@ pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
     let targets = &document.targets;
     for (index, path) in targets.sockets.iter().enumerate() {
         if !path.is_absolute() {
-            resolver.error(KeyPath::from_dotted("targets.sockets").index(index), "the path must be absolute");
+            resolver.error(
+                KeyPath::from_dotted("targets.sockets").index(index),
+                "the path must be absolute",
+            );
         }
     }
     if !targets.lease_folder.is_absolute() {

@@ -114,8 +114,8 @@ fn source(path: &Path) -> Result<SourceFile, Problem> {
 /// The file cannot be read, is larger than [`MAX_BYTES`] or is not UTF-8.
 pub fn text(path: &Path) -> Result<SourceFile, Problem> {
     let name = path.display().to_string();
-    let bytes =
-        read_bounded(path, MAX_BYTES).map_err(|error| problem(&name, (1, 1), format!("cannot read the file: {error}")))?;
+    let bytes = read_bounded(path, MAX_BYTES)
+        .map_err(|error| problem(&name, (1, 1), format!("cannot read the file: {error}")))?;
     decode(name, bytes)
 }
 

@@ -71,7 +71,7 @@ use crate::otlp::settings::{OtlpSettings, Protocol, Receiver};
 use crate::otlp::signal::Signal;
 use crate::otlp::stats::Stats;
 pub use crate::otlp::store_handle::Note;
-use crate::otlp::store_handle::{StoredItems, StoreHandle};
+use crate::otlp::store_handle::{StoreHandle, StoredItems};
 use crate::otlp::target::Target;
 use crate::transport::connection::Connection;
 

@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use clr_heap::cost::{Forecast, ProcessEstimate, PreviousDump, buffer_mb};
+use clr_heap::cost::{Forecast, PreviousDump, ProcessEstimate, buffer_mb};
 use clr_heap::diff::{Growth, diff};
 use clr_heap::survey::{PathRow, RootRow, Survey, TypeRow, root_shown};
 use gc_rules::incident::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MAX_LIVING};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use targets::lease::{Lease, Leases, LeaseError};
+use targets::lease::{Lease, LeaseError, Leases};
 
 /// Interval between attempts to acquire the lock.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(100);

@@ -90,7 +90,7 @@ use super::memory::MemoryHistory;
 use super::plan::SampleTrigger;
 use super::rule::{EvaluationTrigger, Rule};
 use super::rule_set::RuleSet;
-use super::window::{ReadContext, Key};
+use super::window::{Key, ReadContext};
 use base::time::{Moment, TimeBase, Wall};
 use groups::{Groups, winner};
 use kinds::{KindTruths, Kinds};
@@ -282,7 +282,8 @@ impl Engine {
             self.unjudged = current.number;
         }
         let scope = self::scope(&self.facts, &self.stream, self.now, current.gc, &NoWindows);
-        self.windows.sample(SampleTrigger::Keyed, current.key, &scope, time, &mut truths);
+        self.windows
+            .sample(SampleTrigger::Keyed, current.key, &scope, time, &mut truths);
         self.kinds = kinds;
         self.settle_groups(&mut verdict.transitions);
         verdict
@@ -301,8 +302,13 @@ impl Engine {
             suspension: Some(suspension),
             ..Scope::new(&self.facts, &self.stream, self.now)
         };
-        self.windows
-            .sample(SampleTrigger::Suspension, None, &scope, time, &mut KindTruths::default());
+        self.windows.sample(
+            SampleTrigger::Suspension,
+            None,
+            &scope,
+            time,
+            &mut KindTruths::default(),
+        );
     }
 
     /// Advances the time. It is called about once per second and, in a recording, before each collection and suspension
@@ -591,7 +597,12 @@ impl Engine {
         }
     }
 
-    fn apply(&mut self, changes: Vec<(usize, Change)>, current: CurrentCollection<'_>, transitions: &mut Vec<Transition>) {
+    fn apply(
+        &mut self,
+        changes: Vec<(usize, Change)>,
+        current: CurrentCollection<'_>,
+        transitions: &mut Vec<Transition>,
+    ) {
         for (place, change) in changes {
             match change {
                 Change::None => {}
@@ -601,7 +612,13 @@ impl Engine {
         }
     }
 
-    fn begin(&mut self, place: usize, active: Moment, current: CurrentCollection<'_>, transitions: &mut Vec<Transition>) {
+    fn begin(
+        &mut self,
+        place: usize,
+        active: Moment,
+        current: CurrentCollection<'_>,
+        transitions: &mut Vec<Transition>,
+    ) {
         let values = self.windows.values(current.key, self.asked());
         let Some(run) = self.runs.get_mut(place) else { return };
         let on_gc = run.rule.on == EvaluationTrigger::Gc;

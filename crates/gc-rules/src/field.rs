@@ -25,8 +25,8 @@ use super::value::{Type, Value};
 pub use command_name::CommandName;
 pub use facts::{
     AFFECTED_RULE, ContainerFacts, EXPECTED, Exit, FIRING, FRESH_HEAP_LIMIT, FactValue, HEAP_LIMIT, HostFacts,
-    LAST_DEATH, MemoryFacts, OF_VERSION, OperationStarts, ProcessFacts, RequestFacts, STALE_HEAP_LIMIT, ServiceFacts, StreamFacts,
-    UNSEEN_LIMIT, WatcherFacts,
+    LAST_DEATH, MemoryFacts, OF_VERSION, OperationStarts, ProcessFacts, RequestFacts, STALE_HEAP_LIMIT, ServiceFacts,
+    StreamFacts, UNSEEN_LIMIT, WatcherFacts,
 };
 pub use gc::STOPPED_PARTS;
 pub(crate) use kind::Kind;

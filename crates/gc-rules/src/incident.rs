@@ -57,7 +57,7 @@ use crate::alert::Alert;
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, Rule, Severity};
 
-pub use black_box::{BegunRecordings, Recordings, QuotaOwner, recording_id};
+pub use black_box::{BegunRecordings, QuotaOwner, Recordings, recording_id};
 pub use found::{
     Finding, Findings, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundCensus, FoundHolder, FoundKept,
     FoundLiving, FoundSite, FoundStack, FoundStacks, FoundType, MAX_FOUND, MAX_LIVING,

@@ -155,7 +155,13 @@ impl Plan {
         order.sort_unstable();
         let number: HashMap<usize, usize> = order.iter().map(|fed| fed.window).zip(0..).collect();
         let (feeds, measured) = feeds(&order, windows);
-        let feeds_at = [SampleTrigger::Gc, SampleTrigger::Keyed, SampleTrigger::Suspension, SampleTrigger::Tick].map(|when| {
+        let feeds_at = [
+            SampleTrigger::Gc,
+            SampleTrigger::Keyed,
+            SampleTrigger::Suspension,
+            SampleTrigger::Tick,
+        ]
+        .map(|when| {
             let before = feeds.partition_point(|feed| feed.when < when);
             before..feeds.partition_point(|feed| feed.when <= when)
         });

@@ -9,7 +9,7 @@ mod function;
 mod word;
 
 pub use function::{ComparisonKey, Function};
-pub use word::{Division, Evidence, HarmUnit, EvaluationTrigger, Role, Severity, Status};
+pub use word::{Division, EvaluationTrigger, Evidence, HarmUnit, Role, Severity, Status};
 
 /// The length of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -174,7 +174,10 @@ pub(crate) fn refusal(status: StatusCode, details: &Status, retry_after: Option<
 }
 
 /// Returns the result of `future`, or an error if it takes longer than `limit`.
-pub(crate) async fn within<V>(limit: Duration, future: impl Future<Output = Result<V, AnswerError>>) -> Result<V, AnswerError> {
+pub(crate) async fn within<V>(
+    limit: Duration,
+    future: impl Future<Output = Result<V, AnswerError>>,
+) -> Result<V, AnswerError> {
     timeout(limit, future).await.unwrap_or(Err(AnswerError::Slow(limit)))
 }
 

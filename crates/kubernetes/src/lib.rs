@@ -36,7 +36,10 @@ mod object;
 mod pod;
 mod pods;
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a scripted server records the times of requests")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a scripted server records the times of requests"
+)]
 mod script;
 pub mod settings;
 #[expect(clippy::disallowed_methods, reason = "watches retry")]

@@ -86,7 +86,8 @@ pub(crate) async fn list<T: Transport, K>(
             Some(next) => token = Some(next),
             None => {
                 let version = page.metadata.resource_version;
-                let version = version.ok_or_else(|| AnswerError::Invalid("a list without resourceVersion".to_owned()))?;
+                let version =
+                    version.ok_or_else(|| AnswerError::Invalid("a list without resourceVersion".to_owned()))?;
                 return Ok((taken, version));
             }
         }

@@ -11,7 +11,7 @@ use crate::keep::Keeper;
 use crate::options::{Options, Order};
 use crate::queue::DequeuedEntry;
 use crate::stats::Stats;
-use step::{StepOutcome, OpenBlock, Position};
+use step::{OpenBlock, Position, StepOutcome};
 
 /// Decodes a stream from chunks of any size, without performing I/O. See the [crate documentation](crate).
 #[derive(Debug)]

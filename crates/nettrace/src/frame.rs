@@ -234,7 +234,10 @@ pub(crate) fn object(bytes: &[u8], offset: u64) -> Result<FrameProgress<Head>, E
     if cursor.take(filling, READING).is_err() {
         return Ok(FrameProgress::Part(kind.reading()));
     }
-    Ok(FrameProgress::Whole(Head::Block(kind, size as usize), cursor.position()))
+    Ok(FrameProgress::Whole(
+        Head::Block(kind, size as usize),
+        cursor.position(),
+    ))
 }
 
 /// Parses the head of the next V6 block, up to its content.
@@ -360,7 +363,10 @@ mod tests {
             assert_eq!(kind, Head::Block(BlockKind::Event, 77));
             assert_eq!((offset + length as u64) % 4, 0);
             for cut in 0..length {
-                assert!(matches!(object(&bytes[..cut], offset), Ok(FrameProgress::Part(_))), "{cut}");
+                assert!(
+                    matches!(object(&bytes[..cut], offset), Ok(FrameProgress::Part(_))),
+                    "{cut}"
+                );
             }
         }
     }

@@ -138,7 +138,11 @@ pub fn write_changes(out: &mut dyn Write, changes: &[Change], top: usize) -> io:
         left("sure", 4),
         left("", 20),
     ];
-    for (of, heading) in [(DiffSubject::Total, "all"), (DiffSubject::Type, "by type"), (DiffSubject::Site, "by site")] {
+    for (of, heading) in [
+        (DiffSubject::Total, "all"),
+        (DiffSubject::Type, "by type"),
+        (DiffSubject::Site, "by site"),
+    ] {
         let rows: Vec<&Change> = changes.iter().filter(|change| change.of == of).collect();
         if rows.is_empty() {
             continue;

@@ -68,7 +68,9 @@ pub fn compare(before: &RecordingTotals, after: &RecordingTotals) -> Vec<Differe
         lower_bound: [false; 2],
         unit,
     };
-    let rate = |count: u64, side: &RecordingTotals| (side.observed_ns > 0).then(|| count as f64 / (side.observed_ns as f64 / 1e9));
+    let rate = |count: u64, side: &RecordingTotals| {
+        (side.observed_ns > 0).then(|| count as f64 / (side.observed_ns as f64 / 1e9))
+    };
     let mut all = vec![
         figure("time stopped", Unit::Share, &|side| {
             share(side.totals.stopped_ns, side.observed_ns)
@@ -128,7 +130,11 @@ pub fn compare(before: &RecordingTotals, after: &RecordingTotals) -> Vec<Differe
     differences
 }
 
-fn quantiles(of: &dyn Fn(&RecordingTotals) -> Option<PauseQuantiles>, before: &RecordingTotals, after: &RecordingTotals) -> [Figure; 4] {
+fn quantiles(
+    of: &dyn Fn(&RecordingTotals) -> Option<PauseQuantiles>,
+    before: &RecordingTotals,
+    after: &RecordingTotals,
+) -> [Figure; 4] {
     let (a, b) = (of(before), of(after));
     let figure = |name, of: fn(&PauseQuantiles) -> i64| Figure {
         name,
@@ -157,7 +163,12 @@ const COLUMNS: [Column; 4] = [
 ];
 
 /// Writes the comparison.
-pub fn write(out: &mut dyn Write, before: &RecordingTotals, after: &RecordingTotals, differences: &[Difference]) -> io::Result<()> {
+pub fn write(
+    out: &mut dyn Write,
+    before: &RecordingTotals,
+    after: &RecordingTotals,
+    differences: &[Difference],
+) -> io::Result<()> {
     writeln!(out, "before: {} ({} observed)", before.file, Span(before.observed_ns))?;
     writeln!(out, "after:  {} ({} observed)\n", after.file, Span(after.observed_ns))?;
     if let Some(verdict) = differences.first().and_then(|all| verdict(&all.figures)) {

@@ -41,7 +41,7 @@ use gc_rules::engine::{collection_at, suspension_at};
 pub use bucket::{BUCKET_NS, Bucket, bucket_of};
 use buckets::Buckets;
 pub use causes::{Cause, Causes};
-pub use kept::{RetainedCollections, RetainedCollection};
+pub use kept::{RetainedCollection, RetainedCollections};
 pub use mark::Mark;
 use packed::Queue;
 pub use pauses::Pauses;

@@ -55,7 +55,11 @@ impl RunLedger {
     /// Starts a page count if a count is allowed now. Returns whether it was started. `for_person` is whether the count
     /// is for a viewer and not for an incident.
     pub(crate) fn begin(&mut self, now: Moment, for_person: bool) -> bool {
-        let pace = if for_person { VIEWER_COUNT_INTERVAL_NS } else { INCIDENT_COUNT_INTERVAL_NS };
+        let pace = if for_person {
+            VIEWER_COUNT_INTERVAL_NS
+        } else {
+            INCIDENT_COUNT_INTERVAL_NS
+        };
         let is_due = self.began.is_none_or(|began| now.since(began) >= pace);
         if self.counting || !is_due {
             return false;

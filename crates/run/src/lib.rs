@@ -58,7 +58,7 @@ mod telemetry;
 pub use container::RunContainer;
 pub use heap_limit::StaleLimit;
 pub use identity::{RunIdentity, SaidLimit};
-pub use input::{InputTime, Attachment, Input, ProcessReading};
+pub use input::{Attachment, Input, InputTime, ProcessReading};
 pub use ledger::RunLedger;
 pub use output::Output;
 pub use requests::RecentRequests;

@@ -7,7 +7,7 @@ use base::time::Moment;
 use gc_rules::alert::{Alert, Transition};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{ProcessFacts, StreamFacts};
-use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, Recordings, QuotaOwner};
+use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, QuotaOwner, Recordings};
 use gc_rules::rule::{Rule, Severity};
 use gc_rules::rule_set::RuleSet;
 use gc_telemetry::definition::own::target as row;
@@ -57,7 +57,13 @@ pub struct RunRules {
 }
 
 impl RunRules {
-    pub(crate) fn new(who: &Identity, share: QuotaOwner, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
+    pub(crate) fn new(
+        who: &Identity,
+        share: QuotaOwner,
+        rules: Arc<RuleSet>,
+        facts: ProcessFacts,
+        now: Moment,
+    ) -> Self {
         Self {
             run: who.key,
             process: Arc::from(who.name.as_str()),

@@ -31,7 +31,7 @@ use crate::container::RunContainer;
 use crate::heap_limit::{HeapLimit, StaleLimit};
 use crate::history::History;
 use crate::identity::{RunIdentity, SaidLimit};
-use crate::input::{InputTime, Attachment, Input, ProcessReading};
+use crate::input::{Attachment, Input, InputTime, ProcessReading};
 use crate::ledger::RunLedger;
 use crate::output::Output;
 use crate::requests::RecentRequests;
@@ -271,7 +271,8 @@ impl Run {
     /// Returns the figures of the container, or of the control group if it has a limit. The figures of the whole host
     /// are omitted because they carry no information about the process.
     pub fn group_figures(&self) -> Figures {
-        self.group_figures_if_limited(Some(self.container.figures)).unwrap_or_default()
+        self.group_figures_if_limited(Some(self.container.figures))
+            .unwrap_or_default()
     }
 
     /// Returns the figures of those controllers that have a container or a limited group for this process, or `None` if
@@ -461,7 +462,9 @@ impl Run {
 
     /// Returns all available sources for the memory ledger.
     fn sources(&self, figures: Option<Figures>, resident: ResidentPages, now: Moment) -> Sources {
-        let group = self.group_figures_if_limited(figures).filter(|figures| self.has_memory_group(figures));
+        let group = self
+            .group_figures_if_limited(figures)
+            .filter(|figures| self.has_memory_group(figures));
         // A reading without the other processes does not change which one is the largest.
         let others = |figures: &Figures| {
             figures

@@ -195,7 +195,11 @@ impl RunSession {
             sessions: Some(self.sessions),
             lag_ns: self.lag_of_target_ns,
             newest: self.newest_of_session.filter(|_| attached),
-            open: if attached { self.open } else { OperationStarts::default() },
+            open: if attached {
+                self.open
+            } else {
+                OperationStarts::default()
+            },
             behind: attached && self.known_until.is_some(),
             finalizers_waiting: self.finalizers_waiting.filter(|_| attached),
             finalizer_cpu: self

@@ -34,7 +34,7 @@ use crate::heap_limit;
 use crate::identity::{identity, placed};
 use crate::inspect::{Inspection, inspect};
 use crate::kept_run::KeptRun;
-use crate::lease::{Leases, LeaseError};
+use crate::lease::{LeaseError, Leases};
 use crate::options::TargetOptions;
 use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
 use crate::others::WatchedProcess;

@@ -182,7 +182,13 @@ pub(crate) mod tests {
         let unknown = Source::select(&header_ns, shifted, None);
         assert_eq!(unknown, Source::Header);
         assert_eq!(shown(unknown, shifted), Some(UnixBase::at(SYNC_UNIX_NS).unix_ns(0)));
-        assert_eq!(Source::select(&header(10_000_000), clocks(0, 0), Some(0)), Source::Header);
-        assert_eq!(Source::select(&header_ns, clocks(0, 60_000_000), Some(0)), Source::Header);
+        assert_eq!(
+            Source::select(&header(10_000_000), clocks(0, 0), Some(0)),
+            Source::Header
+        );
+        assert_eq!(
+            Source::select(&header_ns, clocks(0, 60_000_000), Some(0)),
+            Source::Header
+        );
     }
 }

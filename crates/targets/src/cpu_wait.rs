@@ -448,7 +448,10 @@ impl Readings {
         let (ns, page_faults) = match longest {
             Some(longest) => (longest.ns.saturating_add(longest.paging_ns), longest.faults),
             // Without counters of threads, use the limit.
-            None => (throttled.map(|(ns, over)| apportion_throttling(ns, over, stop.length))?, None),
+            None => (
+                throttled.map(|(ns, over)| apportion_throttling(ns, over, stop.length))?,
+                None,
+            ),
         };
         let is_some = i128::from(ns) * i128::from(MIN_PART) >= i128::from(stop.length);
         let ns = if is_some { ns } else { 0 };

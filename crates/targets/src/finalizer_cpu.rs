@@ -75,7 +75,9 @@ fn ran(task: &Path) -> Option<u64> {
     let text = |name: &str| std::fs::read_to_string(task.join(name)).ok();
     let counted = || text("schedstat")?.split_ascii_whitespace().next()?.parse().ok();
     // 0 means that the kernel does not count, or that the thread never ran.
-    counted().filter(|ns| *ns > 0).or_else(|| parse_cpu_time(&text("stat")?))
+    counted()
+        .filter(|ns| *ns > 0)
+        .or_else(|| parse_cpu_time(&text("stat")?))
 }
 
 /// Returns the sum of user and system time in `stat`.

@@ -6,7 +6,7 @@ use dotnet_diagnostics::discovery::{Process, Scan, SocketName};
 
 use crate::facts::Facts;
 use crate::heap_limit::at_limit;
-use crate::lease::{Lease, Leases, LeaseError};
+use crate::lease::{Lease, LeaseError, Leases};
 use crate::look::NamedSockets;
 
 /// Facts about a process at the time of attaching.

@@ -27,7 +27,7 @@ use crate::identity::key_of;
 pub(crate) use crate::look::file_system_group::FileSystemGroup;
 pub(crate) use crate::look::plain::PlainProcesses;
 pub(crate) use crate::look::step::LookSubject;
-use crate::look::step::{StepResult, LookStep};
+use crate::look::step::{LookStep, StepResult};
 use crate::options::TargetOptions;
 use crate::watch::{DirectoryId, WatchError, Watches};
 

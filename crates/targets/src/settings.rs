@@ -163,7 +163,11 @@ pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Erro
 
 /// Returns the settings in a stream.
 fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
-    let mut stream = GcStream::with_limits(Scope::Everything, ReportTiming::After(0), StreamLimits::one_live_process());
+    let mut stream = GcStream::with_limits(
+        Scope::Everything,
+        ReportTiming::After(0),
+        StreamLimits::one_live_process(),
+    );
     let space = stream.space(bytes.len());
     space.get_mut(..bytes.len())?.copy_from_slice(bytes);
     stream.filled(bytes.len());

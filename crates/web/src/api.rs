@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Refusal, asked, bad, not_found};
 use super::{MAX_COLLECTIONS, Site};
-use api::view::{CollectionRecord, CollectionLookupError, OverviewRecord, ProcessRecord, WatcherRecord};
+use api::view::{CollectionLookupError, CollectionRecord, OverviewRecord, ProcessRecord, WatcherRecord};
 use base::clock::now_unix_ns;
 
 /// Returns the record of the overview.

@@ -14,7 +14,7 @@ use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::events::{MAX_VIEWERS, Viewers};
 use api::view::{
-    AlertView, CollectionRecord, HistoryColumns, ListenerRecord, CollectionLookupError, ProcessRecord, ProcessRow,
+    AlertView, CollectionLookupError, CollectionRecord, HistoryColumns, ListenerRecord, ProcessRecord, ProcessRow,
     ReportedRequests, RuleView, TargetView, WatcherRecord,
 };
 use evidence::black_box::files::Files;

@@ -44,7 +44,11 @@ pub(super) struct Recorder<'o> {
 
 impl Recorder<'_> {
     /// Reads to the end of the stream and writes every byte.
-    pub(super) async fn run(&mut self, duration: Option<Duration>, signals: &mut Signals) -> Result<(), IncompleteReason> {
+    pub(super) async fn run(
+        &mut self,
+        duration: Option<Duration>,
+        signals: &mut Signals,
+    ) -> Result<(), IncompleteReason> {
         let mut buffer = vec![0; READ_BYTES];
         let mut piece = Vec::new();
         let until = duration.map(|duration| tokio::time::Instant::now() + duration);

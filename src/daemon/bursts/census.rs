@@ -18,9 +18,9 @@ use dotnet_diagnostics::Client;
 use gc_rules::incident::{Finding, FoundCensus, QuotaOwner};
 use tracing::warn;
 
-use super::{Outcome, EvidenceRequestKey, remember};
+use super::{EvidenceRequestKey, Outcome, remember};
 use evidence::census::{self, CensusOptions, First, History, Plan};
-use evidence::heap::child::{ANSWER_TIMEOUT, AnalysisProcess, Form, AnalysisRequest};
+use evidence::heap::child::{ANSWER_TIMEOUT, AnalysisProcess, AnalysisRequest, Form};
 use evidence::heap::files::LeftBehind;
 use evidence::heap::session::{self, DumpSessionOutcome};
 use evidence::heap::{MAX_BYTES, free_half};
@@ -124,13 +124,14 @@ pub(super) async fn take(
         small_buffer: false,
     };
     let never = std::future::pending();
-    let DumpSessionOutcome { cut, not_healed, .. } = match session::run(client, asked, never, |bytes| computing.feed(bytes)).await {
-        Ok(done) => done,
-        Err(error) => {
-            computing.give_up();
-            return failed(format!("the runtime refused the session: {error}"));
-        }
-    };
+    let DumpSessionOutcome { cut, not_healed, .. } =
+        match session::run(client, asked, never, |bytes| computing.feed(bytes)).await {
+            Ok(done) => done,
+            Err(error) => {
+                computing.give_up();
+                return failed(format!("the runtime refused the session: {error}"));
+            }
+        };
     let survey = match (computing.finish(ANSWER_TIMEOUT), cut) {
         (Ok(answer), _) => {
             if let Some(late) = answer.late {

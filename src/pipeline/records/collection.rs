@@ -9,7 +9,7 @@ use serde_json::json;
 
 use api::event::hex;
 use api::gc::{GcRecord, Subject, type_name};
-use api::view::{CollectionLine, CollectionRecord, Neighbour, CollectionLookupError};
+use api::view::{CollectionLine, CollectionLookupError, CollectionRecord, Neighbour};
 use run::Run;
 use run::history::{Mark, RetainedCollection};
 

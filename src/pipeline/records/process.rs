@@ -66,7 +66,12 @@ pub(crate) fn read(
 }
 
 /// Returns the record of a process that was not read.
-pub(crate) fn unread(noted: &UnreadProcess, process: ProcessRow, incidents: Vec<IncidentRecord>, at_ms: u64) -> ProcessRecord {
+pub(crate) fn unread(
+    noted: &UnreadProcess,
+    process: ProcessRow,
+    incidents: Vec<IncidentRecord>,
+    at_ms: u64,
+) -> ProcessRecord {
     let why = match &process.detail {
         Some(detail) => detail.clone(),
         None => format!("the process is {}", process.state.replace('_', " ")),

@@ -118,7 +118,11 @@ fn remedy(state: &RunState) -> Option<String> {
 }
 
 /// Returns the row of a process that is not read.
-pub(crate) fn row_of_noted(UnreadProcess { identity, state, since }: &UnreadProcess, open: &OpenIncidents, wall: Wall) -> ProcessRow {
+pub(crate) fn row_of_noted(
+    UnreadProcess { identity, state, since }: &UnreadProcess,
+    open: &OpenIncidents,
+    wall: Wall,
+) -> ProcessRow {
     plain(identity, &identity.resource, state, wall.rfc3339(*since), open)
 }
 

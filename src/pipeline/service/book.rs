@@ -14,7 +14,7 @@ use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
 
 use crate::pipeline::service::book::living::LivingProcess;
-pub(crate) use crate::pipeline::service::book::members::{KnownOfService, ServiceProcesses, Service};
+pub(crate) use crate::pipeline::service::book::members::{KnownOfService, Service, ServiceProcesses};
 use crate::pipeline::service::death::Death;
 use base::run_key::RunKey;
 use processes::container::ContainerIdentity;

@@ -24,7 +24,7 @@ use gc_telemetry::origin::Origin;
 use self::subject::Subject;
 pub(crate) use self::watcher::WatcherLog;
 use crate::pipeline::resumed::ResumedIncidents;
-use crate::pipeline::service::book::{ServiceProcesses, Service, ServiceBook};
+use crate::pipeline::service::book::{Service, ServiceBook, ServiceProcesses};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 use base::run_key::RunKey;
 use processes::service::ServiceKey;
@@ -67,7 +67,8 @@ impl FleetRules {
             for (key, service) in book.services() {
                 for version in divisions(service, rules) {
                     let key = (key.clone(), version);
-                    if is_worth(&service.facts(select_version(&key.1), now), rules) && !self.services.contains_key(&key) {
+                    if is_worth(&service.facts(select_version(&key.1), now), rules) && !self.services.contains_key(&key)
+                    {
                         let subject = Subject::for_service(&key, service, rules, now);
                         self.services.insert(key, subject);
                     }
@@ -108,7 +109,9 @@ impl FleetRules {
         rules: &Arc<RuleSet>,
         now: Moment,
     ) -> Vec<Changes> {
-        let names: BTreeSet<&Arc<str>> = about(EvaluationTrigger::Service, rules).flat_map(|rule| &rule.expect).collect();
+        let names: BTreeSet<&Arc<str>> = about(EvaluationTrigger::Service, rules)
+            .flat_map(|rule| &rule.expect)
+            .collect();
         for name in &names {
             if !self.expected.contains_key(*name) {
                 let subject = Subject::expected(name, own.map(|(_, resource)| &**resource), rules, now);
@@ -200,5 +203,7 @@ fn divisions(service: &Service, rules: &RuleSet) -> Vec<Option<Arc<str>>> {
 }
 
 fn select_version(version: &Option<Arc<str>>) -> ServiceProcesses<'_> {
-    version.as_deref().map_or(ServiceProcesses::All, ServiceProcesses::Version)
+    version
+        .as_deref()
+        .map_or(ServiceProcesses::All, ServiceProcesses::Version)
 }

@@ -2,7 +2,7 @@
 
 use gc_rules::expression::Node;
 use gc_rules::field::Root;
-use gc_rules::rule::{ComparisonKey, Extent, Function, EvaluationTrigger, Rule, Severity, Status};
+use gc_rules::rule::{ComparisonKey, EvaluationTrigger, Extent, Function, Rule, Severity, Status};
 use proptest::prelude::*;
 use rule_language::load::load;
 
@@ -38,7 +38,10 @@ fn keys_become_rules() {
         panic!("{windows:?}");
     };
     assert_eq!((share.function, share.extent), (Function::Share, Extent::Over(MINUTE)));
-    assert_eq!((share.sampled, share.min_samples, share.by), (Root::Gc, 0, ComparisonKey::Nothing));
+    assert_eq!(
+        (share.sampled, share.min_samples, share.by),
+        (Root::Gc, 0, ComparisonKey::Nothing)
+    );
     assert_eq!((usual.function, usual.extent), (Function::Median, Extent::Last(20)));
     assert_eq!((usual.min_samples, usual.by), (5, ComparisonKey::GenerationAndType));
 

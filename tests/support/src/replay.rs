@@ -3,7 +3,7 @@
 use base::run_key::RunKey;
 use base::time::TimeBase;
 use clr_gc::gc::Outcome;
-use gcwatch::pipeline::replay::{ReplayIdentity, Player, ReplayFeeds};
+use gcwatch::pipeline::replay::{Player, ReplayFeeds, ReplayIdentity};
 use gcwatch::pipeline::{Feed, Pipeline};
 use processes::{Identity, RunState};
 use targets::clocks;

@@ -135,7 +135,8 @@ impl RunSink for LogOfRun {
     }
 
     fn learned(&mut self, _runtime: Option<String>, attributes: Vec<KeyValue>) {
-        self.log.update(self.key, |run| run.attributes.extend(shown(&attributes)));
+        self.log
+            .update(self.key, |run| run.attributes.extend(shown(&attributes)));
     }
 
     fn time_base(&mut self, base: TimeBase) {

@@ -8,7 +8,7 @@ mod naive;
 
 use clr_heap::cost;
 use clr_heap::profile;
-use clr_heap::reading::{Dump, DumpReading, Holder, Refusal, DumpDetail};
+use clr_heap::reading::{Dump, DumpDetail, DumpReading, Holder, Refusal};
 use clr_heap::snapshot;
 use clr_heap::survey::{Record, Survey, survey};
 use proptest::prelude::*;

@@ -85,7 +85,8 @@ impl Outbox {
             return Vec::new();
         };
         // Ends of sent incidents and rises of the severity are dropped last.
-        let is_spare = |waiting: &WaitingMessage| !matches!(waiting.message.change, Change::Ended | Change::Rose { .. });
+        let is_spare =
+            |waiting: &WaitingMessage| !matches!(waiting.message.change, Change::Ended | Change::Rose { .. });
         let place = lane.changes.iter().position(is_spare).unwrap_or(0);
         let Some(first) = lane.changes.remove(place) else {
             return Vec::new();

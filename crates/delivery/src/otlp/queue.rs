@@ -337,7 +337,11 @@ impl Queue {
     /// Returns when the next batch must be sent.
     pub(crate) fn due(&self, now: Instant) -> NextAction {
         let Some(since) = self.waiting_since.filter(|_| !self.entries.is_empty()) else {
-            return if self.closing { NextAction::Done } else { NextAction::Never };
+            return if self.closing {
+                NextAction::Done
+            } else {
+                NextAction::Never
+            };
         };
         let at = since + self.limits.batch_delay;
         let full = self.weight >= self.limits.batch_items || self.bytes >= self.batch_bytes().min(EARLY_SEND_BYTES);

@@ -12,9 +12,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep_unti
 use crate::otlp::answer::RetryCause;
 use crate::otlp::answer_counts::{AfterAnswer, AnswerCounts};
 use crate::otlp::batch::Batch;
-use crate::otlp::outgoing::{Control, DownCause, Rejection, Outgoing};
+use crate::otlp::outgoing::{Control, DownCause, Outgoing, Rejection};
 use crate::otlp::queue::NextAction;
-use crate::otlp::refused_queue::{RejectedRequest, RefusedQueue};
+use crate::otlp::refused_queue::{RefusedQueue, RejectedRequest};
 use crate::otlp::stats::Reason;
 use crate::otlp::target::Target;
 use crate::transport::retry;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::time::Moment;
-use gc_rules::incident::{Recordings as _, QuotaOwner};
+use gc_rules::incident::{QuotaOwner, Recordings as _};
 
 use super::FOLLOWS;
 use super::begun::RecordingRegistry;
 use super::files::Files;
 use base::run_key::RunKey;
-use recording::{WriteError, Recording};
+use recording::{Recording, WriteError};
 use targets::black_box::{BlackBoxes, StreamContinuation};
 
 /// Interval at which the stream after an incident is written.

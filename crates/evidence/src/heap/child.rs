@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use clr_evidence::{flame, folded};
-use clr_heap::reading::{Dump, DumpReading, ReadAt, Refusal, DumpDetail};
+use clr_heap::reading::{Dump, DumpDetail, DumpReading, ReadAt, Refusal};
 use clr_heap::survey::{Record, Survey, survey};
 use clr_heap::{profile, snapshot};
 use flate2::Compression;
@@ -159,7 +159,12 @@ fn limit(what: &AnalysisRequest) {
 
 /// Reads a dump to its end and writes the answer. A line is written to `notes` if files were late. The error is a
 /// sentence.
-fn compute(what: &AnalysisRequest, input: &mut impl Read, output: &mut impl Write, notes: &mut impl Write) -> Result<(), String> {
+fn compute(
+    what: &AnalysisRequest,
+    input: &mut impl Read,
+    output: &mut impl Write,
+    notes: &mut impl Write,
+) -> Result<(), String> {
     let want = if what.histogram {
         DumpDetail::Histogram
     } else {
@@ -232,7 +237,9 @@ fn compute(what: &AnalysisRequest, input: &mut impl Read, output: &mut impl Writ
 
 /// Assigns classes to static fields, read from the assemblies of the process. Returns the files that were late.
 fn name_classes(dump: &mut Dump, pid: u32) -> Option<LateFiles> {
-    let files = Rc::new(RefCell::new(Files::for_process(pid, Instant::now() + NAMING_TIMEOUT).ok()?));
+    let files = Rc::new(RefCell::new(
+        Files::for_process(pid, Instant::now() + NAMING_TIMEOUT).ok()?,
+    ));
     dump.name_classes(&mut |path| {
         files.borrow_mut().open(path).then(|| {
             let files = Rc::clone(&files);

@@ -13,7 +13,7 @@ use crate::field::{Scope, WindowValues};
 use crate::plan::{Meaning, MeasuredSeries, SampleTrigger};
 use crate::rule::{Rule, Window};
 use crate::rule_set::RuleSet;
-use crate::window::{ReadContext, SeriesState, Key, Occasions, SeriesSet, SeriesSample, SampleValue, worth};
+use crate::window::{Key, Occasions, ReadContext, SampleValue, SeriesSample, SeriesSet, SeriesState, worth};
 
 /// Size of a cache line, in bytes.
 const A_LINE: usize = 64;
@@ -222,7 +222,9 @@ impl Windows {
                 });
                 let worth = match worth {
                     SampleValue::Counts(_) if measured.counts(series) => SampleValue::Counts(1.0),
-                    SampleValue::Not if !measured.counts(series) && !matches!(kept, SeriesState::Uniform(_)) => continue,
+                    SampleValue::Not if !measured.counts(series) && !matches!(kept, SeriesState::Uniform(_)) => {
+                        continue;
+                    }
                     other => other,
                 };
                 self.add(series, kept, &sample.with_value(worth));
@@ -276,8 +278,9 @@ impl Windows {
 
     /// Returns the place of its window in the set and the maximum memory in bytes for each series.
     pub(super) fn most_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
-        let one =
-            |window: &Window| size_of::<Option<SeriesState>>() + size_of::<(usize, Moment)>() + SeriesSet::most_memory(window);
+        let one = |window: &Window| {
+            size_of::<Option<SeriesState>>() + size_of::<(usize, Moment)>() + SeriesSet::most_memory(window)
+        };
         let plan = &rules.plan;
         let series = (0..).zip(plan.series.iter().zip(&plan.occasions_of));
         series.filter_map(move |(series, (place, occasions))| {

@@ -9,7 +9,7 @@ use base::time::{Moment, Wall};
 use clr_gc::gc::StoppedTime;
 
 use self::open::{OpenIncident, finished, is_of, member};
-use super::black_box::{Recorder, Recordings, QuotaOwner};
+use super::black_box::{QuotaOwner, Recorder, Recordings};
 use super::{Finding, Incident, IncidentChange, IncidentEnding, Member, REFRESH_NS};
 use crate::alert::{Alert, Ending, HoldingRule, Transition};
 use crate::ledger::Ledger;
@@ -281,8 +281,9 @@ impl Incidents {
         changes: &mut Vec<IncidentChange>,
     ) {
         let Some(group) = group else { return };
-        let is_consequence =
-            |open: &OpenIncident| open.incident.group.is_some() && open.groups(rules).all(|known| rules.follows(known, group));
+        let is_consequence = |open: &OpenIncident| {
+            open.incident.group.is_some() && open.groups(rules).all(|known| rules.follows(known, group))
+        };
         let merged: Vec<usize> = (0..self.open.len())
             .filter(|&at| at != home && self.open.get(at).is_some_and(is_consequence))
             .collect();
@@ -409,7 +410,8 @@ impl Incidents {
             let alert = &held.alert;
             let group = rules.group_of(alert);
             let known = |open: &OpenIncident| open.incident.members.iter().any(|member| is_of(member, alert));
-            let same_group = |open: &OpenIncident| group.is_some() && open.groups(rules).any(|known| Some(known) == group);
+            let same_group =
+                |open: &OpenIncident| group.is_some() && open.groups(rules).any(|known| Some(known) == group);
             let home = self.open.iter().position(known);
             let Some(home) = home.or_else(|| self.open.iter().position(same_group)) else {
                 continue;

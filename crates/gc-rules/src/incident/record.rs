@@ -12,7 +12,7 @@ use super::{Findings, FoundAllocations, FoundCallers, FoundCensus, FoundStacks, 
 use crate::account::AccountRecord;
 use crate::ledger::Ledger;
 use crate::record::owned;
-use crate::rule::{Evidence, EvaluationTrigger, Role, Severity};
+use crate::rule::{EvaluationTrigger, Evidence, Role, Severity};
 
 /// Path under which recordings are served.
 const BLACK_BOX: &str = "/api/v1/evidence/";

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::engine::{Engine, State};
-use crate::rule::{Function, EvaluationTrigger, Rule, Severity, Window};
+use crate::rule::{EvaluationTrigger, Function, Rule, Severity, Window};
 use crate::rule_set::RuleSet;
 
 /// Maximum number of collections at which rules that were never known are checked; afterwards they are checked again
@@ -81,7 +81,9 @@ impl KnownRules {
             }
         }
         let mut candidates = others.too_short.clone();
-        candidates.retain(|rule| rule.on == EvaluationTrigger::Process && rule.severity >= Severity::Warning && !is_trend(rule));
+        candidates.retain(|rule| {
+            rule.on == EvaluationTrigger::Process && rule.severity >= Severity::Warning && !is_trend(rule)
+        });
         candidates.sort_by_key(|rule| std::cmp::Reverse(rule.severity));
         let reported = engine.alerts();
         for rule in candidates {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::aggregate::{Aggregate, Sample};
-use super::{ReadContext, BUCKETS, SampleValue};
+use super::{BUCKETS, ReadContext, SampleValue};
 use crate::rule::Window;
 
 /// Maximum number of tallies before the newest sub-interval.

@@ -9,7 +9,7 @@ use base::time::Moment;
 
 use super::aggregate::{Aggregate, Counts, Sums};
 use super::buckets::{Buckets, Tally};
-use super::{ReadContext, Class, SampleValue};
+use super::{Class, ReadContext, SampleValue};
 use crate::rule::Window;
 
 /// Number of samples in each sub-interval of a length.

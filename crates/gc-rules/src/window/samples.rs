@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::answer::{answer, number};
-use super::{ReadContext, Class, SampleValue};
+use super::{Class, ReadContext, SampleValue};
 use crate::rule::{Function, Window};
 
 /// Samples of a time span, a large number of samples, or samples that differ from their predecessor. An unknown value

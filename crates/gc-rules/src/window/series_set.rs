@@ -12,7 +12,7 @@ use super::few::{self, RecentSamples};
 use super::latest::Latest;
 use super::occasions::{Occasions, Uniform};
 use super::samples::Samples;
-use super::{ReadContext, Class, SeriesState, Key, MAX_LAST, MAX_SAMPLES, SeriesSample, SampleValue, nothing};
+use super::{Class, Key, MAX_LAST, MAX_SAMPLES, ReadContext, SampleValue, SeriesSample, SeriesState, nothing};
 use crate::rule::{ComparisonKey, Extent, Window};
 
 /// Number of series by which the capacity of a class grows.
@@ -230,7 +230,9 @@ impl SeriesSet {
             SeriesAt::Latest(place) => {
                 moved(&mut other.latest, place, &mut self.latest, Latest::default()).map(SeriesAt::Latest)
             }
-            SeriesAt::Few(place) => moved(&mut other.few, place, &mut self.few, RecentSamples::new(0)).map(SeriesAt::Few),
+            SeriesAt::Few(place) => {
+                moved(&mut other.few, place, &mut self.few, RecentSamples::new(0)).map(SeriesAt::Few)
+            }
             SeriesAt::Samples(place) => {
                 let nothing = Samples::new(Class::Samples, 0, None);
                 moved(&mut other.samples, place, &mut self.samples, nothing).map(SeriesAt::Samples)

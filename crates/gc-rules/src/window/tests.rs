@@ -240,7 +240,12 @@ fn came() -> impl Strategy<Value = Vec<(u64, u64, SampleValue)>> {
         3 => Just(SampleValue::Not),
         1 => Just(SampleValue::Unknown),
     ];
-    let alike = [SampleValue::Counts(1.0), SampleValue::Counts(0.0), SampleValue::Not, SampleValue::Unknown];
+    let alike = [
+        SampleValue::Counts(1.0),
+        SampleValue::Counts(0.0),
+        SampleValue::Not,
+        SampleValue::Unknown,
+    ];
     let alike = prop::sample::select(alike.to_vec());
     let when = || (0..4000u64, prop_oneof![4 => Just(0u64), 1 => 0..9000u64]);
     let begin = (alike, prop::collection::vec(when(), 0..60));
@@ -360,7 +365,10 @@ fn memory_is_bounded() {
 fn series_move_with_their_samples() {
     let key = Some(Key(4));
     let add = |set: &mut SeriesSet, window: &Window, kept: &mut SeriesState, second: u64| {
-        let (worth, now) = (SampleValue::Counts((second % 7) as f64 + 1.0), Moment::from_ns(second * S));
+        let (worth, now) = (
+            SampleValue::Counts((second % 7) as f64 + 1.0),
+            Moment::from_ns(second * S),
+        );
         let time = now;
         let sample = SeriesSample { key, worth, time, now };
         match *kept {
@@ -378,10 +386,12 @@ fn series_move_with_their_samples() {
         .into_iter()
         .chain([1, 10, 100].map(Extent::Last))
     {
-        for (function, by) in Function::ALL
-            .iter()
-            .flat_map(|function| [(*function, ComparisonKey::Nothing), (*function, ComparisonKey::GenerationAndType)])
-        {
+        for (function, by) in Function::ALL.iter().flat_map(|function| {
+            [
+                (*function, ComparisonKey::Nothing),
+                (*function, ComparisonKey::GenerationAndType),
+            ]
+        }) {
             let window = Window {
                 by,
                 ..window(function, extent)

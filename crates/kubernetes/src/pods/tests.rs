@@ -91,7 +91,11 @@ fn ends_of_containers_are_known() {
                 waits,
             )));
             assert_eq!(changed, PutOutcome::Changed);
-            assert_eq!(ended("c1"), Some(ContainerEnd { oom_killed, failed }), "{reason} {code}");
+            assert_eq!(
+                ended("c1"),
+                Some(ContainerEnd { oom_killed, failed }),
+                "{reason} {code}"
+            );
             assert_eq!(ended("c2"), None);
         }
     }

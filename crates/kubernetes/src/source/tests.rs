@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::*;
-use crate::script::{RecordedRequest, End, Script, ScriptedAnswer};
+use crate::script::{End, RecordedRequest, Script, ScriptedAnswer};
 use crate::transport::tests::server;
 use crate::watch::SILENT;
 use processes::container::ContainerIdentity;

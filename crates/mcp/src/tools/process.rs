@@ -210,7 +210,8 @@ mod tests {
             "unseen": [{ "what": "kernel", "why": "no rights" }],
             "stream": { "sessions": 1 },
         });
-        let asked = |arguments: Value| build_answer(&record, &read(arguments.as_object().unwrap().clone()).unwrap()).unwrap();
+        let asked =
+            |arguments: Value| build_answer(&record, &read(arguments.as_object().unwrap().clone()).unwrap()).unwrap();
         let brief = asked(json!({ "pid": 7 }));
         assert_eq!(brief["stopped_recently"]["parts_left_out"], 2);
         assert_eq!(brief["memory"]["usage"], 12);

@@ -71,7 +71,8 @@ mod tests {
             { "start_ms": 1, "duration_ns": 50, "stopped_ns": 20, "trace_id": "aa", "stops": [[1, 5], [7, 9]], "collections": [3] },
             { "start_ms": 2, "duration_ns": 40, "stopped_ns": 10, "trace_id": null, "stops": [[1, 5]], "collections": [4] },
         ] });
-        let asked = |arguments: Value| build_answer(&record, &read(arguments.as_object().unwrap().clone()).unwrap()).unwrap();
+        let asked =
+            |arguments: Value| build_answer(&record, &read(arguments.as_object().unwrap().clone()).unwrap()).unwrap();
         let first = asked(json!({ "pid": 1, "limit": 1 }));
         assert_eq!(
             (&first["worst"][0]["trace_id"], &first["worst"][0]["stops"]),

@@ -4,7 +4,7 @@
 use super::Decoder;
 use crate::blob::{BlobHeader, BlobReader, HeaderLayout};
 use crate::error::Error;
-use crate::frame::{self, BlockHeader, BlockKind, Head, FrameProgress, TAG_END};
+use crate::frame::{self, BlockHeader, BlockKind, FrameProgress, Head, TAG_END};
 use crate::header::{Format, TraceHeader};
 use crate::item::Ending;
 use crate::keep::{Block, BlockContent};

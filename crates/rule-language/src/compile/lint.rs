@@ -107,7 +107,9 @@ impl Outcomes {
                 .fold(Self::only(true), |all, part| all.and(Self::evaluate(part, leaf))),
             Node::Or(parts) => parts
                 .iter()
-                .fold(Self::only(true), |none, part| none.and(Self::evaluate(part, leaf).not()))
+                .fold(Self::only(true), |none, part| {
+                    none.and(Self::evaluate(part, leaf).not())
+                })
                 .not(),
             Node::If(parts) => {
                 let [when, this, that] = [&parts.0, &parts.1, &parts.2].map(|part| Self::evaluate(part, leaf));

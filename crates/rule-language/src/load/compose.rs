@@ -9,8 +9,8 @@ use base::units::HumanDuration;
 use gc_rules::expression::{Double, Expression, Node};
 use gc_rules::field::{EXPECTED, Root};
 use gc_rules::rule::{
-    ComparisonKey, Emit, Exception, Extent, Function, HarmUnit, EvaluationTrigger, Param, Role, Rule, Severity, Template, TemplatePart, Texts,
-    Window,
+    ComparisonKey, Emit, EvaluationTrigger, Exception, Extent, Function, HarmUnit, Param, Role, Rule, Severity,
+    Template, TemplatePart, Texts, Window,
 };
 use gc_rules::value::Type;
 use jiff::Timestamp;
@@ -28,7 +28,7 @@ use super::report::{Place, PlacedValue, Report};
 use super::text::{condition_trap, entries, entry, items, scalar, template_trap};
 use super::window::{Windows, digest, move_rule, moved};
 use super::{Level, Problem, lint};
-use crate::compile::{CompiledExpression, Measure, Unit, RequiredType, compile};
+use crate::compile::{CompiledExpression, Measure, RequiredType, Unit, compile};
 use crate::document::schema::schema;
 use crate::document::{self, Destination, ExceptionKeys, Moment, WindowKeys, is_name};
 use crate::template;
@@ -257,7 +257,9 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         match self.keys.on {
             _ if self.keys.by.is_none() => {}
             Some(EvaluationTrigger::Service) if self.keys.expect.is_empty() => {}
-            Some(EvaluationTrigger::Service) => self.fault("by", "an expected service has no version; remove `by` or `expect`"),
+            Some(EvaluationTrigger::Service) => {
+                self.fault("by", "an expected service has no version; remove `by` or `expect`")
+            }
             _ => self.fault("by", "only rules `on: service` divide services; remove it"),
         }
     }
@@ -338,7 +340,13 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         self.expression(placed, key, roots, wanted)
     }
 
-    fn expression(&mut self, placed: PlacedValue<'_>, key: &str, roots: &[Root], wanted: RequiredType) -> Option<CompiledExpression> {
+    fn expression(
+        &mut self,
+        placed: PlacedValue<'_>,
+        key: &str,
+        roots: &[Root],
+        wanted: RequiredType,
+    ) -> Option<CompiledExpression> {
         let scalar = scalar(placed.node)?;
         let text = scalar.text.as_str();
         if text.is_empty() {
@@ -723,7 +731,9 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         let roots: &[Root] = match on {
             Some(EvaluationTrigger::Service) => &[Root::Service, Root::Process],
             Some(EvaluationTrigger::Watcher) => &[Root::Watcher, Root::Process],
-            Some(EvaluationTrigger::Gc | EvaluationTrigger::Process) | None => &[Root::Gc, Root::Suspension, Root::Process, Root::Stream],
+            Some(EvaluationTrigger::Gc | EvaluationTrigger::Process) | None => {
+                &[Root::Gc, Root::Suspension, Root::Process, Root::Stream]
+            }
         };
         // Compile without windows because windows cannot be nested.
         let places = std::mem::take(&mut self.partial.places);
@@ -933,7 +943,11 @@ fn faults_of_keys(
 
 /// Returns the time of sampling of a window, which depends on its fields. Windows of services and of gcwatch are
 /// sampled at each tick.
-fn sampled(on: Option<EvaluationTrigger>, of: Option<&CompiledExpression>, filter: Option<&CompiledExpression>) -> Result<Root, String> {
+fn sampled(
+    on: Option<EvaluationTrigger>,
+    of: Option<&CompiledExpression>,
+    filter: Option<&CompiledExpression>,
+) -> Result<Root, String> {
     if matches!(on, Some(EvaluationTrigger::Service | EvaluationTrigger::Watcher)) {
         return Ok(Root::Process);
     }

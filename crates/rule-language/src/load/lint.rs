@@ -133,7 +133,11 @@ fn can_change(when: &Expression) -> bool {
 
 /// Reports `service.firing[...]` with ids of rules that do not exist or that are not about processes. These are errors.
 pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &mut Report<'_>) {
-    let about_processes = || rules.iter().filter(|rule| rule.on.subject() == EvaluationTrigger::Process);
+    let about_processes = || {
+        rules
+            .iter()
+            .filter(|rule| rule.on.subject() == EvaluationTrigger::Process)
+    };
     for (draft, rule) in drafts.iter().zip(rules) {
         let named = RefCell::new(BTreeSet::new());
         let conditions = std::iter::once(&rule.when).chain(&rule.clear);

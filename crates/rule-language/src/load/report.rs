@@ -81,7 +81,14 @@ impl<'a> Report<'a> {
     }
 
     /// Reports mistakes inside a value, at their positions in the file.
-    pub(super) fn mistakes(&mut self, placed: PlacedValue<'_>, text: &str, what: &str, mistakes: &[Mistake], level: Level) {
+    pub(super) fn mistakes(
+        &mut self,
+        placed: PlacedValue<'_>,
+        text: &str,
+        what: &str,
+        mistakes: &[Mistake],
+        level: Level,
+    ) {
         for mistake in mistakes {
             let lines = self.lines(placed);
             let inside = lines.map(|lines| lines.inside(placed.node.at, text, mistake.line, mistake.column));

@@ -10,7 +10,7 @@ use clr_gc::gc::{
 use gc_rules::field::STOPPED_PARTS;
 use strict_yaml::check::did_you_mean;
 
-use super::given::{FieldError, EventFields, invalid};
+use super::given::{EventFields, FieldError, invalid};
 use super::times::Times;
 
 const WORDS: &str = "see the reference page";

@@ -3,14 +3,14 @@ use std::sync::Arc;
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use gc_rules::incident::{
-    BegunRecordings, IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, Recordings, QuotaOwner,
-    StoredIncident, sample,
+    BegunRecordings, IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, QuotaOwner,
+    Recordings, StoredIncident, sample,
 };
 use gc_rules::ledger::{Ledger, MemoryVerdict};
 use gc_rules::rule::Evidence;
 use gc_rules::rule_set::RuleSet;
 
-use super::story::{S, Story, StoryEvent, moment, load_file};
+use super::story::{S, Story, StoryEvent, load_file, moment};
 
 /// A cause precedes its consequence in group `memory`, `pauses` follows `memory`, and one rule has no group.
 const RULES: &str = "\
@@ -163,7 +163,13 @@ fn information_is_not_head_before_warning() {
     let text = RULES.replace("severity: warning, group: memory", "severity: info, group: memory");
     let mut process = Process::with_rules(&text.replace("evidence: [black-box]", "group: pauses"));
     let mut named = Vec::new();
-    let story = [StoryEvent::Full(5), StoryEvent::Gc(150), StoryEvent::Gc(1), StoryEvent::Gc(1), StoryEvent::Full(20)];
+    let story = [
+        StoryEvent::Full(5),
+        StoryEvent::Gc(150),
+        StoryEvent::Gc(1),
+        StoryEvent::Gc(1),
+        StoryEvent::Full(20),
+    ];
     for (at, what) in story.iter().enumerate() {
         process.step(at as f64, what);
         named.push(process.records()[0].members[0].rule.clone());
@@ -198,7 +204,10 @@ fn figures_are_updated() {
 #[test]
 fn emergency_outlives_its_process() {
     let mut process = Process::new();
-    process.play(&[(1.0, StoryEvent::Full(20), "began m.worse critical"), (2.0, StoryEvent::End, "")]);
+    process.play(&[
+        (1.0, StoryEvent::Full(20), "began m.worse critical"),
+        (2.0, StoryEvent::End, ""),
+    ]);
     assert_eq!(words(&process.incidents.advance(moment(901.9))), "");
     assert_eq!(process.records()[0].members[0].until, None);
     assert!(process.records()[0].process_ended.is_some());
@@ -214,7 +223,10 @@ fn emergency_outlives_its_process() {
     ]);
 
     let mut process = Process::new();
-    process.play(&[(1.0, StoryEvent::Full(20), "began m.worse critical"), (2.0, StoryEvent::End, "")]);
+    process.play(&[
+        (1.0, StoryEvent::Full(20), "began m.worse critical"),
+        (2.0, StoryEvent::End, ""),
+    ]);
     let ended = process.incidents.end(IncidentEnding::Recovered, moment(302.0));
     assert_eq!(words(&ended), "ended m.worse 302 recovered");
     let [IncidentChange::Ended(incident)] = &ended[..] else {
@@ -365,7 +377,10 @@ fn severe_incidents_are_recorded() {
         process.records().iter().map(place).collect()
     };
     let mut process = kept(true);
-    process.play(&[(1.0, StoryEvent::Full(5), "began m.cause warning"), (2.0, StoryEvent::Nothing, "")]);
+    process.play(&[
+        (1.0, StoryEvent::Full(5), "began m.cause warning"),
+        (2.0, StoryEvent::Nothing, ""),
+    ]);
     assert_eq!(places(&process), [None]);
     let transitions = process.story.step(3.0, &StoryEvent::Full(20));
     let changes = process

@@ -42,7 +42,12 @@ fn every_window_is_fed_once() {
     let rules = load(&shipped()).unwrap().rules;
     let plan = Plan::new(&rules.windows);
     assert_eq!(plan.of_window.len(), rules.windows.len());
-    let times = [SampleTrigger::Gc, SampleTrigger::Keyed, SampleTrigger::Suspension, SampleTrigger::Tick];
+    let times = [
+        SampleTrigger::Gc,
+        SampleTrigger::Keyed,
+        SampleTrigger::Suspension,
+        SampleTrigger::Tick,
+    ];
     let feeds = times.iter().flat_map(|when| plan.feeds_at(*when));
     let (places, feeds): (Vec<usize>, Vec<_>) = feeds.unzip();
     assert_eq!(places, (0..plan.feeds()).collect::<Vec<_>>());

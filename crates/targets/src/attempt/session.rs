@@ -7,7 +7,7 @@ use dotnet_diagnostics::{Client, Error};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::{Attempt, StartedSession, End};
+use super::{Attempt, End, StartedSession};
 use crate::cpu_wait::CpuWaits;
 use crate::kept_run::KeptRun;
 use crate::memory::OVER_MEMORY;

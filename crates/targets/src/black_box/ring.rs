@@ -8,7 +8,7 @@ use nettrace::TraceHeader;
 use nettrace::keep::{Block, BlockContent};
 use zstd::bulk::Compressor;
 
-use crate::black_box::{RetainedEvents, StreamContinuation, NextBlocks};
+use crate::black_box::{NextBlocks, RetainedEvents, StreamContinuation};
 
 /// Maximum number of packed bytes of one ring.
 pub(super) const ONE: usize = 128 << 10;

@@ -58,7 +58,9 @@ fn page_faults_are_bounded() {
             faults: Some(faults),
             ..between(500, 50, 10)
         };
-        between.wait_during(100_000_000).map(|waited| waited.paging_ns / 1_000_000)
+        between
+            .wait_during(100_000_000)
+            .map(|waited| waited.paging_ns / 1_000_000)
     };
     assert_eq!([0, 3, 100].map(paging), [Some(0), Some(30), Some(40)]);
 }

@@ -12,7 +12,7 @@ use gc_rules::field::MemoryFacts;
 
 use super::committed;
 use super::read::{machine, runtime_config};
-use super::{ConfiguredLimits, Sources, SettingSyntax};
+use super::{ConfiguredLimits, SettingSyntax, Sources};
 use crate::facts::Facts;
 use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, address_space_limit, anonymous, count, read_process_file};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use dotnet_diagnostics::discovery::Process;
 use serde_json::Value;
 
-use super::{Sources, SettingSyntax, committed, is_full, sentence};
+use super::{SettingSyntax, Sources, committed, is_full, sentence};
 use crate::facts::Facts;
 use crate::own_file::{OpenError, OwnFiles};
 use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, anonymous, meminfo, read_process_file, text};

@@ -89,7 +89,13 @@ pub(crate) fn connections(pid: u32, path: &Path) -> Option<usize> {
     Some(seen.accepted.len())
 }
 
-fn seen(run: &WatchedProcess, ours: &Table, theirs: Option<&Table>, in_ours: bool, own: OpenConnections) -> Option<ObservedConnections> {
+fn seen(
+    run: &WatchedProcess,
+    ours: &Table,
+    theirs: Option<&Table>,
+    in_ours: bool,
+    own: OpenConnections,
+) -> Option<ObservedConnections> {
     let found = |table: &Table| table.get(&run.name).cloned().unwrap_or_default();
     let mut entries = found(ours);
     entries.extend(theirs.map(found).unwrap_or_default());

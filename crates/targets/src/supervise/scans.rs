@@ -8,7 +8,9 @@ use base::run_key::RunKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::look::{ScanScope, FileSystemGroup, ScanResult, LookPart, LookSubject, OngoingLook, PlainProcesses, STEP_TIMEOUT};
+use crate::look::{
+    FileSystemGroup, LookPart, LookSubject, OngoingLook, PlainProcesses, STEP_TIMEOUT, ScanResult, ScanScope,
+};
 use crate::options::TargetOptions;
 use crate::threads::Threads;
 use crate::watch::Watches;

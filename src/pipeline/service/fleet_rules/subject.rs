@@ -119,7 +119,15 @@ impl Subject {
             .map(|version| key_value(SERVICE_VERSION.name, AnyValue::StringValue(version.to_string())));
         let resource = Arc::new(Origin::new(attributes.chain(named).collect()));
         let facts = facts_of_service(&service.name, &resource, version.as_deref(), &KnownOfService::default());
-        Self::with(EvaluationTrigger::Service, run, &service.name, &resource, facts, rules, now)
+        Self::with(
+            EvaluationTrigger::Service,
+            run,
+            &service.name,
+            &resource,
+            facts,
+            rules,
+            now,
+        )
     }
 
     /// Sets the facts in addition to the numbers. [`Self::tick`] evaluates both.

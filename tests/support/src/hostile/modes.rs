@@ -148,7 +148,9 @@ pub const MODES: &[Mode] = &[
     Mode {
         name: "block-never-ends",
         about: "a block of 4 GB",
-        does: Behaviour::After(b"\x05\x05\x01\x02\0\0\0\x02\0\0\0\x0a\0\0\0EventBlock\x06\xff\xff\xff\xff\0\0\0\0\0\0\0\0"),
+        does: Behaviour::After(
+            b"\x05\x05\x01\x02\0\0\0\x02\0\0\0\x0a\0\0\0EventBlock\x06\xff\xff\xff\xff\0\0\0\0\0\0\0\0",
+        ),
     },
     Mode {
         name: "not-a-stream",

@@ -4,7 +4,7 @@ use crate::event::{DynamicData, GcReason, GcStart, GcType, GlobalHeapHistory, He
 use crate::gc::allocated::{AllocatedUnknown, EnclosingCollection};
 use crate::gc::forming::FormingCollection;
 use crate::gc::history::GlobalHistory;
-use crate::gc::machine::{MAX_FORMING, MAX_RUNS, Machine, FinishedItem};
+use crate::gc::machine::{FinishedItem, MAX_FORMING, MAX_RUNS, Machine};
 use crate::gc::stop::{Stop, StopCollection, StopId};
 
 impl Machine {

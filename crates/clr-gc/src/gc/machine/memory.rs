@@ -1,7 +1,7 @@
 //! Memory use of a machine.
 
 use crate::gc::forming::FormingCollection;
-use crate::gc::machine::{ClosedStop, Machine, OtherStops, FinishedItem};
+use crate::gc::machine::{ClosedStop, FinishedItem, Machine, OtherStops};
 use crate::gc::stop::{Stop, StopId};
 
 /// Size of a map entry in bytes: a B-tree node has space for eleven entries and is at least half full.

@@ -2,7 +2,7 @@
 
 use crate::gc::collection::{Collection, Suspension};
 use crate::gc::forming::FormingCollection;
-use crate::gc::machine::{MAX_FORMING, Machine, PATIENCE_NS, FinishedItem, ReportTiming};
+use crate::gc::machine::{FinishedItem, MAX_FORMING, Machine, PATIENCE_NS, ReportTiming};
 use crate::gc::stop::{Stop, StopEdges, StopId};
 
 impl Machine {

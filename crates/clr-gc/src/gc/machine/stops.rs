@@ -3,7 +3,8 @@
 use crate::event::{GcReason, SuspendReason};
 use crate::gc::forming::FormingCollection;
 use crate::gc::machine::{
-    ClosedStop, MAX_CLOSED, MAX_OPEN_STOPS, MAX_OTHER_REASONS, MAX_STOPS, Machine, OtherStops, FinishedItem, ReportTiming,
+    ClosedStop, FinishedItem, MAX_CLOSED, MAX_OPEN_STOPS, MAX_OTHER_REASONS, MAX_STOPS, Machine, OtherStops,
+    ReportTiming,
 };
 use crate::gc::stop::{Stop, StopId};
 

@@ -49,7 +49,8 @@ fn messages_beyond_share_are_summed_up() {
     let now = Instant::now();
     let (mut shares, free) = used_up(now);
     let (of, other) = (share("user 1", "loop"), share("user 2", "loop"));
-    let mut judge = |share: &QuotaOwner, rule, incident, change| shares.judge(&message(share, rule, incident, change), now);
+    let mut judge =
+        |share: &QuotaOwner, rule, incident, change| shares.judge(&message(share, rule, incident, change), now);
     assert_eq!(judge(&of, "a", free, Change::Began), Verdict::SumUp { is_first: true });
     assert_eq!(
         judge(&of, "a", free + 1, Change::Began),

@@ -23,7 +23,7 @@ use tonic::{Code, Status};
 use crate::otlp::answer::{Answer, RetryCause};
 use crate::otlp::answer_counts::{AfterAnswer, AnswerCounts};
 use crate::otlp::batch::Entry;
-use crate::otlp::outgoing::{Control, DownCause, Rejection, Outgoing};
+use crate::otlp::outgoing::{Control, DownCause, Outgoing, Rejection};
 use crate::otlp::own::build::Exporter;
 use crate::otlp::own::http::{LastAnswer, TargetClient};
 use crate::otlp::stats::Reason;

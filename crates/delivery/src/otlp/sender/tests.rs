@@ -15,7 +15,7 @@ use crate::otlp::batch::Entry;
 use crate::otlp::settings::{DiskQueue, Limits};
 use crate::otlp::signal::Signal;
 use crate::otlp::stats::SignalStats;
-use crate::otlp::store_handle::{StoredItems, StoreHandle};
+use crate::otlp::store_handle::{StoreHandle, StoredItems};
 use crate::otlp::target::Script;
 use crate::transport::receiver::{Protocol, Receiver};
 

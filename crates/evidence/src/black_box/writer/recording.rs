@@ -15,7 +15,7 @@ use nettrace::{SystemTime, TraceHeader};
 
 use crate::black_box::files::Files;
 use base::run_key::RunKey;
-use targets::black_box::{BlackBoxes, RetainedEvents, StreamContinuation, Piece};
+use targets::black_box::{BlackBoxes, Piece, RetainedEvents, StreamContinuation};
 
 /// A file that is being written.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use dotnet_diagnostics::discovery::parse_stat;
 use rustix::fs::CWD;
 
 use super::HeapFigures;
-use super::maps::{ResidentPages, MapsParser, parse_status};
+use super::maps::{MapsParser, ResidentPages, parse_status};
 use crate::container::figures::Figures;
 use crate::container::group::{MAX_FILE_BYTES, folder, open, text};
 use crate::container::read::{ProcessScan, Reader};

@@ -170,7 +170,9 @@ const MEMORY_COLUMNS: [Column; 11] = [
     column("used", 9, 92, |row| draw_memory(row, |memory| memory.usage)),
     column("objects", 9, 0, |row| draw_memory(row, MemoryLines::objects)),
     column("free", 9, 102, |row| draw_memory(row, |memory| memory.free)),
-    column("unused", 9, 112, |row| draw_memory(row, |memory| memory.committed_unused)),
+    column("unused", 9, 112, |row| {
+        draw_memory(row, |memory| memory.committed_unused)
+    }),
     column("native", 9, 122, |row| draw_memory(row, |memory| memory.native)),
 ];
 

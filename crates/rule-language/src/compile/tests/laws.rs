@@ -8,7 +8,7 @@ use proptest::{collection, sample};
 use super::facts::{Facts, facts};
 use super::oracle::on_large_stack;
 use super::texts::{ORDERS, one_of, texts};
-use super::{GC, TestNames, MEASURES};
+use super::{GC, MEASURES, TestNames};
 use crate::compile::check::check;
 use crate::compile::{CompiledExpression, MAX_TEXT, Mistake, RequiredType, compile, lint, parser};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use base::time::{Moment, TimeBase};
 use clr_gc::gc::{Collection, Suspension};
 use gc_rules::field::{
-    AFFECTED_RULE, CommandName, ContainerFacts, FIRING, FactValue, LAST_DEATH, MemoryFacts, OF_VERSION, OperationStarts,
-    ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts,
+    AFFECTED_RULE, CommandName, ContainerFacts, FIRING, FactValue, LAST_DEATH, MemoryFacts, OF_VERSION,
+    OperationStarts, ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts,
 };
 use gc_rules::review::HistoryStep;
 use gc_rules::rule::EvaluationTrigger;
@@ -37,7 +37,11 @@ impl PlayedEvent {
 }
 
 /// Returns the individual events in the order of time. `known` are the initial facts about the process.
-pub(super) fn played(events: &[TestEvent], known: &ProcessFacts, start: i128) -> Result<Vec<(i64, PlayedEvent)>, String> {
+pub(super) fn played(
+    events: &[TestEvent],
+    known: &ProcessFacts,
+    start: i128,
+) -> Result<Vec<(i64, PlayedEvent)>, String> {
     let mut single: Vec<(i64, &TestEvent, u32)> = Vec::new();
     for event in events {
         let (times, every) = event
@@ -126,7 +130,8 @@ impl Script {
                     for (name, value) in learned {
                         self.known = self.known.clone().with(&name, value);
                     }
-                    self.played.push((at, PlayedEvent::Learned(Box::new(self.known.clone()))));
+                    self.played
+                        .push((at, PlayedEvent::Learned(Box::new(self.known.clone()))));
                 }
             }
             Some(_) => watcher(self.stream.watcher.get_or_insert_default(), &fields)?,
