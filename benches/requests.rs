@@ -65,14 +65,14 @@ struct Args {
 
 /// Results of a half.
 #[derive(Debug, Clone, Copy)]
-struct Half {
+struct HalfResults {
     requests: usize,
     cpu: Duration,
     median: Duration,
     p99: Duration,
 }
 
-impl Half {
+impl HalfResults {
     fn us_of_request(self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.requests.max(1) as f64
     }
@@ -127,7 +127,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// Measures a half with a daemon in the given mode.
-fn half(shop: &Service, args: &Args, rate: u32, mode: &str) -> anyhow::Result<Half> {
+fn half(shop: &Service, args: &Args, rate: u32, mode: &str) -> anyhow::Result<HalfResults> {
     let config = format!(
         "{}otlp: {{enabled: false}}\nrequests: {{mode: {mode}, max_per_second: 1000000}}\n",
         marked(shop.scene.mark())
@@ -142,7 +142,7 @@ fn half(shop: &Service, args: &Args, rate: u32, mode: &str) -> anyhow::Result<Ha
     let cpu = cpu()?.saturating_sub(before);
     latencies.sort_unstable();
     let at = |share: f64| latencies.get((latencies.len() as f64 * share) as usize).copied();
-    Ok(Half {
+    Ok(HalfResults {
         requests: latencies.len(),
         cpu,
         median: at(0.5).context("no request was answered")?,

@@ -11,24 +11,26 @@ use gc_requests::request::{MAX_NAMED_STOPS, Request};
 
 use crate::pipeline::records::{collection, process, row};
 use api::gc::{Subject, SummaryRecord, is_induced};
-use api::view::{Found, ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, Unseen};
+use api::view::{
+    ReportRecord, ReportedProcess, ReportedRecording, ReportedRequests, RequestTally, RuleFindings, UnobservedFact,
+};
 use recording::{ProcessHistory, Recording};
 use report::memory;
 use report::units::plural;
 use run::history::Causes;
 
 /// Maximum number of recordings per page.
-pub const MOST_RECORDINGS: usize = 32;
+pub const MAX_RECORDINGS: usize = 32;
 /// Maximum number of processes; the processes with the longest stopped time are kept. A recording of one machine has
 /// thousands of processes.
-const MOST_PROCESSES: usize = 32;
+const MAX_PROCESSES: usize = 32;
 /// Maximum number of collection marks, over all processes.
-const MOST_MARKS: usize = 150_000;
+const MAX_MARKS: usize = 150_000;
 /// Maximum number of heap points, over all processes and per process: more than a wide screen has pixels.
 const ALL_HEAP_POINTS: usize = 32_000;
-const MOST_HEAP_POINTS: usize = 3_000;
+const MAX_HEAP_POINTS: usize = 3_000;
 /// Maximum number of the longest collections that are kept in full, over all processes and per process.
-const LONGEST: (usize, usize) = (200, 100);
+const MAX_LONGEST_COLLECTIONS: (usize, usize) = (200, 100);
 /// Number of requests with the most lost time.
 const WORST: usize = 20;
 
@@ -46,7 +48,7 @@ pub fn page(recordings: Vec<ReportedRecording>) -> ReportRecord {
 pub fn recorded(
     recording: &Recording,
     base: UnixBase,
-    found: Option<Vec<Found>>,
+    found: Option<Vec<RuleFindings>>,
     with_command_line: bool,
     among: usize,
 ) -> ReportedRecording {
@@ -61,13 +63,13 @@ pub fn recorded(
             (*subject, history, found)
         })
         .collect();
-    let most = (MOST_PROCESSES / among).max(1);
+    let most = (MAX_PROCESSES / among).max(1);
     let left_out = all.len().saturating_sub(most);
     if left_out > 0 {
         all.sort_by_key(|(_, history, _)| Reverse(history.totals.stopped_ns));
         all.truncate(most);
     }
-    let bounds = Bounds::of(all.len() * among);
+    let bounds = Bounds::for_processes(all.len() * among);
     let file = recording.stream.file.rsplit('/').next().unwrap_or_default();
     let processes = all.into_iter().map(|(subject, history, found)| {
         let name = name(recording, subject, several);
@@ -93,12 +95,12 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of(processes: usize) -> Self {
+    fn for_processes(processes: usize) -> Self {
         let processes = processes.max(1);
-        let (all, one) = LONGEST;
+        let (all, one) = MAX_LONGEST_COLLECTIONS;
         Self {
-            marks: MOST_MARKS / processes,
-            heap_points: (ALL_HEAP_POINTS / processes).min(MOST_HEAP_POINTS),
+            marks: MAX_MARKS / processes,
+            heap_points: (ALL_HEAP_POINTS / processes).min(MAX_HEAP_POINTS),
             longest: (all / processes).min(one),
         }
     }
@@ -111,7 +113,7 @@ fn process(
     base: UnixBase,
     recording: &Recording,
     bounds: &Bounds,
-    found: Option<Found>,
+    found: Option<RuleFindings>,
 ) -> ReportedProcess {
     let (incidents, judged) = found.map_or((None, None), |found| (Some(found.incidents), Some(found.judged)));
     let observed_ns = recording.observed_ns;
@@ -198,10 +200,10 @@ fn requests(all: &[Request], base: UnixBase) -> ReportedRequests {
     tally.record().clone()
 }
 
-fn unseen(recording: &Recording, left_out: usize) -> Vec<Unseen> {
+fn unseen(recording: &Recording, left_out: usize) -> Vec<UnobservedFact> {
     let mut all = Vec::new();
     let mut add = |what: String, why: &str| {
-        all.push(Unseen {
+        all.push(UnobservedFact {
             what,
             why: why.to_owned(),
         });

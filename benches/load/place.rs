@@ -11,7 +11,7 @@ pub(crate) use test_support::daemon::Daemon;
 use test_support::daemon::{self, ANY, MARK};
 
 /// Maximum time for processes to start, to be attached to and to end.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Environment and configuration of a daemon.
 #[derive(Debug)]
@@ -74,11 +74,11 @@ pub(crate) fn ended(daemon: &mut Daemon) -> anyhow::Result<()> {
 pub(crate) fn stop(daemon: &mut Daemon) -> anyhow::Result<(Duration, ExitStatus)> {
     let since = Instant::now();
     daemon.signal(Signal::TERM);
-    while since.elapsed() < PATIENCE {
+    while since.elapsed() < TIMEOUT {
         if let Some(status) = daemon.ended() {
             return Ok((since.elapsed(), status));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    bail!("gcwatch did not end in {} s after SIGTERM", PATIENCE.as_secs())
+    bail!("gcwatch did not end in {} s after SIGTERM", TIMEOUT.as_secs())
 }

@@ -57,7 +57,7 @@ pub(crate) enum Mode {
 
 /// Data received from one process.
 #[derive(Debug, Default)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedData {
     /// Collections received as spans, by number, with the time of the first receipt.
     pub(crate) collections: HashMap<i64, Instant>,
     /// Number of collections that arrived again although their request was answered.
@@ -68,7 +68,7 @@ pub(crate) struct Received {
     series: [HashMap<String, i64>; COUNTERS.len()],
 }
 
-impl Received {
+impl ReceivedData {
     /// Returns the values of the counters.
     pub(crate) fn counts(&self) -> [i64; COUNTERS.len()] {
         self.series.each_ref().map(|series| series.values().sum())
@@ -79,7 +79,7 @@ impl Received {
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     /// Received data by pid.
-    pub(crate) processes: HashMap<i64, Received>,
+    pub(crate) processes: HashMap<i64, ReceivedData>,
     /// Number of collections of all processes.
     pub(crate) spans: u64,
     /// Number of collections that arrived again after their answer was lost.

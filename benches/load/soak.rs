@@ -27,9 +27,9 @@ use anyhow::{Context, ensure};
 use rustix::process::Signal;
 
 use self::account::{Account, Slope};
-use crate::place::{Daemon, PATIENCE, Place, ended, log_tail, stop};
+use crate::place::{Daemon, Place, TIMEOUT, ended, log_tail, stop};
 use crate::receiver::{Mode, Receiver};
-use crate::targets::{self, Sent, Target};
+use crate::targets::{self, SentTotals, Target};
 use crate::{Arguments, proc};
 
 /// Duration of each behaviour of the receiver.
@@ -87,7 +87,7 @@ struct Soak<'a> {
     /// Pids of all processes so far.
     had: HashSet<u32>,
     /// Totals of processes that have exited.
-    ended: Vec<Sent>,
+    ended: Vec<SentTotals>,
     receiver: Receiver,
     daemon: Daemon,
     kills: Vec<Instant>,
@@ -110,9 +110,9 @@ impl<'a> Soak<'a> {
         let mut targets = (0..arguments.targets)
             .map(|_| target(arguments, folder, &mut had))
             .collect::<anyhow::Result<Vec<_>>>()?;
-        targets::await_all(&mut targets, "ready", PATIENCE)?;
+        targets::await_all(&mut targets, "ready", TIMEOUT)?;
         let daemon = place.start(&arguments.gcwatch);
-        targets::await_all(&mut targets, "attached", PATIENCE).with_context(|| log_tail(&daemon))?;
+        targets::await_all(&mut targets, "attached", TIMEOUT).with_context(|| log_tail(&daemon))?;
         let descriptors = proc::descriptors(daemon.pid()).context("gcwatch has ended")?.0;
         Ok(Self {
             arguments,
@@ -164,10 +164,10 @@ impl<'a> Soak<'a> {
     fn churn(&mut self) -> anyhow::Result<()> {
         let mut oldest = self.targets.remove(0);
         oldest.quiet()?;
-        self.ended.push(oldest.totals(PATIENCE)?);
+        self.ended.push(oldest.totals(TIMEOUT)?);
         drop(oldest);
         let mut next = target(self.arguments, &self.place.folder, &mut self.had)?;
-        targets::await_all(std::slice::from_mut(&mut next), "ready", PATIENCE)?;
+        targets::await_all(std::slice::from_mut(&mut next), "ready", TIMEOUT)?;
         self.targets.push(next);
         Ok(())
     }
@@ -204,7 +204,7 @@ impl<'a> Soak<'a> {
             target.quiet()?;
         }
         for target in &mut self.targets {
-            self.ended.push(target.totals(PATIENCE)?);
+            self.ended.push(target.totals(TIMEOUT)?);
         }
         let until = Instant::now() + DRAIN;
         let mut last = (0, Instant::now());

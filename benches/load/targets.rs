@@ -22,7 +22,7 @@ pub(crate) struct Target {
 
 /// Totals of one target, as reported by it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sent {
+pub(crate) struct SentTotals {
     pub(crate) pid: u32,
     /// Collections that were written to sessions.
     pub(crate) sent: u64,
@@ -65,13 +65,13 @@ impl Target {
             .with_context(|| format!("process {} ended", self.child.id()))
     }
 
-    pub(crate) fn totals(&mut self, patience: Duration) -> anyhow::Result<Sent> {
+    pub(crate) fn totals(&mut self, patience: Duration) -> anyhow::Result<SentTotals> {
         let line = self.await_line("sent", Instant::now() + patience)?;
         let mut numbers = line.split_ascii_whitespace().filter_map(|word| word.parse().ok());
         let (Some(sent), Some(dropped), Some(sessions)) = (numbers.next(), numbers.next(), numbers.next()) else {
             bail!("process {} says {line:?}", self.pid());
         };
-        Ok(Sent {
+        Ok(SentTotals {
             pid: self.pid(),
             sent,
             dropped,

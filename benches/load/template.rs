@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use clr_gc::gc::{Outcome, Settling};
+use clr_gc::gc::{Outcome, ReportTiming};
 use clr_gc::stream::{GcStream, Scope};
 use flate2::read::GzDecoder;
 use nettrace::encode::{Encoder, EventRecord};
@@ -223,7 +223,7 @@ impl Template {
             encoder.event(&event.record(*sequence, true))?;
         }
         let bytes = encoder.finish()?;
-        let mut stream = GcStream::new(Scope::Collections, Settling::AtTheEnd);
+        let mut stream = GcStream::new(Scope::Collections, ReportTiming::AtTheEnd);
         stream.space(bytes.len())[..bytes.len()].copy_from_slice(&bytes);
         stream.filled(bytes.len());
         stream.finish();

@@ -14,7 +14,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 
-use crate::commands::burst::{Asked, Facts, Gathered, gather};
+use crate::commands::burst::{BurstData, BurstTarget, Facts, gather};
 use crate::commands::cli::{AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, EvidenceFormat, Format};
 use crate::commands::output::{Output, say};
 use evidence::burst::{MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE, StoppedBy};
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
 }
 
 /// Returns the session to request from the runtime.
-fn question(args: &AllocationsArgs, asked: &Asked) -> anyhow::Result<Question> {
+fn question(args: &AllocationsArgs, asked: &BurstTarget) -> anyhow::Result<Question> {
     if asked.major().is_some_and(|major| major >= SAMPLES_SINCE) {
         return Ok(Question::Allocations);
     }
@@ -90,7 +90,7 @@ fn question(args: &AllocationsArgs, asked: &Asked) -> anyhow::Result<Question> {
     })
 }
 
-fn write(gathered: &Gathered, mut output: Output<EvidenceFormat>, args: &AllocationsArgs) -> anyhow::Result<bool> {
+fn write(gathered: &BurstData, mut output: Output<EvidenceFormat>, args: &AllocationsArgs) -> anyhow::Result<bool> {
     let burst = &gathered.burst;
     let allocations = burst.allocations();
     match output.format {

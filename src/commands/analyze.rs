@@ -169,7 +169,7 @@ fn table(
         }
         summary::write(out, &history.totals, &history.other_stops, recording.observed_ns)?;
         let stopped = &history.totals.stopped;
-        let account = AccountRecord::of_stopped_time(stopped, Some(recording.observed_ns));
+        let account = AccountRecord::from_stopped_time(stopped, Some(recording.observed_ns));
         account::write(out, "stopped time by cause", &account)?;
         summary::write_figures(out, &history.collections)?;
         if let Some((number, ledger)) = memory::newest(&history.collections) {
@@ -189,7 +189,7 @@ fn table(
 
 /// Returns the collections that the arguments select, in the requested order.
 fn chosen<'h>(history: &'h ProcessHistory, args: &AnalyzeArgs) -> Vec<(&'h Collection, Interval)> {
-    let mut chosen: Vec<(&Collection, Interval)> = Intervals::of(&history.collections)
+    let mut chosen: Vec<(&Collection, Interval)> = Intervals::for_collections(&history.collections)
         .filter(|(collection, _)| within(collection.start, args))
         .collect();
     match args.sort {

@@ -16,7 +16,7 @@ use crate::commands::output::{Output, say};
 use crate::commands::run::troubles;
 use crate::commands::top;
 use crate::daemon::{Services, TICK};
-use crate::pipeline::replay::{Cast, Player, Stage, complete_at};
+use crate::pipeline::replay::{Player, ReplayFeeds, ReplayIdentity, complete_at};
 use crate::pipeline::{Clock, Pipeline};
 use base::clock::now_unix_ns;
 use base::time::TimeBase;
@@ -32,7 +32,7 @@ use web::options::WebOptions;
 
 /// Maximum interval between metrics. It is shorter than the daemon's default, because a demonstration is watched for
 /// less than a minute.
-const METRICS_EVERY: Duration = Duration::from_secs(5);
+const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum number of rows per second, so that users can read them.
 const ROWS_PER_SECOND: u32 = 8;
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<bool> {
         (otlp.traces, otlp.metrics, otlp.logs, otlp.profiles) = (None, None, None, None);
     }
     options.pipeline.clock = Clock::Live;
-    options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_EVERY);
+    options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_INTERVAL);
     super::run::executor()?.block_on(demo(options, args.rounds, is_top))
 }
 
@@ -215,13 +215,13 @@ async fn act(
     rounds: Option<u32>,
 ) {
     let begin = |life: u32| {
-        let cast = Cast {
+        let cast = ReplayIdentity {
             service: role.service.to_owned(),
             attributes: vec![key_value(RECORDED.name, Value::BoolValue(true))],
             base: TimeBase::at(now().ns().into()),
             start_time: life.into(),
         };
-        Stage::new(pipeline.clone(), cast)
+        ReplayFeeds::new(pipeline.clone(), cast)
     };
     let mut stage = begin(0);
     let mut offset: u32 = 0;

@@ -18,7 +18,7 @@ use targets::name_of;
 use targets::options::TargetOptions;
 
 /// Timeout for the answer of a runtime, so that a stopped runtime does not delay the list.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &PsArgs) -> anyhow::Result<bool> {
     let scan = Scan::host().with_sockets(args.sockets.iter().map(PathBuf::as_path));
@@ -80,7 +80,7 @@ async fn listed(pid: u32, scan: Scan) -> Option<(ProcessRecord, Option<PathBuf>)
 
 /// Queries a process.
 async fn asked(process: Process) -> ProcessRecord {
-    let outcome = ask(&process, ANSWER_WITHIN).await;
+    let outcome = ask(&process, ANSWER_TIMEOUT).await;
     let info = outcome.as_ref().ok().cloned().flatten();
     let mut record = record(&process, outcome);
     record.name = name(process.clone(), info).await.or(record.name);

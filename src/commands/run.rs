@@ -18,16 +18,16 @@ use crate::commands::run::end::{end_at_last, end_with_stdin};
 use crate::daemon::logging::queue::LogQueue;
 use crate::daemon::logging::{self, LogLevel};
 use crate::daemon::own::RunParts;
-use crate::daemon::{self, Refused, Reload, Services, Signals};
+use crate::daemon::{self, OptionsError, Reload, Services, Signals};
 use base::clock::now_unix_ns;
 use base::run_key::RunKey;
-use config::file::{READ_WITHIN, Watch};
+use config::file::{READ_TIMEOUT, Watch};
 use config::flags::ConfigFlags;
 use config::options::LogOptions;
 use config::options::{Options, RuleSources};
 use config::problem::Problems;
 use config::rule_files;
-use config::{self, Config, Loaded, texts};
+use config::{self, Config, LoadedConfig, texts};
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::Stats;
 use rule_language::load;
@@ -39,7 +39,7 @@ use targets::{FileReading, Readers, Rounds, own_identity};
 const READING_THREAD: &str = "reading";
 
 /// Maximum time for the last log lines to be read.
-const LAST_LINES_WITHIN: Duration = Duration::from_secs(1);
+const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the daemon until SIGTERM or SIGINT. Returns `false` if a part of the daemon failed, which was logged.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
     reading.shutdown_background();
     executor.shutdown_background();
     // The last lines report losses. A reader that does not read them does not delay the exit.
-    let _not_read = log.flush(LAST_LINES_WITHIN);
+    let _not_read = log.flush(LAST_LINES_TIMEOUT);
     match served {
         Ok(done) => done,
         // The log already contains the panic and its location.
@@ -82,11 +82,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
 
 async fn serve(
     flags: &ConfigFlags,
-    Loaded {
+    LoadedConfig {
         config,
         warnings,
         files,
-    }: Loaded,
+    }: LoadedConfig,
     readers: Readers,
     log: LogQueue,
     raised: std::io::Result<()>,
@@ -110,7 +110,7 @@ async fn serve(
         warn!("cannot raise the limit of file descriptors: {error}");
     }
     let max_targets = options.targets.max_targets;
-    if let Some((problem, remedy)) = Descriptors::of(max_targets).problem(max_targets) {
+    if let Some((problem, remedy)) = Descriptors::for_targets(max_targets).problem(max_targets) {
         warn!("{problem}: {remedy}");
     }
     greet(&options, &services);
@@ -179,7 +179,7 @@ fn greet(options: &Options, services: &Services) {
 
 /// Loads the configuration according to the flags and reports its errors, one per line. Returns `None` if the flags
 /// only requested to check or print it, which is done.
-pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<Loaded>> {
+pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<LoadedConfig>> {
     let mut stderr = std::io::stderr();
     let loaded = match config::load(flags) {
         Ok(loaded) => loaded,
@@ -247,7 +247,7 @@ fn check_rules(sources: &RuleSources, out: &mut dyn std::io::Write) -> anyhow::R
 }
 
 /// Logs warnings and errors to standard error, for commands that report their own results.
-pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
+pub(crate) fn log_lines(loaded: &LoadedConfig) -> anyhow::Result<()> {
     let quiet = LogOptions {
         filter: "warn".to_owned(),
         format: loaded.config.log.format,
@@ -264,7 +264,7 @@ pub(crate) fn log_lines(loaded: &Loaded) -> anyhow::Result<()> {
 pub(crate) fn troubles(stats: &Stats) -> Vec<(bool, String)> {
     let mut troubles = Vec::new();
     for signal in Signal::ALL {
-        let stats = stats.of(signal);
+        let stats = stats.get(signal);
         let (rejected, dropped) = (stats.rejected, stats.dropped.total());
         if rejected + dropped == 0 {
             continue;
@@ -350,9 +350,9 @@ impl Reload for FileReload {
         }
     }
 
-    async fn load(&mut self) -> Result<Options, Refused> {
+    async fn load(&mut self) -> Result<Options, OptionsError> {
         let (flags, watched) = (self.flags.clone(), self.files.clone());
-        let read = self.reading.within(READ_WITHIN, move || {
+        let read = self.reading.within(READ_TIMEOUT, move || {
             let loaded = config::load(&flags)?;
             let watch = (loaded.files != watched).then(|| watch(&loaded.files));
             Ok((loaded, watch))
@@ -361,12 +361,12 @@ impl Reload for FileReload {
             Ok(loaded) => loaded,
             Err(not_read) => {
                 error!("the configuration: {not_read}");
-                return Err(Refused);
+                return Err(OptionsError);
             }
         };
         match loaded {
             Ok((loaded, watch)) => {
-                let Loaded {
+                let LoadedConfig {
                     config,
                     warnings,
                     files,
@@ -393,7 +393,7 @@ impl Reload for FileReload {
                 for problem in &problems.0 {
                     error!("{problem}");
                 }
-                Err(Refused)
+                Err(OptionsError)
             }
         }
     }

@@ -25,7 +25,7 @@ use processes::files;
 const NAME: &str = "incidents.json";
 
 /// Maximum size of the file, in bytes. A thousand incidents take less than a quarter of it.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Version of the format. Files of other versions are not read.
 const VERSION: u32 = 1;
@@ -49,7 +49,7 @@ struct Version {
 }
 
 /// Maximum number of undelivered changes in the file; the newest are kept.
-const MOST_UNSENT: usize = 1000;
+const MAX_UNSENT: usize = 1000;
 
 /// Age after which a waiting change no longer counts as being sent.
 const UNSENT_AFTER: Duration = Duration::from_secs(2);
@@ -180,7 +180,7 @@ impl IncidentFile {
     }
 
     fn content(&self, pipeline: &Pipeline, mut unsent: Vec<UnsentChange>) -> Content {
-        unsent.drain(..unsent.len().saturating_sub(MOST_UNSENT));
+        unsent.drain(..unsent.len().saturating_sub(MAX_UNSENT));
         Content {
             version: VERSION,
             boot_id: self.boot_id.clone(),
@@ -208,7 +208,7 @@ impl Shared {
 }
 
 fn read(path: &Path) -> io::Result<Option<Content>> {
-    let Some(text) = files::read(path, MOST_BYTES)? else {
+    let Some(text) = files::read(path, MAX_BYTES)? else {
         return Ok(None);
     };
     // Other versions can have other fields.

@@ -14,14 +14,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use delivery::otlp::Exporter;
-use targets::Alive;
+use targets::Heartbeats;
 use web::PartAge;
 
 /// Age after which a part is late: ten times the expected interval, because the machine can be busy.
 const LATE: Duration = Duration::from_secs(10);
 
 /// Returns each part with the time since its last report.
-pub(crate) fn parts(alive: &Alive, exporter: &Exporter, now: Instant) -> Vec<PartAge> {
+pub(crate) fn parts(alive: &Heartbeats, exporter: &Exporter, now: Instant) -> Vec<PartAge> {
     let [reading, supervisor] = alive.ages(now);
     [reading, supervisor, ("exporter", exporter.idle_for(now))]
         .into_iter()

@@ -58,9 +58,9 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: an incident begins and ends, in a known pod and in no pod.
-    /// Guarantee: there is an event with the figures when it begins and when it ends, each with its own name and a time in
-    /// whole seconds; a grave incident is a warning; without a pod there is no event.
+    /// Scenario: an incident starts and ends, first in a known pod, then without a pod.
+    /// Guarantee: the start and the end each create an event with the figures, a separate name and a time in whole
+    /// seconds. A severe incident is a warning. Without a pod there is no event.
     #[test]
     fn incident_is_an_event_of_its_pod() {
         let changes = gc_rules::incident::sample(Wall::UNIX.moment(1_800_000_000_123_000_000));
@@ -73,7 +73,7 @@ mod tests {
         let notice = |change| IncidentNotice {
             run: RunKey { pid: 7, start_time: 1 },
             process: "shop".into(),
-            share: gc_rules::incident::Share {
+            share: gc_rules::incident::QuotaOwner {
                 tenant: "shop".into(),
                 service: "shop".into(),
             },

@@ -9,10 +9,10 @@ use tracing::{error, info, warn};
 use crate::pipeline::Pipeline;
 use base::clock::now_unix_ns;
 use base::time::rfc3339;
-use config::file::{READ_WITHIN, Watch};
+use config::file::{READ_TIMEOUT, Watch};
 use config::options::RuleSources;
 use config::rule_files;
-use rule_language::load::{self, Loaded, SourceFile};
+use rule_language::load::{self, LoadedRules, SourceFile};
 use targets::{FileReading, or_pending};
 
 use targets::host;
@@ -102,7 +102,7 @@ impl RuleFiles {
 
     async fn read(&self, sources: &RuleSources, pipeline: &Pipeline, first: bool) -> Result<(), Vec<String>> {
         let (of, known) = (sources.clone(), self.last().clone());
-        let read = self.reading.within(READ_WITHIN, move || {
+        let read = self.reading.within(READ_TIMEOUT, move || {
             let texts = texts(&of);
             if known.is_some_and(|known| known == texts) {
                 return None;
@@ -144,7 +144,7 @@ impl RuleFiles {
             Ok(loaded) => {
                 let now = now_unix_ns();
                 let late = loaded.expired(now).map(ToString::to_string).collect::<Vec<_>>();
-                let Loaded { rules, warnings, .. } = loaded;
+                let LoadedRules { rules, warnings, .. } = loaded;
                 status.health = "ok";
                 status.errors.clear();
                 status.warnings = warnings.iter().map(ToString::to_string).chain(late).collect();
@@ -189,7 +189,7 @@ impl RuleWatch {
             return;
         }
         let paths = self.paths.clone();
-        match self.reading.within(READ_WITHIN, || Watch::new(paths)).await {
+        match self.reading.within(READ_TIMEOUT, || Watch::new(paths)).await {
             Ok(watch) => {
                 if let Some(error) = watch.degraded() {
                     warn!("checking the rule files periodically, because the system does not report changes: {error}");

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use processes::files::NO_SURPRISE;
+use processes::files::SAFE_OPEN_FLAGS;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 
@@ -41,7 +41,7 @@ impl StateDirectory {
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .custom_flags(NO_SURPRISE)
+            .custom_flags(SAFE_OPEN_FLAGS)
             .open(path.join(LOCK))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::time::TimeBase;
-use clr_gc::gc::{Open, Outcome};
+use clr_gc::gc::{OpenOperations, Outcome};
 use gc_requests::request::Request;
 use gc_rules::incident::Recordings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use processes::{RunState, StreamProgress};
 use run::settings::Clock;
-use run::{At, Attachment, Input};
+use run::{Attachment, Input, InputTime};
 use targets::host::{clocks, now};
 use targets::sink::RunSink;
 
@@ -102,7 +102,7 @@ impl RunSink for Feed {
         let at = match self.run.clock() {
             Clock::Live => {
                 let clocks = clocks();
-                At {
+                InputTime {
                     now: clocks.moment(),
                     wall: self.shared.observe_clocks(clocks),
                 }
@@ -127,7 +127,7 @@ impl RunSink for Feed {
         self.hand(Input::RequestsUnread(why));
     }
 
-    fn open(&mut self, open: Open) {
+    fn open(&mut self, open: OpenOperations) {
         let base = self.base();
         self.hand(Input::Open { open, base });
     }

@@ -27,15 +27,15 @@ use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord};
 use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
 
-use crate::pipeline::resumed::{Resumed, StoredState};
+use crate::pipeline::resumed::{ResumedIncidents, StoredState};
 use crate::pipeline::service::{FleetRules, ServiceBook, WatcherLog};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 
 /// Maximum number of exited processes whose incidents are kept. Beyond it, the incidents of the earliest exit end.
-const MOST_EXITED: usize = 256;
+const MAX_EXITED: usize = 256;
 
 /// Maximum number of ended incidents that are kept, over all processes.
-const MOST_ENDED: usize = 50;
+const MAX_ENDED: usize = 50;
 
 /// Start time in the run key of gcwatch itself.
 pub(crate) const OWN_START: u64 = 0;
@@ -50,8 +50,8 @@ pub(crate) struct IncidentOwner {
     /// minutes.
     pub(crate) exited: Vec<SubjectIncidents>,
     /// Incidents from before a restart of gcwatch whose process is not attached yet.
-    pub(crate) waiting: Resumed,
-    /// Ended incidents, oldest first, at most [`MOST_ENDED`].
+    pub(crate) waiting: ResumedIncidents,
+    /// Ended incidents, oldest first, at most [`MAX_ENDED`].
     ended: VecDeque<IncidentRecord>,
     pub(crate) book: ServiceBook,
     pub(crate) watcher: WatcherLog,
@@ -130,7 +130,7 @@ impl IncidentOwner {
         if left.incidents.is_empty() {
             return None;
         }
-        let oldest = (self.exited.len() >= MOST_EXITED).then(|| self.exited.remove(0));
+        let oldest = (self.exited.len() >= MAX_EXITED).then(|| self.exited.remove(0));
         self.exited.push(left);
         oldest.map(|mut left| left.end(IncidentEnding::ProcessEnded, now))
     }
@@ -168,7 +168,7 @@ impl IncidentOwner {
             let IncidentChange::Ended(incident) = &notice.change else {
                 continue;
             };
-            if self.ended.len() >= MOST_ENDED {
+            if self.ended.len() >= MAX_ENDED {
                 self.ended.pop_front();
             }
             let subject = subject(notice.run, &notice.process, resource);

@@ -9,7 +9,7 @@
 //! continues, and the holder of the lock processes the input before it releases the run. Inputs are therefore processed
 //! in the order in which they were handed over, and outputs leave in that order.
 //!
-//! The inbox holds [`MOST_INPUTS`] inputs. If it is full, an input that a later input of the same kind replaces
+//! The inbox holds [`MAX_INPUTS`] inputs. If it is full, an input that a later input of the same kind replaces
 //! ([`Input::is_renewed`]) is dropped and counted. For any other input, the sender waits until the run is free.
 //!
 //! Delivery takes the lock of the incident owner (`incident_owner` defines the order of locks). A thread that holds
@@ -26,15 +26,15 @@ use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use processes::{Identity, RunState};
 use run::settings::{Clock, PipelineSettings};
-use run::{At, Input, Output, Run};
+use run::{Input, InputTime, Output, Run};
 
 /// Capacity of an inbox: the inputs of several rounds of a busy reader.
-const MOST_INPUTS: usize = 256;
+const MAX_INPUTS: usize = 256;
 
 /// Receiver of the outputs of a run.
 pub(crate) trait Deliver: fmt::Debug + Send + Sync {
     /// Accepts the outputs of one step, in order, while the run is locked.
-    fn deliver(&self, run: &Run, outputs: Vec<Output>, at: At);
+    fn deliver(&self, run: &Run, outputs: Vec<Output>, at: InputTime);
 
     /// Counts a dropped input that the next input of its kind replaces.
     fn dropped(&self);
@@ -45,7 +45,7 @@ pub(crate) trait Deliver: fmt::Debug + Send + Sync {
 pub struct ObservedRun {
     key: RunKey,
     clock: Clock,
-    inbox: Mutex<VecDeque<(At, Input)>>,
+    inbox: Mutex<VecDeque<(InputTime, Input)>>,
     run: Mutex<Run>,
     /// The pipeline of the run. Once it has been dropped, the run no longer accepts inputs.
     delivery: Weak<dyn Deliver>,
@@ -53,21 +53,21 @@ pub struct ObservedRun {
 
 /// A locked view of a run.
 #[derive(Debug)]
-pub(crate) struct Look<'a> {
+pub(crate) struct RunView<'a> {
     run: MutexGuard<'a, Run>,
     /// Declared after the lock, because fields are dropped in declaration order.
-    _rest: HandedMeanwhile<'a>,
+    _rest: DrainInboxOnDrop<'a>,
 }
 
 /// Guard that processes the inputs received while a viewer held the run.
 #[derive(Debug)]
-struct HandedMeanwhile<'a>(&'a ObservedRun);
+struct DrainInboxOnDrop<'a>(&'a ObservedRun);
 
 impl ObservedRun {
     pub(crate) fn new(
         identity: Identity,
         settings: Arc<PipelineSettings>,
-        at: At,
+        at: InputTime,
         delivery: Weak<dyn Deliver>,
     ) -> Self {
         Self {
@@ -94,12 +94,12 @@ impl ObservedRun {
     }
 
     /// Passes an input to the run.
-    pub(crate) fn hand(&self, at: At, input: Input) {
+    pub(crate) fn hand(&self, at: InputTime, input: Input) {
         let Some(delivery) = self.delivery.upgrade() else {
             return;
         };
         let mut inbox = self.inbox();
-        if inbox.len() < MOST_INPUTS {
+        if inbox.len() < MAX_INPUTS {
             inbox.push_back((at, input));
             drop(inbox);
             return self.pass(&*delivery);
@@ -136,19 +136,19 @@ impl ObservedRun {
         }
     }
 
-    fn inbox(&self) -> MutexGuard<'_, VecDeque<(At, Input)>> {
+    fn inbox(&self) -> MutexGuard<'_, VecDeque<(InputTime, Input)>> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the run for reading, after it has processed every input handed over so far.
-    pub(crate) fn look(&self) -> Look<'_> {
+    pub(crate) fn look(&self) -> RunView<'_> {
         let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(delivery) = self.delivery.upgrade() {
             self.take_inputs(&mut run, &*delivery);
         }
-        Look {
+        RunView {
             run,
-            _rest: HandedMeanwhile(self),
+            _rest: DrainInboxOnDrop(self),
         }
     }
 
@@ -166,7 +166,7 @@ impl ObservedRun {
     }
 }
 
-fn step(run: &mut Run, (at, input): (At, Input), delivery: &dyn Deliver) {
+fn step(run: &mut Run, (at, input): (InputTime, Input), delivery: &dyn Deliver) {
     let mut outputs = Vec::new();
     run.step(at, input, &mut outputs);
     if !outputs.is_empty() {
@@ -174,7 +174,7 @@ fn step(run: &mut Run, (at, input): (At, Input), delivery: &dyn Deliver) {
     }
 }
 
-impl Deref for Look<'_> {
+impl Deref for RunView<'_> {
     type Target = Run;
 
     fn deref(&self) -> &Run {
@@ -182,7 +182,7 @@ impl Deref for Look<'_> {
     }
 }
 
-impl Drop for HandedMeanwhile<'_> {
+impl Drop for DrainInboxOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(delivery) = self.0.delivery.upgrade() {
             self.0.pass(&*delivery);
@@ -199,17 +199,17 @@ pub(crate) mod tests {
 
     use super::*;
 
-    const AT: At = At {
+    const AT: InputTime = InputTime {
         now: Moment::FIRST,
         wall: Wall::UNIX,
     };
 
     /// Counts dropped inputs.
     #[derive(Debug, Default)]
-    pub(crate) struct Nowhere(AtomicU64);
+    pub(crate) struct DropCounter(AtomicU64);
 
-    impl Deliver for Nowhere {
-        fn deliver(&self, _: &Run, _: Vec<Output>, _: At) {}
+    impl Deliver for DropCounter {
+        fn deliver(&self, _: &Run, _: Vec<Output>, _: InputTime) {}
 
         fn dropped(&self) {
             self.0.fetch_add(1, Ordering::Relaxed);
@@ -217,7 +217,7 @@ pub(crate) mod tests {
     }
 
     /// Creates a run of the given pid without any inputs.
-    pub(crate) fn observed(pid: u32, delivery: &Arc<Nowhere>) -> ObservedRun {
+    pub(crate) fn observed(pid: u32, delivery: &Arc<DropCounter>) -> ObservedRun {
         let identity = Identity::new(RunKey { pid, start_time: 1 }, "shop");
         let delivery = Arc::downgrade(delivery);
         ObservedRun::new(identity, Arc::default(), AT, delivery)
@@ -252,7 +252,7 @@ pub(crate) mod tests {
         let delivery = Arc::default();
         let run = observed(1, &delivery);
         let look = run.look();
-        for _ in 0..MOST_INPUTS {
+        for _ in 0..MAX_INPUTS {
             run.hand(AT, Input::Healed);
         }
         for _ in 0..2 {
@@ -264,7 +264,7 @@ pub(crate) mod tests {
             drop(look);
             late.join().expect("the sender only waits");
         });
-        assert_eq!(healings(&run), MOST_INPUTS as u64 + 1);
+        assert_eq!(healings(&run), MAX_INPUTS as u64 + 1);
         assert_eq!(delivery.0.load(Ordering::Relaxed), 2);
     }
 

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, Settling};
-use clr_gc::stream::{Advanced, GcStream, ProcessKey, Scope};
+use clr_gc::gc::{LIVE_SETTLE_NS, Outcome, ReportTiming};
+use clr_gc::stream::{AdvanceOutcome, GcStream, ProcessKey, Scope};
 use nettrace::{Ending, TraceHeader};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -19,7 +19,7 @@ use gc_telemetry::value::key_value;
 use processes::{Identity, RunState, StreamProgress};
 use recording::RecordingError;
 use recording::source::Source;
-use targets::sink::{Full, RunSink as _, Sink as _};
+use targets::sink::{RunSink as _, Sink as _, TargetLimitError};
 
 /// Iterates over the outcomes of a recording.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Player {
     pub fn new(source: Source) -> Self {
         Self {
             source,
-            stream: GcStream::new(Scope::Collections, Settling::After(LIVE_SETTLE_NS)),
+            stream: GcStream::new(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS)),
             drained: true,
             finished: false,
             ended: false,
@@ -100,7 +100,7 @@ impl Player {
     /// Decodes the bytes read so far, up to the space available for outcomes.
     fn advance(&mut self) -> Result<(), RecordingError> {
         let advanced = self.stream.advance(|_| {});
-        self.drained = !matches!(advanced, Ok(Advanced::Paused));
+        self.drained = !matches!(advanced, Ok(AdvanceOutcome::Paused));
         if self.drained && (advanced.is_err() || self.finished || self.stream.decoder().ending().is_some()) {
             self.ended = true;
             self.stream.end();
@@ -145,7 +145,7 @@ pub fn complete_at(outcome: &Outcome) -> Option<i64> {
 
 /// Identity of the processes of a recording.
 #[derive(Debug, Clone)]
-pub struct Cast {
+pub struct ReplayIdentity {
     /// `service.name`.
     pub service: String,
     /// Additional resource attributes.
@@ -158,15 +158,15 @@ pub struct Cast {
 
 /// The feeds of a recording's processes, created when a process first appears.
 #[derive(Debug)]
-pub struct Stage {
+pub struct ReplayFeeds {
     pipeline: Pipeline,
-    cast: Cast,
+    cast: ReplayIdentity,
     feeds: Vec<(ProcessKey, Feed)>,
 }
 
-impl Stage {
+impl ReplayFeeds {
     /// Creates a stage without processes.
-    pub fn new(pipeline: Pipeline, cast: Cast) -> Self {
+    pub fn new(pipeline: Pipeline, cast: ReplayIdentity) -> Self {
         Self {
             pipeline,
             cast,
@@ -187,7 +187,7 @@ impl Stage {
     /// # Errors
     ///
     /// The limit of runs is reached.
-    pub fn observe(&mut self, key: ProcessKey, outcome: Outcome) -> Result<(), Full> {
+    pub fn observe(&mut self, key: ProcessKey, outcome: Outcome) -> Result<(), TargetLimitError> {
         let place = self.feeds.iter().position(|(known, _)| *known == key);
         let place = match place {
             Some(place) => place,

@@ -13,8 +13,9 @@
 //! is not a death in an emergency. One case remains: outside Kubernetes, a program that does not handle SIGTERM (.NET
 //! 10 has no default handler) and receives it while an alert on its memory fires counts as ended by its memory.
 //!
-//! Bounded: [`MAX_SERVICES`](book::MAX_SERVICES) services, [`MAX_DEATHS`](book::MAX_DEATHS) deaths per service, kept
-//! for [`KEPT_NS`](book::KEPT_NS). Processes of services beyond the limit are counted and belong to no service.
+//! Bounded: [`MAX_SERVICES`](book::MAX_SERVICES) services, and [`MAX_DEATHS`](book::MAX_DEATHS) deaths per service,
+//! kept for [`DEATH_RETENTION_NS`](book::DEATH_RETENTION_NS). Processes of services beyond the limit are counted and
+//! belong to no service.
 
 mod book;
 mod death;

@@ -13,7 +13,7 @@ use recording::ProcessHistory;
 use run::history::{Bucket, Mark};
 
 /// Maximum number of buckets per chart.
-const MOST_PLACES: i64 = 300;
+const MAX_PLACES: i64 = 300;
 /// Possible bucket lengths, in milliseconds. Longer buckets are whole days.
 const LENGTHS_MS: [i64; 16] = [
     100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
@@ -22,12 +22,12 @@ const LENGTHS_MS: [i64; 16] = [
 
 /// Returns the shortest bucket length that does not exceed the maximum number of buckets.
 fn length_ns(observed_ns: i64) -> i64 {
-    let fits = |length_ms: &&i64| observed_ns / (**length_ms * 1_000_000) < MOST_PLACES;
+    let fits = |length_ms: &&i64| observed_ns / (**length_ms * 1_000_000) < MAX_PLACES;
     match LENGTHS_MS.iter().find(fits) {
         Some(length_ms) => length_ms * 1_000_000,
         None => {
             let day = 86_400_000_000_000;
-            (observed_ns / MOST_PLACES / day + 1) * day
+            (observed_ns / MAX_PLACES / day + 1) * day
         }
     }
 }
@@ -114,7 +114,7 @@ fn spread(places: &mut BTreeMap<i64, Bucket>, (from, to): (i64, i64), length: i6
 pub(super) fn marks(collections: &[Collection], base: UnixBase, observed_ns: i64, most: usize) -> PauseColumns {
     let at = |one: &Collection| one.start.unwrap_or_else(|| collection_at(one));
     let mut columns = PauseColumns::default();
-    let mut add = |one: &Collection| history::add_mark(&mut columns, &Mark::of(one, base.moment(at(one))), Wall::UNIX);
+    let mut add = |one: &Collection| history::add_mark(&mut columns, &Mark::new(one, base.moment(at(one))), Wall::UNIX);
     if collections.len() <= most {
         collections.iter().for_each(add);
         return columns;
@@ -198,7 +198,7 @@ mod tests {
         let second = 1_000_000_000;
         for seconds in [1, 3, 30, 61, 600, 3_600, 86_400, 30 * 86_400, 3_650 * 86_400] {
             let places = seconds * second / length_ns(seconds * second) + 1;
-            assert!(places <= MOST_PLACES, "{seconds} s: {places}");
+            assert!(places <= MAX_PLACES, "{seconds} s: {places}");
             assert!(places >= 10, "{seconds} s: {places}");
         }
     }

@@ -13,7 +13,7 @@ use test_support::daemon::{Daemon, await_end, await_that, most_memory, until};
 use test_support::harness::{Missing, Need, Tests};
 use test_support::program;
 use test_support::scene::Scene;
-use test_support::target::PATIENCE;
+use test_support::target::TIMEOUT;
 
 use crate::flooded::{self, Runtime, assert_whole, neighbour};
 use crate::frozen::attached;
@@ -93,7 +93,7 @@ fn hostile_burst_stays_within_budget_of_command() {
         let (since, mut most) = (Instant::now(), 0);
         while child.try_wait().unwrap().is_none() {
             most = most.max(most_memory(child.id()).unwrap_or(0));
-            assert!(since.elapsed() < PATIENCE, "{format}");
+            assert!(since.elapsed() < TIMEOUT, "{format}");
             std::thread::sleep(Duration::from_millis(2));
         }
         let ended = child.wait_with_output().unwrap();
@@ -136,7 +136,7 @@ fn unending_bursts_do_not_block_other_processes() {
     let scene = Scene::begin();
     let daemon = start(&scene);
     let hostile: Vec<Runtime> = (0..6).map(|_| Runtime::start(&scene, "holds-bursts")).collect();
-    await_that("a burst of one that holds it", || {
+    await_that("a burst of a process that holds the lock", || {
         daemon.list("/api/v1/incidents", "incidents").len() >= hostile.len()
     });
     let honest = Runtime::start(&scene, "well-behaved");
@@ -190,7 +190,7 @@ fn stopped_command_does_not_block_process() {
     await_that("the stream is closed", || connections() == 0);
     assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
     kill_process(pid, Signal::CONT).unwrap();
-    assert!(await_end(&mut child, PATIENCE).is_some());
+    assert!(await_end(&mut child, TIMEOUT).is_some());
 }
 
 pub(crate) fn need_root() -> Need {
@@ -212,7 +212,7 @@ fn lock_of_another_user_is_ignored() {
     fs::set_permissions(scene.folder(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let daemon = start(&scene);
     let runtime = Runtime::start(&scene, "well-behaved");
-    daemon.await_target(runtime.pid(), "it is read", attached);
+    daemon.await_target(runtime.pid(), "the process is read", attached);
     let leases = scene.folder().join("leases");
     let lease = || {
         let files = fs::read_dir(&leases)

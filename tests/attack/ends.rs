@@ -10,7 +10,7 @@ use test_support::daemon::{Daemon, until};
 use test_support::harness::Tests;
 use test_support::runtimes::{NET_10, need};
 use test_support::scene::Scene;
-use test_support::target::{PATIENCE, Target};
+use test_support::target::{TIMEOUT, Target};
 
 use crate::serving;
 
@@ -72,7 +72,7 @@ fn crash_loop_is_one_alert() {
         let mut target = full(&scene);
         await_emergency(&daemon, target.pid());
         target.signal(Signal::KILL);
-        assert!(target.await_exit(PATIENCE).is_some());
+        assert!(target.await_exit(TIMEOUT).is_some());
         await_gone(&daemon, target.pid());
         let wanted = if round < 3 {
             "service.died-in-emergency"
@@ -104,7 +104,7 @@ fn rollout_causes_no_alert() {
         let next = full(&scene);
         await_emergency(&daemon, next.pid());
         ask_to_end(&mut before);
-        assert!(before.await_exit(PATIENCE).is_some());
+        assert!(before.await_exit(TIMEOUT).is_some());
         await_gone(&daemon, before.pid());
         before = next;
     }
@@ -115,7 +115,7 @@ fn rollout_causes_no_alert() {
         std::thread::sleep(Duration::from_millis(100));
     }
     ask_to_end(&mut before);
-    assert!(before.await_exit(PATIENCE).is_some());
+    assert!(before.await_exit(TIMEOUT).is_some());
 }
 
 /// Returns the durations of the logged stalls, in seconds.

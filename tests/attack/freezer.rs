@@ -76,7 +76,7 @@ fn hung_reading_thread_does_not_block_processes() {
     daemon.await_target(living.pid(), "attached again", |target| {
         attached(target) && target["sessions"].as_u64().is_none_or(|sessions| sessions > 1)
     });
-    await_within(HELD_AT_MOST, "it is alive", || daemon.get("/livez").0 == 200);
+    await_within(HELD_AT_MOST, "the daemon is alive", || daemon.get("/livez").0 == 200);
     daemon.end();
     drop(living);
 }

@@ -38,7 +38,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 }
 
 /// Number of collections per process that the API returns.
-const REMEMBERED: u64 = 6;
+const COLLECTIONS_PER_PROCESS: u64 = 6;
 
 /// Maximum time for which a suspended gcwatch process blocks another process.
 pub(crate) const HELD_AT_MOST: Duration = Duration::from_secs(10);
@@ -171,13 +171,18 @@ fn stopped_daemon_does_not_block_processes(runtime: Runtime) {
     if !runtime.is_native_aot() {
         // The numbers of the following collections have no gap.
         let first = collect_until_reported(&daemon, &mut living);
-        for _ in 1..REMEMBERED {
+        for _ in 1..COLLECTIONS_PER_PROCESS {
             living.write_line("collect 0");
             living.await_line("a collection", |line| line.starts_with("did "));
         }
-        let last = first + REMEMBERED - 1;
-        await_that("the last one", || newest(&daemon, living.pid()) >= Some(last));
-        let gcs = daemon.list(&format!("/api/v1/gcs?pid={}&limit={REMEMBERED}", living.pid()), "gcs");
+        let last = first + COLLECTIONS_PER_PROCESS - 1;
+        await_that("the last collection is reported", || {
+            newest(&daemon, living.pid()) >= Some(last)
+        });
+        let gcs = daemon.list(
+            &format!("/api/v1/gcs?pid={}&limit={COLLECTIONS_PER_PROCESS}", living.pid()),
+            "gcs",
+        );
         let numbers: Vec<u64> = gcs.iter().map(|gc| gc["number"].as_u64().unwrap()).collect();
         assert_eq!(numbers, (first..=last).rev().collect::<Vec<_>>());
     }
@@ -250,7 +255,7 @@ fn stopped_daemon_without_sessions_continues() {
     daemon.signal(Signal::STOP);
     std::thread::sleep(Duration::from_secs(7));
     daemon.signal(Signal::CONT);
-    await_within(HELD_AT_MOST, "it is alive", || daemon.get("/livez").0 == 200);
+    await_within(HELD_AT_MOST, "the daemon is alive", || daemon.get("/livez").0 == 200);
     assert_eq!(daemon.metric("gcwatch_guard_releases_total"), Some(0.0));
     assert_eq!(daemon.metric("gcwatch_guard_running"), Some(1.0));
     let said = daemon.end();

@@ -11,8 +11,8 @@ use test_support::harness::{Need, Tests};
 use test_support::program::{gcwatch, records_of};
 use test_support::runtimes::NET_10;
 use test_support::scene::Scene;
-use test_support::supervised::{Run, Supervised};
-use test_support::target::{PATIENCE, Target};
+use test_support::supervised::{Run, TestSupervisor};
+use test_support::target::{TIMEOUT, Target};
 
 use crate::start_up::options;
 
@@ -25,7 +25,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 const LIMIT: &str = "0x20000000";
 /// Live memory of the process in MB (10^6 bytes): 95.6 % of the limit, which no collection can release. A heap counts
 /// as full at 95 %.
-const KEPT: &str = "513";
+const LIVE_MEGABYTES: &str = "513";
 const FULL_KIB: u64 = (0x2000_0000 / 1000 * 956) >> 10;
 
 fn groups() -> Need {
@@ -63,7 +63,7 @@ fn said(command: &[&str], pid: u32) -> String {
 fn await_memory(target: &mut Target, kib: u64) {
     let since = Instant::now();
     while anonymous_kib(target) < kib {
-        assert!(since.elapsed() < PATIENCE, "{} KiB", anonymous_kib(target));
+        assert!(since.elapsed() < TIMEOUT, "{} KiB", anonymous_kib(target));
         target.await_ticks(1);
     }
 }
@@ -79,10 +79,10 @@ async fn full_heap_is_not_attached() {
     // memory.
     let knobs = [("GCHeapHardLimit", LIMIT), ("GCgen0size", "0x400000")];
     let start = scene.start(NET_10, "nearlimit").knobs(&knobs);
-    let mut target = start.env("WKEEP", KEPT).start();
+    let mut target = start.env("WKEEP", LIVE_MEGABYTES).start();
     await_memory(&mut target, FULL_KIB);
     let options = options(&scene);
-    let supervised = Supervised::start(options.clone());
+    let supervised = TestSupervisor::start(options.clone());
     let run = supervised.until(target.pid(), "waits", waits).await;
     let RunState::Unattachable { detail, .. } = run.state() else {
         unreachable!()
@@ -122,7 +122,7 @@ async fn process_with_free_memory_again_is_attached() {
     await_memory(&mut target, 300_000);
     target.await_ticks(5);
     group.write("memory.limit_in_bytes", working_set(&group) / 100 * 104);
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     let run = supervised.until(target.pid(), "waits", waits).await;
     let RunState::Unattachable { detail, .. } = run.state() else {
         unreachable!()

@@ -43,7 +43,7 @@ fn as_nobody(address: SocketAddr, path: &str) -> String {
     line.split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-/// Scenario: without logins and on loopback, root, another user, and a root proxy that forwards a request ask for
+/// Scenario: on loopback and without logins, root, another user, and a proxy of root that forwards a request ask for
 /// recordings and figures.
 /// Guarantee: all of them get figures; only root gets recordings.
 fn private_data_is_for_user_of_daemon() {

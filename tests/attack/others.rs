@@ -17,7 +17,7 @@ use test_support::harness::Tests;
 use test_support::program;
 use test_support::runtimes::{ALL, Host, Runtime};
 use test_support::scene::Scene;
-use test_support::target::{PATIENCE, Start, Target};
+use test_support::target::{Start, TIMEOUT, Target};
 use test_support::tool::Tool;
 
 pub(crate) fn tests(tests: &mut Tests) {
@@ -41,10 +41,10 @@ pub(crate) fn tests(tests: &mut Tests) {
 
 const PINNED: u32 = 60_000;
 /// Timeout until pauses are short again.
-const HEALED_WITHIN: Duration = Duration::from_secs(10);
+const HEAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns a session of the collector's events at this level.
-fn of_level(level: u32) -> SessionConfig {
+fn request_level(level: u32) -> SessionConfig {
     asks(Provider::new(RUNTIME_PROVIDER, 0x1, level))
 }
 
@@ -125,16 +125,16 @@ fn await_short_pauses(target: &mut Target, most: Duration, before: u64, beside: 
 /// If a runtime does not need the healing, this test fails, and gcwatch need not heal it.
 fn unhealed_session_keeps_pauses_long(runtime: Runtime) {
     let (mut target, _) = pins(runtime);
-    let tool = Tool::of(&target);
-    let plain = tool.begin(&of_level(4));
+    let tool = Tool::for_target(&target);
+    let plain = tool.begin(&request_level(4));
     let before = target.shortest_pause(9);
-    let mut verbose = tool.begin(&of_level(5));
+    let mut verbose = tool.begin(&request_level(5));
     tool.read(&mut verbose, Duration::from_secs(2));
     tool.end(verbose);
     let after = target.shortest_pause(15);
     assert!(after >= before * 3, "{before} us before, {after} after");
-    tool.executor.block_on(tool.client.recompute_levels(PATIENCE)).unwrap();
-    let took = await_short_pauses(&mut target, HEALED_WITHIN, before, after);
+    tool.executor.block_on(tool.client.recompute_levels(TIMEOUT)).unwrap();
+    let took = await_short_pauses(&mut target, HEAL_TIMEOUT, before, after);
     println!(
         "{}: {before} us, {after} after a Verbose session, as before {took:?} after the healing",
         runtime.name
@@ -148,7 +148,7 @@ fn unhealed_session_keeps_pauses_long(runtime: Runtime) {
 fn session_of_another_tool_is_accounted(runtime: Runtime) {
     let (mut target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
-    let tool = Tool::of(&target);
+    let tool = Tool::for_target(&target);
     let is_most = |gc: &Value| {
         let of = |cause: &str| gc["account"][cause].as_i64();
         let had_cpu = gc["pause_ns"].as_i64()? - of("no-cpu").unwrap_or(0);
@@ -157,14 +157,14 @@ fn session_of_another_tool_is_accounted(runtime: Runtime) {
     let since = Instant::now();
     loop {
         target.lines_from_now(99);
-        let mut verbose = tool.begin(&of_level(5));
+        let mut verbose = tool.begin(&request_level(5));
         tool.read(&mut verbose, Duration::from_secs(3));
         let collections = daemon.collections();
         tool.end(verbose);
         if collections.iter().any(|gc| is_most(gc) == Some(true)) {
             return;
         }
-        assert!(since.elapsed() < PATIENCE, "{collections:#?}");
+        assert!(since.elapsed() < TIMEOUT, "{collections:#?}");
     }
 }
 
@@ -175,8 +175,8 @@ fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
     let before = target.shortest_pause(9);
     // A gcwatch instance of another test may already have checked the process.
     let healed_before = daemon.healings();
-    let tool = Tool::of(&target);
-    let mut verbose = tool.begin(&of_level(5));
+    let tool = Tool::for_target(&target);
+    let mut verbose = tool.begin(&request_level(5));
     // Read on a separate thread, so that the pauses are those of a tool that keeps up.
     tool.read(&mut verbose, Duration::from_secs(3));
     let beside = usual_pause_of(&daemon);
@@ -184,7 +184,7 @@ fn is_healed(runtime: Runtime, end: impl FnOnce(&Tool, Session)) {
         daemon.collections()[0]["observed_by_others"] == true
     });
     end(&tool, verbose);
-    let took = await_short_pauses(&mut target, HEALED_WITHIN, before, beside);
+    let took = await_short_pauses(&mut target, HEAL_TIMEOUT, before, beside);
     println!(
         "{}: {before} us, {beside} with a Verbose session, as before after {took:?}",
         runtime.name
@@ -253,11 +253,11 @@ fn killed_burst_is_healed(runtime: Runtime) {
             .unwrap();
         let since = Instant::now();
         while target.shortest_pause(1) < before * 3 {
-            assert!(since.elapsed() < PATIENCE, "the burst makes pauses longer");
+            assert!(since.elapsed() < TIMEOUT, "the burst makes pauses longer");
         }
         burst.kill().unwrap();
         burst.wait().unwrap();
-        let took = await_short_pauses(&mut target, HEALED_WITHIN * 2, before, u64::MAX);
+        let took = await_short_pauses(&mut target, HEAL_TIMEOUT * 2, before, u64::MAX);
         println!("{}: {before} us, as before {took:?} after the kill", runtime.name);
         daemon.await_that("the lock is free", |_| !leases.join("burst.lease").exists());
     }
@@ -269,7 +269,7 @@ fn killed_burst_is_healed(runtime: Runtime) {
 fn probes_are_healed_together(runtime: Runtime) {
     let (target, scene) = pins(runtime);
     let daemon = Reader::start(&target, &scene);
-    let tool = Tool::of(&target);
+    let tool = Tool::for_target(&target);
     for _ in 0..10 {
         tool.executor.block_on(tool.client.process_info()).unwrap();
     }
@@ -290,8 +290,8 @@ fn probes_are_healed_together(runtime: Runtime) {
 /// Guarantee: pauses are as before as soon as the command has exited.
 fn recordings_are_healed(runtime: Runtime) {
     let (mut target, scene) = pins(runtime);
-    let tool = Tool::of(&target);
-    let plain = tool.begin(&of_level(4));
+    let tool = Tool::for_target(&target);
+    let plain = tool.begin(&request_level(4));
     let before = target.shortest_pause(9);
     for interrupted in [false, true] {
         let mut record = program::command();
@@ -309,13 +309,13 @@ fn recordings_are_healed(runtime: Runtime) {
             // Longer pauses show that the recording has started.
             let since = Instant::now();
             while target.shortest_pause(3) < before * 3 {
-                assert!(since.elapsed() < PATIENCE, "the recording makes pauses longer");
+                assert!(since.elapsed() < TIMEOUT, "the recording makes pauses longer");
             }
             let pid = rustix::process::Pid::from_child(&record);
             rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         }
         assert!(record.wait().unwrap().success());
-        let took = await_short_pauses(&mut target, HEALED_WITHIN, before, u64::MAX);
+        let took = await_short_pauses(&mut target, HEAL_TIMEOUT, before, u64::MAX);
         println!(
             "{}: {before} us, as before {took:?} after a recording (interrupted: {interrupted})",
             runtime.name

@@ -14,13 +14,13 @@ use test_support::daemon::{await_bytes, await_end, await_that, until};
 use test_support::harness::Tests;
 use test_support::program::{self, gcwatch};
 use test_support::scene::Scene;
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 use crate::flooded::Runtime;
 
 /// Timeout for the exit after one Ctrl-C, which is much longer than necessary: 2 s for an output that accepts no bytes,
 /// 3 s for the session.
-const STOPS_WITHIN: Duration = Duration::from_secs(20);
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, || Ok(());
@@ -51,7 +51,7 @@ fn ended(mut command: Command) -> (Output, String) {
 
 /// A running recording.
 struct Recording {
-    child: Running,
+    child: RunningProcess,
     stderr: BufReader<ChildStderr>,
 }
 
@@ -60,7 +60,7 @@ impl Recording {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         Self {
-            child: Running(child),
+            child: RunningProcess(child),
             stderr,
         }
     }
@@ -78,7 +78,7 @@ impl Recording {
 
     /// Waits for the exit within a timeout. Returns the status and the output.
     fn end(mut self) -> (ExitStatus, String) {
-        let status = await_end(&mut self.child.0, STOPS_WITHIN).expect("the recording exits");
+        let status = await_end(&mut self.child.0, STOP_TIMEOUT).expect("the recording exits");
         let mut said = String::new();
         self.stderr.read_to_string(&mut said).unwrap();
         (status, said)

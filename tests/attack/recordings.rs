@@ -50,7 +50,7 @@ fn crash_loop_does_not_displace_other_recordings() {
     let daemon = flooded::daemon(&scene, &format!("{rule}{places}{}", scene.state()));
     let honest = Runtime::start(&scene, "well-behaved");
     let (of_honest, _) = recorded(&daemon, honest.pid());
-    await_that("the recording of the honest one", || recordings(&daemon).len() == 1);
+    await_that("the recording of the first service", || recordings(&daemon).len() == 1);
     let mut named = Vec::new();
     for _ in 0..2 * PLACES {
         let looping = Runtime::start(&scene, "burst");

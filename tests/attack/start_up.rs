@@ -10,7 +10,7 @@ use test_support::daemon::MARK;
 use test_support::harness::{Missing, Need, Tests};
 use test_support::runtimes::NET_10;
 use test_support::scene::Scene;
-use test_support::supervised::Supervised;
+use test_support::supervised::TestSupervisor;
 
 use crate::is_full;
 
@@ -21,7 +21,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// Lifetime of the processes, in seconds.
 const SECONDS: u32 = 3;
 /// Maximum time until the data of an exited process is reported.
-const REPORTED_WITHIN: Duration = Duration::from_secs(5);
+const REPORTED_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn need() -> Need {
     NET_10.need()?;
@@ -62,7 +62,7 @@ async fn processes_with_private_tmp_are_found() {
     let mut start = scene.start(NET_10, "steady");
     // The first scan has finished as soon as this process is attached to.
     let first = start.start();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     supervised.until(first.pid(), "attached", |run| run.is_attached()).await;
 
     start.seconds = SECONDS;
@@ -76,13 +76,13 @@ async fn processes_with_private_tmp_are_found() {
     let mut missed = Vec::new();
     for target in &targets {
         let seen = |run: &test_support::supervised::Run| !run.collections.is_empty();
-        if !supervised.within(REPORTED_WITHIN, target.pid(), seen).await {
+        if !supervised.within(REPORTED_TIMEOUT, target.pid(), seen).await {
             missed.push((target.pid(), supervised.run(target.pid()).map(|run| run.states)));
         }
     }
     assert!(
         missed.is_empty(),
-        "{} of {count} were not seen: {missed:?}",
+        "{} of {count} processes were not found: {missed:?}",
         missed.len()
     );
     supervised.stop().await;

@@ -11,7 +11,7 @@ use test_support::add_tests;
 use test_support::harness::Tests;
 
 use crate::container::{Container, Recipe, containers, containers_with_assemblies};
-use crate::gcwatch::{LEAST, texts, verdict};
+use crate::gcwatch::{LEAST_PRIVILEGES, texts, verdict};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, containers_with_assemblies; planted_object_does_not_reach_host);
@@ -94,7 +94,7 @@ fn planted_object_does_not_reach_host() {
     ];
     for (commands, reason) in planted {
         container.inside(&format!("rm -rf $S; {commands}"));
-        let found = verdict(LEAST, container.pid);
+        let found = verdict(LEAST_PRIVILEGES, container.pid);
         assert_eq!(found["verdict"], reason, "{commands}: {}", texts(&found));
         assert!(found["remedy"].is_string(), "{found}");
     }
@@ -122,7 +122,7 @@ fn replaced_directory_is_resolved_inside_container() {
         "own".to_owned(),
     ] {
         container.inside(&format!("rm -rf /tmp/own; ln -s {link} /tmp/own"));
-        let found = verdict(LEAST, container.pid);
+        let found = verdict(LEAST_PRIVILEGES, container.pid);
         assert_eq!(found["ok"], false, "{link}: {}", texts(&found));
     }
     assert_eq!(named.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -136,7 +136,7 @@ fn socket_of_another_process_is_rejected() {
     let bait = Bait::new();
     let container = victim(&bait);
     container.inside("mount --bind /mnt/shared/socket $S");
-    let found = verdict(LEAST, container.pid);
+    let found = verdict(LEAST_PRIVILEGES, container.pid);
     assert_eq!(found["verdict"], "wrong-peer", "{}", texts(&found));
     assert!(
         found["detail"]

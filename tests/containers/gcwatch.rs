@@ -22,8 +22,7 @@ pub(crate) fn binary() -> &'static Path {
         if others_may.is_ok_and(|status| status.success()) {
             return built;
         }
-        // The copy is not deleted. It is needed if the build folder is in a home directory that other users cannot
-        // read.
+        // The copy is kept. It is needed if the build folder is in a home directory that other users cannot read.
         let copy = std::env::temp_dir().join("gcwatch-under-test");
         let _former = std::fs::remove_file(&copy);
         std::fs::copy(&built, &copy).unwrap();
@@ -70,7 +69,7 @@ pub(crate) fn texts(verdict: &Value) -> String {
 }
 
 /// Root with only the two required capabilities.
-pub(crate) const LEAST: &[&str] = &[
+pub(crate) const MIN_PRIVILEGES: &[&str] = &[
     "setpriv",
     "--bounding-set",
     "-all,+sys_ptrace,+dac_override",

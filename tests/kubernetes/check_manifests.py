@@ -47,7 +47,7 @@ class Manifests(unittest.TestCase):
         self.assertGreater(count, 25)
         print(f"{count} objects of {len(made)} renderings taken", end=" ", flush=True)
 
-    def test_the_rights_are_those_and_no_more(self):
+    def test_rights_are_exactly_documented(self):
         """Scenario: the rights of the installed service account are compared with an account without roles.
         Guarantee: it may additionally list and watch pods; the API server refuses everything else, including reading a
         single pod."""
@@ -100,7 +100,7 @@ class Manifests(unittest.TestCase):
         foreign = pod(good["spec"]["containers"][0]["image"], initContainers=[{"name": "other", "image": "registry.example/other:1"}])
         self.assertIn("gcwatch-images", self.refused(403, "POST", at, foreign))
 
-    def test_the_pod_needs_the_level_that_the_docs_say(self):
+    def test_pod_security_level_is_documented(self):
         """Scenario: the DaemonSet's pod is created in the installed namespace and in namespaces of each level of pod
         security.
         Guarantee: only `privileged` admits it, and the refusal names exactly what docs/security.md names."""
@@ -110,7 +110,7 @@ class Manifests(unittest.TestCase):
         trial = "pods?fieldValidation=Strict&dryRun=All"
         taken = self.cluster.ask("POST", f"/api/v1/namespaces/gcwatch/{trial}", pod)
         mounts = taken["spec"]["containers"][0]["volumeMounts"]
-        # The path at which gcwatch looks for its token.
+        # The path of the token that gcwatch reads.
         self.assertIn("/var/run/secrets/kubernetes.io/serviceaccount", [mount["mountPath"] for mount in mounts])
         pod["spec"].update(serviceAccountName="default")
         for level in ("baseline", "restricted"):

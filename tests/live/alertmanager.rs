@@ -20,7 +20,7 @@ use test_support::harness::{Missing, Tests, unless_skipped};
 use test_support::program::{gcwatch, written};
 use test_support::receiver::{self, LONG, Receiver};
 use test_support::replay::{FULL, play, process};
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(
@@ -34,7 +34,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 const RESEND: Duration = Duration::from_secs(1);
 
 struct Alertmanager {
-    _child: Running,
+    _child: RunningProcess,
     url: String,
     _folder: TempDir,
 }
@@ -94,7 +94,7 @@ impl Alertmanager {
         // Read its output continuously, because a full pipe would block the Alertmanager.
         std::thread::spawn(move || said.for_each(drop));
         Self {
-            _child: Running(child),
+            _child: RunningProcess(child),
             url: format!("http://{address}"),
             _folder: folder,
         }

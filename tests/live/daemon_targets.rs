@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::pattern::Pattern;
 use processes::RunState;
 use rustix::process::Signal;
-use targets::Unfinished;
+use targets::UnfinishedSessions;
 use targets::options::{Filter, TargetOptions};
 
 use test_support::daemon::MARK;
@@ -14,8 +14,8 @@ use test_support::harness::Tests;
 use test_support::program::{gcwatch, written};
 use test_support::runtimes::{ALL, CORE_3_1, FETCHED, Host, NET_10, Runtime, need};
 use test_support::scene::Scene;
-use test_support::supervised::{Run, Supervised};
-use test_support::target::{PATIENCE, Start, Target};
+use test_support::supervised::{Run, TestSupervisor};
+use test_support::target::{Start, TIMEOUT, Target};
 use test_support::{add_tests, add_tests_on};
 
 pub(crate) fn tests(tests: &mut Tests) {
@@ -76,7 +76,7 @@ async fn no_session(pid: u32) {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_are_followed_from_start_to_exit() {
     let scene = Scene::begin();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     let runtimes = ALL.into_iter().filter(|runtime| runtime.is_there());
     let mut targets: Vec<_> = runtimes
         .map(|runtime| (runtime, scene.start(runtime, "steady").start()))
@@ -113,7 +113,7 @@ async fn processes_are_followed_from_start_to_exit() {
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap();
         let at = Duration::from_nanos(run.bases[0].unix(targets::clocks().wall()).unix_ns(gc.start.unwrap()));
-        assert!(at <= now && now - at < PATIENCE, "{at:?} {now:?}");
+        assert!(at <= now && now - at < TIMEOUT, "{at:?} {now:?}");
     }
     // Start a process while the supervisor runs.
     let late = scene.start(NET_10, "steady").start();
@@ -137,7 +137,7 @@ async fn processes_are_followed_from_start_to_exit() {
         supervised.until(target.pid(), runtime.name, more).await;
     }
     let log = supervised.log.clone();
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
     for (runtime, target) in &targets {
         let run = log.run(target.pid()).unwrap();
         assert!(
@@ -163,7 +163,7 @@ async fn processes_are_followed_from_start_to_exit() {
 async fn last_collection_before_silence_is_reported(runtime: Runtime) {
     let scene = Scene::begin();
     let mut target = scene.start(runtime, "idle").start();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     supervised.until(target.pid(), "attached", Run::is_attached).await;
     // The runtime enables its events one by one after it has reported the start of the session, and sends nothing about
     // earlier collections. A collection that it sends is reported within this time.
@@ -196,7 +196,7 @@ async fn stopped_process_does_not_block_others() {
     let scene = Scene::begin();
     let [read, stopped, frozen] = ["steady"; 3].map(|mode| scene.start(NET_10, mode).start());
     frozen.freeze();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     for target in [&read, &stopped] {
         supervised
             .until(target.pid(), "read", |run| run.collections.len() > 2)
@@ -207,17 +207,21 @@ async fn stopped_process_does_not_block_others() {
     supervised.until(frozen.pid(), "silent", silent).await;
     let seen = supervised.run(read.pid()).unwrap().collections.len();
     supervised
-        .until(read.pid(), "goes on", |run| run.collections.len() > seen + 2)
+        .until(read.pid(), "the process is still read", |run| {
+            run.collections.len() > seen + 2
+        })
         .await;
     assert!(
         supervised.run(stopped.pid()).unwrap().is_attached(),
-        "it is silent, no more"
+        "a silent process stays attached"
     );
     for target in [&stopped, &frozen] {
         target.signal(Signal::CONT);
         let seen = supervised.run(target.pid()).unwrap().collections.len();
         supervised
-            .until(target.pid(), "goes on", |run| run.collections.len() > seen + 2)
+            .until(target.pid(), "the process is still read", |run| {
+                run.collections.len() > seen + 2
+            })
             .await;
     }
     for target in [&read, &stopped, &frozen] {
@@ -228,7 +232,7 @@ async fn stopped_process_does_not_block_others() {
         numbers.dedup();
         assert_eq!(numbers.len(), reported);
     }
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: a process is excluded; the options change so that it is included, and back.
@@ -246,7 +250,7 @@ async fn options_are_followed() {
         }],
         ..options(&scene)
     };
-    let supervised = Supervised::start(without.clone());
+    let supervised = TestSupervisor::start(without.clone());
     supervised.until(kept.pid(), "kept", Run::is_attached).await;
     let run = supervised
         .until(chosen.pid(), "left out", |run| *run.state() == RunState::Excluded)
@@ -262,7 +266,7 @@ async fn options_are_followed() {
     let run = supervised.run(kept.pid()).unwrap();
     let attached = run.states.iter().filter(|state| **state == RunState::Attached).count();
     assert_eq!((attached, run.is_attached()), (1, true), "{:?}", run.states);
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: two supervisors use the same folder of leases; the first supervisor stops.
@@ -272,9 +276,9 @@ async fn options_are_followed() {
 async fn two_supervisors_on_one_host_share() {
     let scene = Scene::begin();
     let target = scene.start(NET_10, "steady").start();
-    let first = Supervised::start(options(&scene));
+    let first = TestSupervisor::start(options(&scene));
     first.until(target.pid(), "first", Run::is_attached).await;
-    let second = Supervised::start(options(&scene));
+    let second = TestSupervisor::start(options(&scene));
     let held = |run: &Run| matches!(run.state(), RunState::HeldElsewhere { .. });
     let run = second.until(target.pid(), "second", held).await;
     let RunState::HeldElsewhere { holder } = run.state() else {
@@ -282,12 +286,12 @@ async fn two_supervisors_on_one_host_share() {
     };
     assert!(holder.contains(&std::process::id().to_string()), "{holder}");
     assert_eq!(sessions(target.pid()), 1);
-    assert_eq!(first.stop().await, Unfinished::default());
+    assert_eq!(first.stop().await, UnfinishedSessions::default());
     second
         .until(target.pid(), "takes over", |run| !run.collections.is_empty())
         .await;
     assert_eq!(sessions(target.pid()), 1);
-    assert_eq!(second.stop().await, Unfinished::default());
+    assert_eq!(second.stop().await, UnfinishedSessions::default());
     assert_eq!(
         std::fs::read_dir(scene.path("leases")).unwrap().count(),
         0,
@@ -301,7 +305,7 @@ async fn two_supervisors_on_one_host_share() {
 async fn process_over_limit_waits() {
     let scene = Scene::begin();
     let first = scene.start(NET_10, "steady").start();
-    let supervised = Supervised::start(TargetOptions {
+    let supervised = TestSupervisor::start(TargetOptions {
         max_targets: 1,
         ..options(&scene)
     });
@@ -312,7 +316,7 @@ async fn process_over_limit_waits() {
         .await;
     first.stop();
     supervised.until(second.pid(), "comes in", Run::is_attached).await;
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: a second process creates its socket in a folder in which a socket was found before; the scan interval of
@@ -322,7 +326,7 @@ async fn process_over_limit_waits() {
 async fn new_socket_is_noticed_at_once() {
     let scene = Scene::begin();
     let first = scene.start(NET_10, "steady").start();
-    let supervised = Supervised::start(TargetOptions {
+    let supervised = TestSupervisor::start(TargetOptions {
         scan_interval: Duration::from_secs(3600),
         ..options(&scene)
     });
@@ -335,7 +339,7 @@ async fn new_socket_is_noticed_at_once() {
     let pid = second.pid();
     second.stop();
     supervised.until(pid, "ended", |run| run.ended).await;
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: processes on each available runtime have settings of the collector.
@@ -353,7 +357,7 @@ async fn settings_are_read() {
     let mut targets: Vec<_> = runtimes
         .map(|runtime| (runtime, scene.start(runtime, "idle").knobs(&knobs).start()))
         .collect();
-    let supervised = Supervised::start(options(&scene));
+    let supervised = TestSupervisor::start(options(&scene));
     let reports = |runtime: Runtime| {
         let version = runtime.version.unwrap_or_default();
         !runtime.is_native_aot() && ["9.", "10.", "11."].iter().any(|major| version.starts_with(major))
@@ -388,7 +392,7 @@ async fn settings_are_read() {
         let any = run.attributes.keys().any(|key| key.starts_with("gcwatch.gc.settings."));
         assert_eq!(any, reports(*runtime), "{}: {:?}", runtime.name, run.attributes);
     }
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
 }
 
 /// Scenario: three processes use gcwatch's reverse port: one starts suspended, one is excluded, and one exceeds the
@@ -400,7 +404,7 @@ async fn connecting_runtime_is_resumed() {
     let scene = Scene::begin();
     let port = scene.folder().join("port");
     let pointed = |start: Start| start.env("DOTNET_DiagnosticPorts", &format!("{},suspend", port.to_str().unwrap()));
-    let supervised = Supervised::start(TargetOptions {
+    let supervised = TestSupervisor::start(TargetOptions {
         listen: Some(port.clone()),
         max_targets: 1,
         scan_interval: Duration::from_secs(3600),
@@ -412,7 +416,7 @@ async fn connecting_runtime_is_resumed() {
         .until(read.pid(), "read", |run| run.collections.len() > 2)
         .await;
     assert_eq!((run.opened, run.is_attached()), (1, true));
-    assert_eq!(run.collections[0].number, 1, "read from the first collection on");
+    assert_eq!(run.collections[0].number, 1, "the first collection is read");
     // `start` waits until the program works, so this process was resumed.
     let over = pointed(scene.start(NET_10, "steady")).start();
     supervised
@@ -422,6 +426,6 @@ async fn connecting_runtime_is_resumed() {
     supervised
         .until(left_out.pid(), "left out", |run| *run.state() == RunState::Excluded)
         .await;
-    assert_eq!(supervised.stop().await, Unfinished::default());
+    assert_eq!(supervised.stop().await, UnfinishedSessions::default());
     assert!(!port.exists());
 }

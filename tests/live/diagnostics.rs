@@ -90,7 +90,7 @@ async fn every_runtime_is_recorded(runtime: Runtime) {
         "{}",
         runtime.name
     );
-    let client = Client::new(Endpoint::of(&process).unwrap());
+    let client = Client::new(Endpoint::for_process(&process).unwrap());
     let info = client.probe().await.unwrap();
     let reported = info.as_ref().and_then(|info| info.runtime_version.as_deref());
     assert!(
@@ -145,7 +145,7 @@ async fn every_runtime_is_recorded(runtime: Runtime) {
 async fn stopped_and_killed_processes_are_recognized() {
     let mut target = steady(NET_10).start();
     let process = found(&target);
-    let endpoint = Endpoint::of(&process).unwrap();
+    let endpoint = Endpoint::for_process(&process).unwrap();
     let patient = Client::new(endpoint.clone());
     patient.process_info().await.unwrap();
     target.freeze();
@@ -199,7 +199,7 @@ fn missing_sockets_are_explained(runtime: Runtime) {
 async fn removed_socket_is_explained(runtime: Runtime) {
     let target = steady(runtime).start();
     let process = found(&target);
-    Client::new(Endpoint::of(&process).unwrap())
+    Client::new(Endpoint::for_process(&process).unwrap())
         .process_info()
         .await
         .unwrap();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use test_support::add_tests_on;
 use test_support::daemon::Daemon;
 use test_support::harness::Tests;
-use test_support::program::{gcwatch, of_kind, records_of};
+use test_support::program::{gcwatch, records_of, select_kind};
 use test_support::runtimes::{ALL, Host, NET_10, Runtime};
 use test_support::scene::Scene;
 use test_support::target::Target;
@@ -71,7 +71,7 @@ fn dump_is_attributed_to_tool(runtime: Runtime) {
     let scene = Scene::begin();
     let target = scene.start(runtime, "steady").start();
     let daemon = reads(&scene, &target);
-    let tool = Tool::of(&target);
+    let tool = Tool::for_target(&target);
     let length = tool.end(tool.begin(&asks(DUMP, 64, WhenFull::Drop)));
     assert!(length > 100_000, "the tool gets a dump: {length} bytes");
     let by_tool = |record: &Value| {
@@ -108,7 +108,7 @@ fn unread_dump_is_not_reported_as_debugger(runtime: Runtime) {
     start.seconds = 200;
     let target = start.start();
     let daemon = reads(&scene, &target);
-    let tool = Tool::of(&target);
+    let tool = Tool::for_target(&target);
     let verbose = tool.begin(&asks(0x1, 64, WhenFull::Drop));
     std::thread::sleep(Duration::from_secs(5));
     tool.end(verbose);
@@ -117,7 +117,7 @@ fn unread_dump_is_not_reported_as_debugger(runtime: Runtime) {
     std::thread::sleep(RESTS / 2);
     let pid = target.pid().to_string();
     let said = records_of(&gcwatch(["doctor", "--pid", &pid, "--format", "ndjson"]));
-    let verdict = of_kind(&said, "diagnosis")[0].to_string();
+    let verdict = select_kind(&said, "diagnosis")[0].to_string();
     assert!(verdict.contains("\"verdict\":\"silent\""), "{verdict}");
     assert!(
         verdict.contains("a tool does not read the events it requested"),

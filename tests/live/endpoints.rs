@@ -20,20 +20,26 @@ pub(crate) fn tests(tests: &mut Tests) {
 
 /// The records of a burst of a service under load, and the service's own log of the requests that were completely or
 /// partly in the burst.
-struct Asked {
+struct BurstUnderLoad {
     records: Vec<Value>,
-    whole: Vec<Logged>,
-    part: Vec<Logged>,
+    whole: Vec<LoggedRequest>,
+    part: Vec<LoggedRequest>,
 }
 
 /// A request as logged by the service.
-struct Logged {
+struct LoggedRequest {
     path: String,
     stopped_ns: i64,
 }
 
 /// Runs a burst while one client per path sends requests, with this pause after each answer.
-fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Duration, command: [&str; 2]) -> Asked {
+fn ask(
+    runtime: Runtime,
+    env: &[(&str, &str)],
+    paths: &[&'static str],
+    pause: Duration,
+    command: [&str; 2],
+) -> BurstUnderLoad {
     let mut shop = Service::shop(runtime, 60, env);
     // Request each path once, so that all code is compiled.
     paths.iter().for_each(|path| drop(shop.get(path)));
@@ -49,7 +55,7 @@ fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Du
     for line in std::fs::read_to_string(shop.scene.path("log")).unwrap().lines() {
         let fields: Vec<&str> = line.split(' ').collect();
         let number = |place: usize| fields[place].parse::<i64>().unwrap();
-        let request = Logged {
+        let request = LoggedRequest {
             path: fields[8].to_owned(),
             stopped_ns: (number(3) - number(2)) * 100,
         };
@@ -59,7 +65,7 @@ fn ask(runtime: Runtime, env: &[(&str, &str)], paths: &[&'static str], pause: Du
             part.push(request);
         }
     }
-    Asked { records, whole, part }
+    BurstUnderLoad { records, whole, part }
 }
 
 /// Scenario: a client repeatedly requests a path that calls `GC.Collect`, with workstation and server GC.
@@ -94,7 +100,7 @@ fn stopped_beside_its_own_figure(runtime: Runtime, env: &[(&str, &str)]) -> (f64
     );
     let collects = asked.records.iter().filter(|record| record["api"] == "GC.Collect");
     let said: i64 = collects.map(|record| record["stopped_ns"].as_i64().unwrap()).sum();
-    let sum = |requests: &[Logged]| requests.iter().map(|one| one.stopped_ns).sum::<i64>();
+    let sum = |requests: &[LoggedRequest]| requests.iter().map(|one| one.stopped_ns).sum::<i64>();
     let (least, most) = (sum(&asked.whole), sum(&asked.whole) + sum(&asked.part));
     let context = format!("{env:?}: {said} of {least} to {most}: {:#?}", asked.records);
     // Each request stops for a third of a second if four services share two slow CPUs. This test compares figures, not
@@ -134,7 +140,7 @@ fn busiest_sites_are_endpoints(runtime: Runtime) {
         ("/slow", "Program.Main (lambda 7)", 50_024.0),
     ];
     for (path, name, bytes) in known {
-        let requests = |of: &[Logged]| of.iter().filter(|one| one.path == path).count() as f64;
+        let requests = |of: &[LoggedRequest]| of.iter().filter(|one| one.path == path).count() as f64;
         let (least, most) = (requests(&asked.whole), requests(&asked.whole) + requests(&asked.part));
         let site = busiest.iter().find(|site| site["site"] == name);
         let site = site.unwrap_or_else(|| panic!("{path}: {busiest:#?}"));

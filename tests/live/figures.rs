@@ -9,7 +9,7 @@ use test_support::harness::Tests;
 use test_support::program::{gcwatch, records, written};
 use test_support::runtimes::{ALL, Host, Runtime};
 use test_support::scene::Scene;
-use test_support::target::{PATIENCE, Start};
+use test_support::target::{Start, TIMEOUT};
 
 use crate::is_full;
 
@@ -117,7 +117,7 @@ fn allocated_bytes_match_runtime(runtime: Runtime, collector: Collector, (load, 
     let mut target = start.env("KLOG", &log).start();
     let pid = target.pid().to_string();
     written(gcwatch(["record", "--pid", &pid, "-o", &file, "--duration", "60s"]));
-    assert!(target.await_exit(PATIENCE).is_some(), "{context}: the program exits");
+    assert!(target.await_exit(TIMEOUT).is_some(), "{context}: the program exits");
     let log: Vec<(i64, i64)> = std::fs::read_to_string(log)
         .unwrap()
         .lines()

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use test_support::harness::Tests;
 use test_support::mock::MockReceiver;
-use test_support::program::{gcwatch, of_kind, records, written};
+use test_support::program::{gcwatch, records, select_kind, written};
 use test_support::scene::Scene;
 use test_support::{add_tests, recordings};
 
@@ -21,7 +21,7 @@ fn recording() -> String {
 /// Returns the number and generation of each collection in the recording.
 fn truth() -> BTreeMap<i64, i64> {
     let records = records(["analyze", "--no-rules", "--format", "ndjson", &recording()]);
-    of_kind(&records, "gc")
+    select_kind(&records, "gc")
         .into_iter()
         .map(|gc| (gc["number"].as_i64().unwrap(), gc["generation"].as_i64().unwrap()))
         .collect()

@@ -12,7 +12,7 @@ use serde_json::Value;
 use test_support::harness::Tests;
 use test_support::program::{command, records};
 use test_support::runtimes::{ALL, Runtime};
-use test_support::target::{PATIENCE, Start};
+use test_support::target::{Start, TIMEOUT};
 
 /// A row of the table.
 struct Run {
@@ -222,7 +222,7 @@ fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<(String, bool)>, Vec<Value>)
         let since = Instant::now();
         while partial.metadata().map_or(0, |file| file.len()) == 0 {
             assert!(
-                since.elapsed() < PATIENCE,
+                since.elapsed() < TIMEOUT,
                 "{} {}: the session opens",
                 runtime.name,
                 run.mode

@@ -10,7 +10,7 @@ use test_support::harness::{Missing, Need, Tests, unless_skipped};
 use test_support::program;
 use test_support::runtimes::{NET_10, Runtime};
 use test_support::scene::Scene;
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 pub(crate) fn tests(tests: &mut Tests) {
     let path = concat!(module_path!(), "::agent_gets_data_of_daemon");
@@ -35,7 +35,7 @@ fn python() -> Result<String, String> {
 
 /// The client.
 struct Agent {
-    _child: Running,
+    _child: RunningProcess,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
@@ -51,7 +51,7 @@ impl Agent {
             .unwrap();
         let (questions, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut agent = Self {
-            _child: Running(child),
+            _child: RunningProcess(child),
             questions,
             answers: BufReader::new(answers),
         };

@@ -17,11 +17,11 @@ use serde_json::Value;
 use test_support::add_tests_on;
 use test_support::daemon::{Daemon, await_that, until};
 use test_support::harness::Tests;
-use test_support::program::{self, of_kind, records, stderr};
+use test_support::program::{self, records, select_kind, stderr};
 use test_support::receiver::Receiver;
 use test_support::runtimes::{ASP, KNOWN, Runtime};
 use test_support::service::{Clients, Service, from};
-use test_support::target::{PATIENCE, Running};
+use test_support::target::{RunningProcess, TIMEOUT};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(
@@ -92,10 +92,10 @@ fn lost_time_with_server_gc_matches_service_log(runtime: Runtime) {
     lost_as_logged(runtime, &knobs, &paths, PAUSE / 5, 1_000_000, 100);
 }
 
-/// Makes up to four recordings, because the service's own log deviates, few requests are hit, and stops may be lost if
-/// another program has the CPU between two reads of a clock. No recording may deviate for more than 5 % of the
-/// requests. One recording must match except for one request in `of`, know the lost time of 99 of 100, and contain more
-/// than 100 requests, more than 10 of which are hit.
+/// Repeats the recording up to four times, because the service's own log deviates, few requests are hit, and stops may
+/// be lost if another program has the CPU between two reads of a clock. No recording may deviate for more than 5 % of
+/// the requests. One recording must match except for one request in `of`, know the lost time of 99 of 100, and contain
+/// more than 100 requests, more than 10 of which are hit.
 fn lost_as_logged(
     runtime: Runtime,
     env: &[(&str, &str)],
@@ -162,13 +162,13 @@ fn held_against_log(
 
     let file = shop.scene.path("requests.nettrace");
     let all = records(["analyze", "--format", "ndjson", &file]);
-    let requests: BTreeMap<String, &Value> = of_kind(&all, "request")
+    let requests: BTreeMap<String, &Value> = select_kind(&all, "request")
         .into_iter()
         .map(|request| (request["span_id"].as_str().unwrap().to_owned(), request))
         .collect();
     // `GC.GetTotalPauseDuration` is updated before the threads run again, and gcwatch's pause ends with RestartEEEnd:
     // on a busy host, they differ by milliseconds.
-    let resume_ns: BTreeMap<u64, i64> = of_kind(&all, "gc")
+    let resume_ns: BTreeMap<u64, i64> = select_kind(&all, "gc")
         .iter()
         .filter_map(|gc| {
             let part = |name: &str| gc["account"][name].as_i64();
@@ -270,7 +270,7 @@ fn pause_is_in_trace_of_its_request(runtime: Runtime) {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, looking).await
+        tokio::time::timeout(TIMEOUT, looking).await
     });
     let listed = daemon.json(&format!("/api/v1/evidence/requests/{}", shop.pid));
     let record = daemon.process(shop.pid);
@@ -360,7 +360,7 @@ fn tracing_of_service_is_unchanged(runtime: Runtime) {
         let reading = record(&shop, "while.nettrace", 2);
         // Send requests while the session opens, because forwarded headers must not change during that time either.
         let mut during = Vec::new();
-        let mut reading = Running(reading);
+        let mut reading = RunningProcess(reading);
         while reading.0.try_wait().unwrap().is_none() {
             during.push(sent_on());
             std::thread::sleep(LONG_PAUSE);
@@ -371,7 +371,7 @@ fn tracing_of_service_is_unchanged(runtime: Runtime) {
             assert_eq!(during, before, "{env:?}");
         }
         let all = records(["analyze", "--format", "ndjson", &shop.scene.path("while.nettrace")]);
-        let requests = of_kind(&all, "request").len();
+        let requests = select_kind(&all, "request").len();
         assert!(requests > 2, "{env:?}: {requests}");
     }
 }
@@ -412,7 +412,7 @@ fn kills_lose_no_request_and_change_no_sampling(runtime: Runtime) {
     let mut asked = 0;
     while counted() < answered + looks + asked {
         asked += 1;
-        assert!(since.elapsed() < PATIENCE, "{answered} were answered");
+        assert!(since.elapsed() < TIMEOUT, "{answered} were answered");
     }
     assert_eq!(counted(), answered + looks + asked + 1);
 }
@@ -427,7 +427,7 @@ impl Owner {
     /// Starts the session and returns when its stream has started.
     fn begin(shop: &Service) -> Self {
         let process = Scan::host().inspect(shop.pid).unwrap();
-        let client = Client::new(Endpoint::of(&process).unwrap());
+        let client = Client::new(Endpoint::for_process(&process).unwrap());
         let mut provider = Provider::new(session::PROVIDER, session::KEYWORDS, session::LEVEL);
         provider.arguments = Some(format!(
             "FilterAndPayloadSpecs=\"{}/{}:-Path=httpContext.Request.Path.Value\"",
@@ -461,7 +461,7 @@ impl Owner {
                 bytes
             })
         });
-        has_begun.recv_timeout(PATIENCE).unwrap();
+        has_begun.recv_timeout(TIMEOUT).unwrap();
         Self { stop, reading }
     }
 
@@ -503,7 +503,7 @@ fn last_session_owns_filter(runtime: Runtime) {
     let counts = ["/seen", "/json", "/slow"].map(|path| times(&stream, path));
     assert_eq!(counts, [20, 0, 0]);
     let all = records(["analyze", "--format", "ndjson", &shop.scene.path("beside.nettrace")]);
-    let requests = of_kind(&all, "request").len();
+    let requests = select_kind(&all, "request").len();
     assert!(requests >= 20, "{requests}");
 
     let daemon = daemon(&shop, "http://127.0.0.1:9", "requests: {mode: diagnosticsource}\n");
@@ -544,7 +544,7 @@ fn too_many_requests_end_their_observation(runtime: Runtime) {
     while !daemon.said().contains("requests.max_per_second") {
         shop.get("/json?n=1");
         std::thread::sleep(LONG_PAUSE);
-        assert!(since.elapsed() < PATIENCE, "the daemon reports the limit");
+        assert!(since.elapsed() < TIMEOUT, "the daemon reports the limit");
     }
     assert!(
         unread(&shop, &daemon)
@@ -563,7 +563,7 @@ fn too_many_requests_end_their_observation(runtime: Runtime) {
 }
 
 /// Returns the number of requests of a class in the daemon's metrics.
-fn of_class(daemon: &Daemon, class: &str) -> u64 {
+fn count_class(daemon: &Daemon, class: &str) -> u64 {
     let label = format!("gcwatch_request_route=\"{class}\"");
     let metrics = daemon.get("/metrics").1;
     let is = |line: &&str| line.starts_with("gcwatch_requests_total{") && line.contains(&label);
@@ -593,7 +593,7 @@ fn sources_are_counted_only_with_sdk(runtime: Runtime) {
         let has_sdk = !env.is_empty();
         let [requests, calls] = until("requests and calls", || {
             assert_eq!(sent_on(&shop), before, "{env:?}");
-            let counts = ["hop", "System.Net.Http"].map(|class| of_class(&daemon, class));
+            let counts = ["hop", "System.Net.Http"].map(|class| count_class(&daemon, class));
             (counts[0] > 12 && (counts[1] > 12 || !has_sdk)).then_some(counts)
         });
         assert_eq!(calls > 0, has_sdk, "{env:?}: {requests} requests, {calls} calls");
@@ -617,7 +617,7 @@ fn jobs_of_hosted_worker_are_counted(runtime: Runtime) {
     let daemon = daemon(&shop, "http://127.0.0.1:9", config);
     await_that("jobs", || {
         shop.get("/json?n=1");
-        of_class(&daemon, "Acme.Jobs") > 20
+        count_class(&daemon, "Acme.Jobs") > 20
     });
     let metrics = daemon.get("/metrics").1;
     let [jobs, lost_s] = ["count", "sum"].map(|part| {

@@ -11,7 +11,7 @@ use test_support::daemon::Daemon;
 use test_support::harness::Tests;
 use test_support::runtimes::{SERVICE, need};
 use test_support::service::{Clients, Service, from};
-use test_support::target::PATIENCE;
+use test_support::target::TIMEOUT;
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need(&[SERVICE]); service_under_load_is_healthy);
@@ -83,7 +83,7 @@ const ORDINARY: &[&str] = &[
 fn service_under_load_is_healthy() {
     for server in [false, true] {
         let scene = Scene::new(server, ORDINARY);
-        scene.until(PATIENCE, "collections", |scene| scene.collections() >= 20);
+        scene.until(TIMEOUT, "collections", |scene| scene.collections() >= 20);
         assert_eq!(scene.fires(), BTreeSet::new(), "server GC: {server}");
         let asked = scene.clients.stop();
         assert!(asked > 100, "{asked}");

@@ -50,7 +50,7 @@ impl Drop for Burners {
     }
 }
 
-/// Gives all threads of a process the lowest priority.
+/// Sets the lowest priority for all threads of a process.
 fn renice(target: &Target) {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", target.pid())).unwrap();
     let tasks = tasks.map(|task| task.unwrap().file_name());

@@ -14,7 +14,7 @@ use test_support::harness::{Missing, Need, unless_skipped};
 use test_support::repository;
 
 /// Timeout for every action of the page.
-const WITHIN: Duration = Duration::from_secs(30);
+const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 const DRIVER: &str = "chromedriver";
 const BROWSERS: [&str; 2] = ["chromium", "google-chrome"];
@@ -46,9 +46,9 @@ fn is_refused(value: &Value) -> bool {
 static RESTING: Mutex<Option<Browser>> = Mutex::new(None);
 
 /// The browser of a test. After a failed test, the browser is closed, because its state is unknown.
-pub(crate) struct Lent(Option<Browser>);
+pub(crate) struct LentBrowser(Option<Browser>);
 
-impl Lent {
+impl LentBrowser {
     /// Returns a browser in its initial state: without a set size and without earlier log entries.
     pub(crate) fn new() -> Self {
         let resting = RESTING.lock().unwrap().take();
@@ -66,7 +66,7 @@ impl Lent {
     }
 }
 
-impl Deref for Lent {
+impl Deref for LentBrowser {
     type Target = Browser;
 
     fn deref(&self) -> &Browser {
@@ -74,7 +74,7 @@ impl Deref for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentBrowser {
     fn drop(&mut self) {
         let browser = self.0.take().filter(|_| !thread::panicking());
         if let Ok(mut resting) = RESTING.lock() {
@@ -134,7 +134,7 @@ impl Browser {
     /// Sends a command of the protocol. Returns its result or an error record.
     fn answer(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(WITHIN * 2)).unwrap();
+        stream.set_read_timeout(Some(ACTION_TIMEOUT * 2)).unwrap();
         let body = body.to_string();
         write!(
             stream,
@@ -191,12 +191,12 @@ impl Browser {
 
     /// Waits until an expression is true.
     pub(crate) fn until(&self, expression: &str) {
-        let end = Instant::now() + WITHIN;
+        let end = Instant::now() + ACTION_TIMEOUT;
         while self.run(&format!("return Boolean({expression})")) != json!(true) {
             if Instant::now() > end {
                 let text = self.run("return document.body.innerText.slice(0, 2000)");
                 panic!(
-                    "not within {WITHIN:?}: {expression}\n{}\n{:?}",
+                    "not within {ACTION_TIMEOUT:?}: {expression}\n{}\n{:?}",
                     text.as_str().unwrap(),
                     self.complaints()
                 );
@@ -208,7 +208,7 @@ impl Browser {
     /// Clicks in the middle of the first element that matches a selector, like a user: as soon as the element exists
     /// and no element that is still being drawn covers or replaces it.
     pub(crate) fn click(&self, selector: &str) {
-        let end = Instant::now() + WITHIN;
+        let end = Instant::now() + ACTION_TIMEOUT;
         loop {
             let refusal = match self.try_click(selector) {
                 Ok(()) => return,
@@ -216,7 +216,7 @@ impl Browser {
             };
             assert!(
                 Instant::now() < end,
-                "clickable within {WITHIN:?}: {selector}: {refusal}"
+                "clickable within {ACTION_TIMEOUT:?}: {selector}: {refusal}"
             );
             thread::sleep(Duration::from_millis(100));
         }

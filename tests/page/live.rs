@@ -6,7 +6,7 @@ use test_support::harness::Tests;
 use test_support::runtimes::NET_10;
 use test_support::scene::Scene;
 
-use crate::browser::{Lent, need};
+use crate::browser::{LentBrowser, need};
 
 pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; live_processes_are_followed);
@@ -24,7 +24,7 @@ fn live_processes_are_followed() {
         "apiVersion: gcwatch/v1\noverrides:\n  - id: time.stopped\n    add: { params: { share_error: 0.10 } }\n";
     std::fs::write(scene.folder().join("lower.yaml"), lower).unwrap();
     let daemon = scene.daemon(&format!("rules: {{files: [{}]}}\n", scene.path("lower.yaml")));
-    let browser = Lent::new();
+    let browser = LentBrowser::new();
     browser.shape(1400, 900, false);
     browser.open(&format!("http://{}/", daemon.address));
     browser.until("document.getElementById('live').className.includes('on')");
@@ -49,7 +49,7 @@ fn live_processes_are_followed() {
     let collections = shown[0].as_u64().unwrap();
     assert!(collections > 1, "{collections}");
     assert!(shown[1].as_str().unwrap().contains("Causes of collections"));
-    // What is drawn grows by itself.
+    // The page updates by itself.
     let newest = "Math.max(...[...document.querySelectorAll('a[href*=collections]')].map((link) => Number(link.textContent) || 0))";
     let before = browser.run(&format!("return {newest}")).as_f64().unwrap();
     browser.until(&format!("{newest} > {before} + 5"));

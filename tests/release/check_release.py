@@ -205,7 +205,7 @@ class Release(unittest.TestCase):
         self.room.run(cosign, "verify", "--key", room_ / "cosign.pub", "--insecure-ignore-tlog", "--allow-http-registry", image)
         self.assertIn("has no digest", self.xtask("sign", f"{self.image['name']}:{VERSION}", status=1))
 
-    def test_what_is_only_printed(self):
+    def test_dry_run(self):
         """Scenario: feeds, forges and crates that are not on loopback are released in a dry run.
         Guarantee: every file of the release is uploaded; the tool's pointer package comes after its target; crates come
         after their dependencies; no key is printed."""

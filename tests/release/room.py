@@ -91,7 +91,7 @@ class Room:
         return done.stdout if status == 0 else done.stdout + done.stderr
 
     def start(self, name, *command, alone=False):
-        """Starts a program that runs until the room ends. With alone, the program is in its own pid namespace and sees
+        """Starts a program that runs until the room ends. With `alone`, the program is in its own pid namespace and sees
         no process of this machine."""
         log = open(self.top / f"{name}.log", "wb")
         around = ["unshare", "--pid", "--mount-proc", "--fork", "--kill-child"] if alone else []

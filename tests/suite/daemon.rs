@@ -13,7 +13,7 @@ use test_support::program::{self, gcwatch, stderr, written};
 use test_support::scene::Scene;
 
 /// Timeout for everything that the tests wait for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Scenario: the daemon receives SIGTERM, as systemd and Kubernetes send it.
 /// Guarantee: the daemon shuts down gracefully, logs that nothing was lost, and exits with code 0.
@@ -70,7 +70,7 @@ fn service_supervisor_is_notified() {
     let scene = Scene::begin();
     let path = scene.path("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut command = scene.command("");
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
     let mut daemon = Daemon::start(command);

@@ -1,7 +1,7 @@
 //! `callers` and `allocations` with saved bursts of tests/workload/known, recorded on real runtimes.
 
 use serde_json::Value;
-use test_support::program::{gcwatch, of_kind, records, written};
+use test_support::program::{gcwatch, records, select_kind, written};
 use test_support::recordings;
 
 fn recording(name: &str) -> String {
@@ -102,7 +102,7 @@ fn allocations_are_printed_in_every_format() {
     );
     let number = |record: &Value, field: &str| record[field].as_i64().unwrap();
     for kind in ["allocation_type", "allocation_site"] {
-        let of_kind = of_kind(&all, kind);
+        let of_kind = select_kind(&all, kind);
         let sum: i64 = of_kind.iter().map(|record| number(record, "estimate")).sum();
         // Each estimate is rounded.
         assert!(

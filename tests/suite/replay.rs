@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use test_support::program::{self, records_of, stderr};
 use test_support::recordings;
 
-const NOWHERE: [&str; 3] = ["--no-traces", "--no-metrics", "--no-logs"];
+const NO_RECEIVERS: [&str; 3] = ["--no-traces", "--no-metrics", "--no-logs"];
 
 fn replay(arguments: &[&str]) -> Command {
     let mut command = program::command();
@@ -53,7 +53,7 @@ fn http_uses_proxy_of_environment() {
 /// Guarantee: the command exits with code 1 and states the reason.
 #[test]
 fn replay_without_destination_is_refused() {
-    let output = replay(&NOWHERE).output().unwrap();
+    let output = replay(&NO_RECEIVERS).output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("nowhere to replay to"), "{said}");
@@ -79,7 +79,7 @@ fn alerts_of_recording_are_printed_but_not_sent() {
         rules.display()
     );
     std::fs::write(&config, text).unwrap();
-    let arguments = [&NOWHERE[..], &["--config", config.to_str().unwrap()]].concat();
+    let arguments = [&NO_RECEIVERS[..], &["--config", config.to_str().unwrap()]].concat();
     let output = replay(&arguments).stdout(Stdio::piped()).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let records = records_of(&output);
@@ -118,7 +118,7 @@ fn alerts_of_recording_are_printed_but_not_sent() {
 #[test]
 fn invalid_file_does_not_stop_others() {
     let bad = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let arguments = [&NOWHERE[..], &["--listen", "127.0.0.1:0", bad]].concat();
+    let arguments = [&NO_RECEIVERS[..], &["--listen", "127.0.0.1:0", bad]].concat();
     let output = replay(&arguments).output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");

@@ -11,7 +11,7 @@ use gcwatch::view;
 use recording::source::Source;
 use recording::{ProcessHistory, Recording};
 use serde_json::Value;
-use test_support::program::{self, gcwatch, of_kind, stderr, written};
+use test_support::program::{self, gcwatch, select_kind, stderr, written};
 use test_support::recordings::{self, file as recording};
 
 fn analyze(arguments: &[&str]) -> Output {
@@ -109,9 +109,9 @@ fn page_has_figures_of_records() {
     let record = record(&page);
     let lines = program::records(["analyze", &source, "--format", "ndjson"]);
     let process = &record["processes"][0];
-    assert_eq!(&process["summary"], of_kind(&lines, "summary")[0]);
+    assert_eq!(&process["summary"], select_kind(&lines, "summary")[0]);
     let pauses: Vec<&Value> = process["pauses"]["pause_ns"].as_array().unwrap().iter().collect();
-    let expected: Vec<&Value> = of_kind(&lines, "gc").iter().map(|gc| &gc["pause_ns"]).collect();
+    let expected: Vec<&Value> = select_kind(&lines, "gc").iter().map(|gc| &gc["pause_ns"]).collect();
     assert_eq!(pauses, expected);
     let sum = |values: &Value| values.as_array().unwrap().iter().filter_map(Value::as_i64).sum::<i64>();
     let history = &process["history"];
@@ -135,7 +135,7 @@ fn page_has_figures_of_records() {
     );
     assert_eq!(
         process["incidents"].as_array().unwrap().len(),
-        of_kind(&lines, "incident").len()
+        select_kind(&lines, "incident").len()
     );
     assert!(!record["unseen"].as_array().unwrap().is_empty());
     // The SVG namespace is a name and is not loaded.
@@ -205,7 +205,7 @@ fn several_recordings_share_one_page() {
     assert_eq!(files, ["net10-steady.nettrace.gz", "net10-lohoos.nettrace.gz"]);
     for (source, one) in [&first, &second].into_iter().zip(&recordings) {
         let lines = program::records(["analyze", source, "--format", "ndjson"]);
-        assert_eq!(&one["processes"][0]["summary"], of_kind(&lines, "summary")[0]);
+        assert_eq!(&one["processes"][0]["summary"], select_kind(&lines, "summary")[0]);
     }
 }
 

@@ -102,7 +102,7 @@ async fn incident_survives_restart() {
     let mut host = Host::new(true).await;
     let first = host.incident().await;
     let services = host.start().await;
-    let waiting = Records::of(&services.pipeline).incidents();
+    let waiting = Records::new(&services.pipeline).incidents();
     assert_eq!(
         waiting.len(),
         1,
@@ -110,7 +110,7 @@ async fn incident_survives_restart() {
     );
     let mut feed = process(&services.pipeline);
     play(&mut feed);
-    let open = Records::of(&services.pipeline).incidents();
+    let open = Records::new(&services.pipeline).incidents();
     assert_eq!((open.len(), &open[0].id), (1, &waiting[0].id));
     assert!(open[0].members[0].count > waiting[0].members[0].count);
     services.pipeline.set_rules(Arc::default(), clocks().moment());
@@ -194,7 +194,7 @@ async fn unusable_incident_file_is_ignored() {
     ] {
         std::fs::write(&path, damaged).unwrap();
         let services = host.start().await;
-        assert_eq!(Records::of(&services.pipeline).incidents().len(), 0);
+        assert_eq!(Records::new(&services.pipeline).incidents().len(), 0);
         drop(services);
     }
     let mut other: Value = serde_json::from_str(&stored).unwrap();

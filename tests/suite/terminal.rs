@@ -12,7 +12,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 /// Timeout for a busy machine; an incident starts within a few seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Scenario: `gcwatch demo` runs on a terminal of 80x24 until an incident is shown; then the test sends Ctrl-Z, `fg`
 /// and `q`.
@@ -56,7 +56,7 @@ fn demonstration_runs_in_terminal() {
             }
         }
     });
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let mut seen = Vec::new();
     // Wait until each part was drawn at least this many times.
     let mut until = |times: usize, parts: &[&str]| {

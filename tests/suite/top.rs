@@ -56,7 +56,7 @@ fn frames_match_committed_frames() {
     add("a process", &shown, 80, 24);
     add("a process", &shown, 140, 36);
     shown.connection = Connection::Lost("nothing listens there".to_owned());
-    add("the daemon is gone", &shown, 100, 24);
+    add("the daemon is unreachable", &shown, 100, 24);
     add("nothing yet", &Screen::new("http://127.0.0.1:9464".to_owned()), 80, 8);
     assert!(!all.contains('\u{1b}'));
     golden::compare("tests/top/frames.txt", &all);

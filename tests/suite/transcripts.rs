@@ -29,7 +29,7 @@ use gcwatch::pipeline::replay::{Player, complete_at};
 use processes::{Identity, StreamProgress};
 use prost::Message as _;
 use rule_language::load::{load, shipped};
-use run::{At, Attachment, Input, Output, Run};
+use run::{Attachment, Input, InputTime, Output, Run};
 use test_support::{golden, recordings};
 
 /// Number of collections and suspensions that one line covers.
@@ -79,7 +79,7 @@ impl Transcript {
         let pid = key.pid.and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
         let key = RunKey { pid, start_time: 1 };
         let start = base.moment(0);
-        let at = At {
+        let at = InputTime {
             now: start,
             wall: Wall::UNIX,
         };
@@ -105,7 +105,7 @@ impl Transcript {
 
     fn step(&mut self, kind: &'static str, input: Input) {
         *self.inputs.entry(kind).or_default() += 1;
-        let at = At {
+        let at = InputTime {
             now: self.now,
             wall: Wall::UNIX,
         };

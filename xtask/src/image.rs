@@ -106,7 +106,7 @@ impl Image {
 
 /// Builds the archive with the images of all architectures under one name: an OCI layout whose index refers to an
 /// index.
-pub(crate) fn of_all(source: &Source, images: &[Image]) -> Result<Vec<u8>> {
+pub(crate) fn build_archive(source: &Source, images: &[Image]) -> Result<Vec<u8>> {
     let index = json!({
         "schemaVersion": 2,
         "mediaType": INDEX,
@@ -124,7 +124,7 @@ pub(crate) fn of_all(source: &Source, images: &[Image]) -> Result<Vec<u8>> {
     files.tar("", source.epoch)
 }
 
-/// Returns the digest that the image of [`of_all`] has in a registry.
+/// Returns the digest that the image of [`build_archive`] has in a registry.
 pub(crate) fn digest(archive: &[u8]) -> Result<String> {
     let mut archive = tar::Archive::new(archive);
     for entry in archive.entries()? {

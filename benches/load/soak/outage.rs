@@ -14,7 +14,7 @@ use crate::{Arguments, proc};
 /// Time for which the receiver is available first: a signal that it never accepted would wait only in memory.
 const BEFORE: Duration = Duration::from_secs(15);
 /// Maximum time for a backlog to drain, as a share of the outage.
-const MOST_DRAIN: f64 = 0.5;
+const MAX_DRAIN: f64 = 0.5;
 /// Minimum factor by which a backlog is sent faster than it was produced.
 const TIMES: f64 = 5.0;
 
@@ -104,7 +104,7 @@ impl Soak<'_> {
                 return Ok((noticed - began, *since - noticed, most));
             }
             ensure!(
-                began.elapsed() < away.mul_f64(MOST_DRAIN).max(Duration::from_secs(60)),
+                began.elapsed() < away.mul_f64(MAX_DRAIN).max(Duration::from_secs(60)),
                 "the backlog has not arrived. {}",
                 log_tail(&self.daemon)
             );

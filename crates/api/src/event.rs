@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use base::text::shown;
 use clr_gc::event::{Fields, Table, Value};
-use clr_gc::stream::{Observed, Undecoded};
+use clr_gc::stream::{Observed, UndecodedReason};
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
@@ -31,7 +31,7 @@ impl Serialize for EventView<'_, '_> {
             Err(error) => {
                 map.serialize_entry("fields", &None::<()>)?;
                 map.serialize_entry("undecoded", &hex(event.payload))?;
-                if let Undecoded::Payload(error) = error {
+                if let UndecodedReason::Payload(error) = error {
                     map.serialize_entry("error", &error.to_string())?;
                 }
             }
@@ -117,10 +117,10 @@ pub fn line(observed: &Observed<'_>) -> String {
         Ok(decoded) => decoded.fields(&mut |name, value| {
             let _infallible = write!(text, " {name}={value}");
         }),
-        Err(Undecoded::Unknown) => {
+        Err(UndecodedReason::Unknown) => {
             let _infallible = write!(text, " {}", hex(observed.event.payload));
         }
-        Err(Undecoded::Payload(error)) => {
+        Err(UndecodedReason::Payload(error)) => {
             let _infallible = write!(text, " not decoded ({error}): {}", hex(observed.event.payload));
         }
         Err(_) => {}

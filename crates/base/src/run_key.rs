@@ -5,7 +5,7 @@
 pub struct RunKey {
     /// Pid on the host, or the pid in the stream if the run is recorded.
     pub pid: u32,
-    /// Start time in clock ticks after boot (field 22 of `/proc/PID/stat`), or the sync time of the stream if the run is
-    /// recorded.
+    /// Start time in clock ticks after boot (field 22 of `/proc/PID/stat`), or the sync time of the stream if the run
+    /// is recorded.
     pub start_time: u64,
 }

@@ -4,8 +4,8 @@
 //! with the program's method that called it. .NET 10 samples randomly (`AllocationSampled`), and
 //! [`estimate`](crate::estimate) computes the number of bytes that the samples represent. Older runtimes have only
 //! `AllocationTick`, about once per 100 KB and heap. The type that crosses this threshold is credited with all 100 KB,
-//! so code that allocates in step with the ticks is over- or underestimated. These estimates are biased and have no
-//! interval.
+//! so the bytes of code that allocates in step with the ticks can be estimated too high or too low. These estimates
+//! are biased and have no interval.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::budget::{Budget, shown_bytes};
 use crate::estimate::Sum;
 use crate::name::{CONTINUATION, CONTINUATION_SHOWN, Frame, Name, clean, shortened, type_name};
-use crate::site::{Site, Stack, Ways, are_said, typical};
+use crate::site::{CallPaths, Site, Stack, are_said, typical};
 use crate::stacks::StackId;
 
 /// Memory per type excluding its names, here and in a report, in bytes.
@@ -126,14 +126,14 @@ impl Samples {
         let method = if self.ticks > 0 { Method::Tick } else { Method::Sampled };
         let mut all = Sum::default();
         let mut by_type: BTreeMap<Option<TypeNames<'a>>, Sum> = BTreeMap::new();
-        let mut by_site: BTreeMap<Site<'a>, (Ways<'a>, Sum, BTreeSet<Option<TypeNames<'a>>>)> = BTreeMap::new();
+        let mut by_site: BTreeMap<Site<'a>, (CallPaths<'a>, Sum, BTreeSet<Option<TypeNames<'a>>>)> = BTreeMap::new();
         for (stack, type_name, sum) in self.by_stack() {
             let frames = frames(stack);
             let type_name = allocated(type_name, &frames);
             let frames = from_site(frames);
             all.add(sum);
             by_type.entry(type_name).or_default().add(sum);
-            let (ways, of_site, types) = by_site.entry(Site::of(&frames)).or_default();
+            let (ways, of_site, types) = by_site.entry(Site::from_stack(&frames)).or_default();
             ways.see(frames, sum.samples);
             of_site.add(sum);
             types.insert(type_name);
@@ -144,7 +144,7 @@ impl Samples {
                 kind: "allocation_type",
                 r#type: names.map(|names| names.raw.to_owned()),
                 name: names.map(|names| names.shown.to_owned()),
-                amount: Amount::of(sum, method),
+                amount: Amount::from_sum(sum, method),
             })
             .collect();
         let mut sites: Vec<SiteAllocations> = by_site
@@ -158,7 +158,7 @@ impl Samples {
                     site: site.cloned(),
                     called_by: called_by.cloned(),
                     r#type: only.map(|names| names.raw.to_owned()),
-                    amount: Amount::of(&sum, method),
+                    amount: Amount::from_sum(&sum, method),
                     frames,
                     raw_frames,
                     stacks,
@@ -169,7 +169,7 @@ impl Samples {
         sites.sort_by_key(|one| std::cmp::Reverse(one.amount.estimate));
         Allocations {
             method,
-            total: Amount::of(&all, method),
+            total: Amount::from_sum(&all, method),
             types,
             sites,
             without_place: self.other,
@@ -214,7 +214,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    fn of(sum: &Sum, method: Method) -> Self {
+    fn from_sum(sum: &Sum, method: Method) -> Self {
         let limits = (method == Method::Sampled).then(|| sum.estimate());
         Self {
             estimate: sum.bytes.round() as u64,
@@ -287,7 +287,7 @@ pub struct SiteAllocations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::{BURST_BYTES, MOST_SHOWN};
+    use crate::budget::{BURST_BYTES, MAX_SHOWN};
     use crate::stacks::Stacks;
 
     fn frames_of<'a>(stack: Option<StackId>, stacks: &Stacks, [main, ctor, parse]: &'a [Frame; 3]) -> Vec<&'a Frame> {
@@ -316,9 +316,9 @@ mod tests {
         samples.sampled("System.Byte[]", 100, main, &mut budget);
         samples.sampled("", 100, None, &mut budget);
         let frames = [
-            Frame::of("Shop.Program", "Main"),
-            Frame::of("System.String", "Ctor"),
-            Frame::of("Shop.Orders", "Parse"),
+            Frame::new("Shop.Program", "Main"),
+            Frame::new("System.String", "Ctor"),
+            Frame::new("Shop.Orders", "Parse"),
         ];
         let report = samples.report(|stack| frames_of(stack, &stacks, &frames));
         assert_eq!((report.method, report.total.samples), (Method::Sampled, 4));
@@ -355,7 +355,7 @@ mod tests {
     /// Guarantee: the first samples get a name, and the other sample does not.
     #[test]
     fn continuation_type_is_named() {
-        let of = |frames: &[(&str, &str)]| frames.iter().map(|(of, name)| Frame::of(of, name)).collect::<Vec<_>>();
+        let of = |frames: &[(&str, &str)]| frames.iter().map(|(of, name)| Frame::new(of, name)).collect::<Vec<_>>();
         let waits = of(&[
             (
                 "System.RuntimeTypeHandle",
@@ -405,7 +405,7 @@ mod tests {
         let longest = samples.ids.keys().map(|name| chars(name)).max();
         assert_eq!(
             (chars(raw), chars(shown), longest),
-            (MOST_SHOWN, MOST_SHOWN, Some(MAX_TYPE_CHARS))
+            (MAX_SHOWN, MAX_SHOWN, Some(MAX_TYPE_CHARS))
         );
     }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use clr_gc::event::{ClrEvent, RUNTIME_PROVIDER};
-use clr_gc::gc::{LIVE_SETTLE_NS, Settling};
-use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
+use clr_gc::gc::{LIVE_SETTLE_NS, ReportTiming};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Observed, Scope, StreamLimits};
 use nettrace::limits::Limits;
 use nettrace::{Ending, TraceHeader};
 
@@ -15,7 +15,7 @@ use crate::callers::{Callers, Triggers};
 use crate::method::{METHOD_DC_END_VERBOSE, METHOD_LOAD_VERBOSE, Methods, RUNDOWN_PROVIDER};
 use crate::module::{MODULE_DC_END, MODULE_LOAD, Modules, Owner, PROCESS_INFO_PROVIDER};
 use crate::name::Frame;
-use crate::pprof::Stacked;
+use crate::pprof::SampleStack;
 use crate::stacks::{StackId, Stacks};
 use crate::threads::{SAMPLE_PROVIDER, THREAD_DC, ThreadStacks, Threads};
 
@@ -67,7 +67,7 @@ impl Burst {
     pub fn new(origin: Origin) -> Self {
         let (settling, limits) = match origin {
             Origin::File => (
-                Settling::AtTheEnd,
+                ReportTiming::AtTheEnd,
                 StreamLimits {
                     decoder: Limits {
                         // Files can cover whole machines, but they are read as fast as possible.
@@ -79,7 +79,7 @@ impl Burst {
                 },
             ),
             Origin::Live => (
-                Settling::After(LIVE_SETTLE_NS),
+                ReportTiming::After(LIVE_SETTLE_NS),
                 StreamLimits {
                     decoder: Limits {
                         // The bytes that 2,500 collections per second write in 0.2 s, with their stacks and marks,
@@ -155,7 +155,7 @@ impl Burst {
                 let (sync, window) = (state.sync, state.window);
                 state.triggers.outcome(&outcome, sync, window, &mut state.budget);
             }
-            if advanced == Advanced::Drained {
+            if advanced == AdvanceOutcome::Drained {
                 return Ok(());
             }
         }
@@ -223,11 +223,11 @@ impl Burst {
     }
 
     /// Returns the stacks of the samples, for a profile in [`pprof`](crate::pprof) format.
-    pub fn stacked(&self) -> Vec<Stacked<'_>> {
+    pub fn stacked(&self) -> Vec<SampleStack<'_>> {
         let addresses = |stack: Option<StackId>| stack.map(|stack| self.state.stacks.frames(stack)).unwrap_or_default();
         let groups = self.state.samples.by_stack();
         groups
-            .map(|(stack, type_name, sum)| Stacked {
+            .map(|(stack, type_name, sum)| SampleStack {
                 frames: addresses(stack).iter().copied().zip(self.frames(stack)).collect(),
                 type_name: allocated(type_name, &self.frames(stack)).map(|names| names.raw),
                 samples: sum.samples,
@@ -317,7 +317,7 @@ fn ticks_ns(header: &TraceHeader) -> i64 {
 }
 
 impl BurstState {
-    /// Ends the burst at the last sample that counts, because no sample represents later allocations.
+    /// Sets the end of the burst to the last sample that counts, because no sample represents later allocations.
     fn end_with_the_last_sample(&mut self, at: i64) {
         if self.most_samples.is_some_and(|most| self.samples.count() >= most) {
             self.window.end = Some(self.window.end.map_or(at, |end| end.min(at)));

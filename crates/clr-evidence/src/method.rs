@@ -47,7 +47,7 @@ pub struct Method {
 /// Error returned if a payload is not a method or a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is truncated")]
-pub struct NoMethod {
+pub struct MethodError {
     /// First incomplete field.
     pub field: &'static str,
 }
@@ -57,7 +57,7 @@ impl Method {
     ///
     /// # Errors
     /// Returns an error if the payload is too short.
-    pub fn decode(payload: &[u8]) -> Result<Self, NoMethod> {
+    pub fn decode(payload: &[u8]) -> Result<Self, MethodError> {
         let mut rest = payload;
         let _id = number::<8>(&mut rest, "MethodID")?;
         let module = number::<8>(&mut rest, "ModuleID")?;
@@ -97,19 +97,19 @@ impl Method {
     }
 }
 
-pub(crate) fn number<const N: usize>(rest: &mut &[u8], field: &'static str) -> Result<u64, NoMethod> {
-    let (head, tail) = rest.split_first_chunk::<N>().ok_or(NoMethod { field })?;
+pub(crate) fn number<const N: usize>(rest: &mut &[u8], field: &'static str) -> Result<u64, MethodError> {
+    let (head, tail) = rest.split_first_chunk::<N>().ok_or(MethodError { field })?;
     *rest = tail;
     Ok(head.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
-pub(crate) fn text(rest: &mut &[u8], field: &'static str) -> Result<String, NoMethod> {
+pub(crate) fn text(rest: &mut &[u8], field: &'static str) -> Result<String, MethodError> {
     let unit = |pair: &[u8]| pair.iter().rev().fold(0, |value, byte| value << 8 | u16::from(*byte));
     let length = rest
         .chunks_exact(2)
         .position(|pair| pair == [0, 0])
-        .ok_or(NoMethod { field })?;
-    let (head, tail) = rest.split_at_checked(length * 2 + 2).ok_or(NoMethod { field })?;
+        .ok_or(MethodError { field })?;
+    let (head, tail) = rest.split_at_checked(length * 2 + 2).ok_or(MethodError { field })?;
     *rest = tail;
     let units = head.chunks_exact(2).take(length).map(unit);
     Ok(char::decode_utf16(units)

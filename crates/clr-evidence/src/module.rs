@@ -19,7 +19,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::budget::Budget;
-use crate::method::{NoMethod, number, text};
+use crate::method::{MethodError, number, text};
 
 /// `ModuleDCEnd` of [`RUNDOWN_PROVIDER`](crate::method::RUNDOWN_PROVIDER).
 pub const MODULE_DC_END: u32 = 154;
@@ -120,7 +120,7 @@ pub fn path(payload: &[u8]) -> Option<String> {
 }
 
 /// Returns id and path.
-fn decode(payload: &[u8]) -> Result<(u64, String), NoMethod> {
+fn decode(payload: &[u8]) -> Result<(u64, String), MethodError> {
     let mut rest = payload;
     let id = number::<8>(&mut rest, "ModuleID")?;
     let _assembly = number::<8>(&mut rest, "AssemblyID")?;
@@ -198,8 +198,8 @@ pub(crate) mod tests {
     const LIBRARY: Option<Owner> = Some(Owner::Library);
     const PROGRAM: Option<Owner> = Some(Owner::Program);
 
-    /// Scenario: a program on the shared framework has another assembly of its own, libraries whose names start like
-    /// the framework, a newer version of a framework assembly, and a module generated at run time.
+    /// Scenario: a program on the shared framework has a second assembly, libraries whose names start like the
+    /// framework, a newer version of a framework assembly, and a module generated at run time.
     /// Guarantee: the directory and the list determine the framework, and the command line determines the program.
     #[test]
     fn owners_are_found_on_shared_framework() {

@@ -70,7 +70,7 @@ pub struct ThreadStacks {
 }
 
 impl ThreadStacks {
-    /// Sets the finalizer thread if the stream does not identify it. The system knows it by its thread name.
+    /// Sets the finalizer thread if the stream does not identify it. The system identifies the thread by its name.
     pub fn name_finalizer(&mut self, thread: u64) {
         self.finalizer = Some(thread);
         for group in &mut self.groups {
@@ -146,7 +146,7 @@ impl Threads {
             let group = groups.entry(frames).or_insert_with_key(|frames| Group {
                 kind: "stack",
                 threads: Vec::new(),
-                site: Site::of(frames).site.cloned(),
+                site: Site::from_stack(frames).site.cloned(),
                 frames: frames.iter().map(|frame| frame.name.clone()).collect(),
                 raw_frames: frames.iter().map(|frame| frame.raw.clone()).collect(),
                 samples: 0,
@@ -205,7 +205,11 @@ mod tests {
             threads.lives(&alive(thread, flags), &mut budget);
         }
         threads.lives(&[1, 2, 3], &mut budget);
-        let (main, work, wait) = (Frame::of("P", "Main"), Frame::of("P", "Work"), Frame::of("P", "Wait"));
+        let (main, work, wait) = (
+            Frame::new("P", "Main"),
+            Frame::new("P", "Work"),
+            Frame::new("P", "Wait"),
+        );
         let frames = |stack: Option<StackId>| match stacks.frames(stack.unwrap()) {
             [30] => vec![&wait],
             _ => vec![&work, &main],

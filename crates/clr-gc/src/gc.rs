@@ -66,7 +66,7 @@ pub(crate) use loss::LossIntervals;
 pub use loss::MAX_LOSS_INTERVALS;
 pub use machine::{
     Finalizers, LIVE_SETTLE_NS, MAX_CLOSED, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS, MAX_SETTLED,
-    MAX_STOPS, Machine, Open, OtherStops, Outcome, PATIENCE_NS, Settling,
+    MAX_STOPS, Machine, OpenOperations, OtherStops, Outcome, PATIENCE_NS, ReportTiming,
 };
 pub use stop::{PauseKind, StopEdges};
 pub use totals::{Group, PauseQuantiles, StoppedTime, Totals};

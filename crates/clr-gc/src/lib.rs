@@ -44,11 +44,11 @@
 //! Read a recording:
 //!
 //! ```
-//! use clr_gc::gc::{Outcome, Settling};
+//! use clr_gc::gc::{Outcome, ReportTiming};
 //! use clr_gc::stream::{GcStream, Scope};
 //!
 //! fn pauses(recording: &[u8]) -> Result<Vec<Option<i64>>, nettrace::Error> {
-//!     let mut stream = GcStream::new(Scope::Collections, Settling::AtTheEnd);
+//!     let mut stream = GcStream::new(Scope::Collections, ReportTiming::AtTheEnd);
 //!     for piece in recording.chunks(64 * 1024) {
 //!         stream.space(piece.len())[..piece.len()].copy_from_slice(piece);
 //!         stream.filled(piece.len());

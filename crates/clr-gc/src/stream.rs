@@ -19,12 +19,12 @@ use nettrace::limits::Limits;
 use nettrace::{Decoder, Event, Gap, Item, Options, TraceHeader};
 
 use crate::event::{ClrEvent, Layout, PayloadError, decode};
-use crate::gc::{LossIntervals, Open, Outcome, Settling};
+use crate::gc::{LossIntervals, OpenOperations, Outcome, ReportTiming};
 use process::{is_core_clr, process_of};
 
 /// Progress of [`GcStream::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Advanced {
+pub enum AdvanceOutcome {
     /// All available bytes are decoded.
     Drained,
     /// Too many outcomes are waiting. More bytes may be decodable once the outcomes have been taken.
@@ -34,7 +34,7 @@ pub enum Advanced {
 /// Reason why an event has no fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Undecoded {
+pub enum UndecodedReason {
     /// The layout is unknown.
     Unknown,
     /// The payload is too short for the layout.
@@ -81,7 +81,7 @@ pub struct Observed<'a> {
     /// Layout of the event, if it is known.
     pub layout: Option<Layout>,
     /// Fields of the event, or the reason why they are not available.
-    pub decoded: Result<ClrEvent<'a>, Undecoded>,
+    pub decoded: Result<ClrEvent<'a>, UndecodedReason>,
     /// Time of the event, in nanoseconds since the sync point.
     pub at: i64,
     /// Number of the collection that the event belongs to, if it is known when the event arrives.
@@ -92,7 +92,7 @@ pub struct Observed<'a> {
 #[derive(Debug)]
 pub struct GcStream {
     decoder: Decoder,
-    settling: Settling,
+    settling: ReportTiming,
     max_processes: usize,
     processes: Vec<Process>,
     losses: LossIntervals,
@@ -103,22 +103,22 @@ pub struct GcStream {
 
 impl GcStream {
     /// Creates an empty stream.
-    pub fn new(scope: Scope, settling: Settling) -> Self {
+    pub fn new(scope: Scope, settling: ReportTiming) -> Self {
         Self::with_limits(scope, settling, StreamLimits::default())
     }
 
     /// Creates an empty stream with the given limits.
-    pub fn with_limits(scope: Scope, settling: Settling, limits: StreamLimits) -> Self {
+    pub fn with_limits(scope: Scope, settling: ReportTiming, limits: StreamLimits) -> Self {
         Self::made(scope, settling, limits, false)
     }
 
     /// Like [`with_limits`](Self::with_limits), but keeps the stacks of events.
     /// [`Event::stack`](nettrace::Event::stack) is set if the stream contains the stack.
-    pub fn with_stacks(scope: Scope, settling: Settling, limits: StreamLimits) -> Self {
+    pub fn with_stacks(scope: Scope, settling: ReportTiming, limits: StreamLimits) -> Self {
         Self::made(scope, settling, limits, true)
     }
 
-    fn made(scope: Scope, settling: Settling, limits: StreamLimits, stacks: bool) -> Self {
+    fn made(scope: Scope, settling: ReportTiming, limits: StreamLimits, stacks: bool) -> Self {
         let options = Options {
             interest: Box::new(move |metadata| scope.tag(metadata)),
             limits: limits.decoder,
@@ -182,9 +182,9 @@ impl GcStream {
     }
 
     /// Returns the operations that have started but not ended in any of the processes.
-    pub fn open(&self) -> Open {
+    pub fn open(&self) -> OpenOperations {
         let each = self.processes.iter().map(|process| process.machine.open());
-        each.fold(Open::default(), Open::or)
+        each.fold(OpenOperations::default(), OpenOperations::or)
     }
 
     /// Marks the end of the bytes. Call [`GcStream::advance`] once more, then [`GcStream::end`].
@@ -202,18 +202,19 @@ impl GcStream {
     /// Decodes the available bytes and passes every event of the scope to `observer`.
     ///
     /// If more than [`MAX_SETTLED`](crate::gc::MAX_SETTLED) collections of a live stream finish between two calls, the
-    /// method returns [`Advanced::Paused`]. In that case take the outcomes, and call it again before adding more bytes.
+    /// method returns [`AdvanceOutcome::Paused`]. In that case take the outcomes, and call it again before adding more
+    /// bytes.
     ///
     /// # Errors
     ///
     /// The bytes are not a valid stream, or they are damaged. Outcomes that precede the damage are reported.
-    pub fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<Advanced, nettrace::Error> {
+    pub fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<AdvanceOutcome, nettrace::Error> {
         loop {
             if self.processes.iter().any(|process| process.machine.overflows()) {
-                return Ok(Advanced::Paused);
+                return Ok(AdvanceOutcome::Paused);
             }
             let Some(item) = self.decoder.next_item()? else {
-                return Ok(Advanced::Drained);
+                return Ok(AdvanceOutcome::Drained);
             };
             match item {
                 Item::Header(header) => self.header = Some(header.clone()),
@@ -221,8 +222,8 @@ impl GcStream {
                     let Some(header) = &self.header else { continue };
                     let at = header.offset_ns(event.timestamp);
                     let layout = Layout::from_tag(event.tag);
-                    let decoded = layout.ok_or(Undecoded::Unknown).and_then(|layout| {
-                        decode(layout, event.payload, header.pointer_size).map_err(Undecoded::Payload)
+                    let decoded = layout.ok_or(UndecodedReason::Unknown).and_then(|layout| {
+                        decode(layout, event.payload, header.pointer_size).map_err(UndecodedReason::Payload)
                     });
                     let collection = match &decoded {
                         Ok(clr) => {
@@ -242,8 +243,8 @@ impl GcStream {
                                 None => None,
                             }
                         }
-                        Err(Undecoded::Unknown) => None,
-                        Err(Undecoded::Payload(_)) => {
+                        Err(UndecodedReason::Unknown) => None,
+                        Err(UndecodedReason::Payload(_)) => {
                             self.undecodable += 1;
                             None
                         }

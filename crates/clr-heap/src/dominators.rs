@@ -33,7 +33,7 @@ impl Dominators {
     /// [`NONE`] is skipped.
     ///
     /// Peak memory in addition to the graph: 24 bytes per node, 4 per edge, and 8 per node during the search.
-    pub fn of(starts: &[u32], targets: &[u32], root: u32) -> Self {
+    pub fn compute(starts: &[u32], targets: &[u32], root: u32) -> Self {
         let (number, nodes, parents) = search(starts, targets, root);
         let (pred_starts, preds) = predecessors(starts, targets, &nodes, &number);
         drop(number);
@@ -273,7 +273,7 @@ pub(crate) mod tests {
         ) {
             let root = root % edges.len() as u32;
             let (starts, targets) = rows(&edges);
-            let found = Dominators::of(&starts, &targets, root);
+            let found = Dominators::compute(&starts, &targets, root);
             prop_assert_eq!(by_node(&found, edges.len()), naive(&edges, root));
             prop_assert!(found.by.iter().enumerate().skip(1).all(|(w, by)| (*by as usize) < w));
         }
@@ -291,7 +291,7 @@ pub(crate) mod tests {
             targets.extend(Some(node + 1).filter(|next| *next < count));
             starts.push(targets.len() as u32);
         }
-        let found = Dominators::of(&starts, &targets, 0);
+        let found = Dominators::compute(&starts, &targets, 0);
         assert!(found.by.iter().enumerate().skip(1).all(|(w, by)| *by as usize == w - 1));
         assert_eq!(found.nodes.len(), count as usize);
     }
@@ -300,7 +300,7 @@ pub(crate) mod tests {
     /// Guarantee: no node is reached.
     #[test]
     fn empty_graph_has_no_dominators() {
-        assert!(Dominators::of(&[], &[], 0).nodes.is_empty());
-        assert!(Dominators::of(&[0, 0], &[], 1).nodes.is_empty());
+        assert!(Dominators::compute(&[], &[], 0).nodes.is_empty());
+        assert!(Dominators::compute(&[0, 0], &[], 1).nodes.is_empty());
     }
 }

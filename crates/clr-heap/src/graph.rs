@@ -44,7 +44,7 @@ pub struct Graph {
 
 impl Graph {
     /// Builds the graph of a dump, if the dump has one. Consumes the dump's types and raw graph.
-    pub fn of(dump: &mut Dump) -> Option<Self> {
+    pub fn from_dump(dump: &mut Dump) -> Option<Self> {
         let raw = dump.raw.take()?;
         Some(build(std::mem::take(&mut dump.types), raw, &dump.methods))
     }
@@ -157,7 +157,7 @@ fn roots_of(index: &Index<'_>, raw: &Raw, methods: &HashMap<u64, String>) -> (Ve
 
 fn build(types: Vec<Type>, raw: Raw, methods: &HashMap<u64, String>) -> Graph {
     let (starts, mut targets, mut roots, root_targets, dangling, sizes, type_of) = {
-        let index = Index::of(&raw.addresses);
+        let index = Index::build(&raw.addresses);
         let of_variables = variables_in_arrays(&index, &raw.sizes, &raw.addresses, &raw.variables);
         let (roots, root_targets) = roots_of(&index, &raw, methods);
         let keyed = raw.dependents.iter();
@@ -175,7 +175,7 @@ fn build(types: Vec<Type>, raw: Raw, methods: &HashMap<u64, String>) -> Graph {
         for (node, count) in raw.edge_counts.iter().enumerate() {
             let node = node as u32;
             starts.push(targets.len() as u32);
-            let mut taken = of(&mut of_variables, node);
+            let mut taken = take_removals(&mut of_variables, node);
             for address in edges.by_ref().take(*count as usize) {
                 let Some(target) = index.at(address) else {
                     dangling += 1;
@@ -268,7 +268,7 @@ fn push(targets: &mut Vec<u32>, target: u32) {
 }
 
 /// Returns how often each object must be removed from the references of this node. Removes these pairs from the front.
-fn of(pairs: &mut &[(u32, u32)], node: u32) -> Option<HashMap<u32, u32>> {
+fn take_removals(pairs: &mut &[(u32, u32)], node: u32) -> Option<HashMap<u32, u32>> {
     let count = pairs.iter().take_while(|(array, _)| *array == node).count();
     let (own, rest) = pairs.split_at_checked(count)?;
     *pairs = rest;

@@ -37,7 +37,7 @@ pub(crate) struct Index<'a> {
 
 impl<'a> Index<'a> {
     /// Builds the index of at most `u32::MAX` addresses.
-    pub(crate) fn of(addresses: &'a [u64]) -> Self {
+    pub(crate) fn build(addresses: &'a [u64]) -> Self {
         let mut runs: Vec<AddressRun> = Vec::new();
         // More runs than this cannot be regions.
         let most = addresses.len() / 8 + 1024;
@@ -173,7 +173,7 @@ mod tests {
     fn regions_in_any_order_form_runs() {
         let region = |at: u64| (0..1_000).map(move |place| (at << 22) + place * 64);
         let addresses: Vec<u64> = region(1).chain(region(3)).chain(region(2)).collect();
-        let index = Index::of(&addresses);
+        let index = Index::build(&addresses);
         assert_eq!((index.runs.len(), index.sorted.len()), (3, 0));
         assert_eq!(index.at((2 << 22) + 64), Some(2_001));
         assert_eq!(index.before((3 << 22) - 1), Some(2_999));
@@ -192,7 +192,7 @@ mod tests {
             let mut addresses: Vec<u64> = gaps.iter().map(|gap| { at += gap; at }).collect();
             let middle = addresses.len() / 2;
             addresses.rotate_left(middle);
-            let index = Index::of(&addresses);
+            let index = Index::build(&addresses);
             prop_assert!(index.sorted.is_empty());
             let beside = addresses.iter().flat_map(|one| [one - 1, *one, one + 1]);
             for address in beside.chain([0, first, at + 1_000, u64::MAX]) {
@@ -211,7 +211,7 @@ mod tests {
                 let middle = addresses.len() / 2;
                 addresses.rotate_left(middle);
             }
-            let index = Index::of(&addresses);
+            let index = Index::build(&addresses);
             for address in 0..201 {
                 prop_assert_eq!(index.before(address), naive_before(&addresses, address));
                 let at = naive_before(&addresses, address).filter(|place| addresses[*place as usize] == address);

@@ -40,14 +40,14 @@ const RECENT: usize = 1 << 12;
 
 /// A tree of steps. Step 0 is the start.
 #[derive(Debug)]
-pub struct Merged {
+pub struct PathTree {
     steps: Vec<PathStep>,
     children: HashMap<(u32, Label), u32>,
     /// Cache of recent steps. Objects of one kind are adjacent, so most lookups hit the cache.
     recent: Vec<(u32, Label, u32)>,
 }
 
-impl Default for Merged {
+impl Default for PathTree {
     fn default() -> Self {
         let top = PathStep {
             parent: 0,
@@ -65,7 +65,7 @@ impl Default for Merged {
     }
 }
 
-impl Merged {
+impl PathTree {
     /// Returns the step from `parent` to `label`.
     pub fn step(&mut self, parent: u32, label: Label) -> u32 {
         let Some(before) = self.steps.get(parent as usize) else {
@@ -159,9 +159,9 @@ mod tests {
     /// object is counted once.
     #[test]
     fn paths_are_merged_and_bounded() {
-        let mut merged = Merged::default();
+        let mut merged = PathTree::default();
         let mut added = 0;
-        let mut add = |merged: &mut Merged, step| {
+        let mut add = |merged: &mut PathTree, step| {
             merged.add(step, 8);
             added += 1;
         };

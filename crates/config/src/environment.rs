@@ -161,7 +161,7 @@ pub(crate) fn settings(environment: &Environment) -> (Vec<Setting>, Vec<Problem>
         let mut warn = |message: String| {
             warnings.push(Problem {
                 origin: origin.clone(),
-                path: KeyPath::of(&variable.path),
+                path: KeyPath::from_dotted(&variable.path),
                 message,
             });
         };
@@ -224,7 +224,7 @@ fn unknown(environment: &Environment, known: &[Variable]) -> Vec<Problem> {
 
 /// Returns the keys that a variable sets, with their values.
 fn values(variable: &Variable, text: &str) -> Result<Vec<(KeyPath, Node)>, String> {
-    let path = KeyPath::of(&variable.path);
+    let path = KeyPath::from_dotted(&variable.path);
     let plain = |text: &str| Node::plain(Position::START, text);
     let text = text.trim();
     let lower = text.to_ascii_lowercase();

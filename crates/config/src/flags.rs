@@ -92,7 +92,7 @@ pub(crate) fn settings(flags: &ConfigFlags) -> Vec<Setting> {
         let Some(value) = value else { continue };
         let setting = |path: &str, value| Setting {
             origin: Origin::Flag(flag),
-            path: KeyPath::of(path),
+            path: KeyPath::from_dotted(path),
             value,
         };
         // A flag for all signals overrides the keys of single signals in the file and the environment.
@@ -116,7 +116,9 @@ fn list(texts: &[String]) -> Option<Node> {
 
 /// Returns the words of a key with their descriptions, for clap.
 fn words(path: &str) -> PossibleValuesParser {
-    let words = schema().at(&KeyPath::of(path)).map(|(rule, _)| check::words(rule));
+    let words = schema()
+        .at(&KeyPath::from_dotted(path))
+        .map(|(rule, _)| check::words(rule));
     let value = |(word, description): (&'static str, Option<&'static str>)| {
         PossibleValue::new(word).help(description.unwrap_or_default().trim_end_matches('.'))
     };

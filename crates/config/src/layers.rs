@@ -18,7 +18,7 @@ pub(crate) struct Origins(BTreeMap<KeyPath, Origin>);
 
 impl Origins {
     /// Returns the origin of the value of exactly this key.
-    pub(crate) fn of(&self, path: &KeyPath) -> &Origin {
+    pub(crate) fn get(&self, path: &KeyPath) -> &Origin {
         self.0.get(path).unwrap_or(&Origin::Default)
     }
 

@@ -101,7 +101,7 @@ pub fn text() -> String {
     out
 }
 
-/// The keys of one type, with all places of that type.
+/// The keys of one type, with all locations of that type.
 struct Section {
     places: Vec<String>,
     rule: &'static Value,
@@ -219,7 +219,7 @@ impl Section {
         format!("| `{key}` | {value} | {default} | {description}{restart}{by} |\n")
     }
 
-    /// Returns the variables and flags of a key, at all places.
+    /// Returns the variables and flags of a key, at all locations.
     fn set_by(&self, key: &str) -> String {
         let mut names: Vec<String> = Vec::new();
         for place in &self.places {
@@ -288,7 +288,7 @@ fn form(form: Form, path: &str) -> String {
         Form::Text if path.contains("certificate") || path.ends_with("key") => "path",
         Form::Text => "string",
         Form::Word => {
-            let rule = schema().at(&KeyPath::of(path)).map(|(rule, _)| words(rule));
+            let rule = schema().at(&KeyPath::from_dotted(path)).map(|(rule, _)| words(rule));
             let words: Vec<String> = rule
                 .into_iter()
                 .flatten()

@@ -83,7 +83,7 @@ fn is_unused(config: &Config, path: &KeyPath) -> bool {
     } else {
         "metrics.bounds"
     };
-    *path == KeyPath::of(unused) && *config.origins.of(path) == Origin::Default
+    *path == KeyPath::from_dotted(unused) && *config.origins.get(path) == Origin::Default
 }
 
 /// Returns the origin of each value that is not a default, by the line of its key.
@@ -106,8 +106,8 @@ fn collect<'c>(node: &Node, config: &'c Config, path: &KeyPath, found: &mut BTre
         let path = path.key(&entry.key);
         if matches!(entry.value.kind, Kind::Mapping(_)) {
             collect(&entry.value, config, &path, found);
-        } else if *config.origins.of(&path) != Origin::Default {
-            found.insert(entry.at.line, config.origins.of(&path));
+        } else if *config.origins.get(&path) != Origin::Default {
+            found.insert(entry.at.line, config.origins.get(&path));
         }
     }
 }

@@ -50,7 +50,7 @@ mod tests {
     fn variables_and_flags_set_existing_keys() {
         let variables = environment::variables().into_iter().map(|variable| variable.path);
         for path in variables.chain(flags::FLAGS.map(|(_, path)| path.to_owned())) {
-            assert!(schema().property(&KeyPath::of(&path)).is_some(), "{path}");
+            assert!(schema().property(&KeyPath::from_dotted(&path)).is_some(), "{path}");
         }
     }
 }

@@ -54,21 +54,21 @@ pub(crate) const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "
 
 /// A string that is never written. It serializes as `<redacted>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hidden(pub(crate) Secret);
+pub(crate) struct HiddenString(pub(crate) Secret);
 
-impl Serialize for Hidden {
+impl Serialize for HiddenString {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str("<redacted>")
     }
 }
 
-impl<'de> Deserialize<'de> for Hidden {
+impl<'de> Deserialize<'de> for HiddenString {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(|text| Self(Secret::new(text)))
     }
 }
 
-impl JsonSchema for Hidden {
+impl JsonSchema for HiddenString {
     fn schema_name() -> Cow<'static, str> {
         "secret".into()
     }

@@ -9,9 +9,9 @@
 //! own log records and spans ->  opentelemetry-otlp (own)              ->   the same receivers and connections
 //! ```
 //!
-//! Layers, each using only earlier layers: `signal`, `settings`, `stats`, `error`; `batch` with `split`, `answer` and
-//! `queue`, which are pure; `target`; `store_handle` (the queue on disk); `outgoing`; `give` and `answer_counts`;
-//! `sender`; `own`; the [`Exporter`] here, and `running`, which stops it.
+//! Layers, each of which uses only the previous ones: `signal`, `settings`, `stats`, `error`; `batch` with `split`,
+//! `answer` and `queue`, which are pure; `target`, `store_handle` (the queue on disk), `outgoing`, `give` and
+//! `answer_counts`; `sender`, `own`, [`Exporter`], and `running`, which stops it.
 //!
 //! With a queue on disk, a request that the receiver does not accept is written there, followed by new requests, each
 //! after 1 s or 1 MiB. When the receiver accepts requests again, new data is sent first, with one stored request after
@@ -63,15 +63,15 @@ use tokio::time::{Instant, timeout};
 
 use crate::otlp::batch::Entry;
 use crate::otlp::error::Error;
-use crate::otlp::give::{Joined, give};
+use crate::otlp::give::{JoinMode, give};
 use crate::otlp::outgoing::Outgoing;
 use crate::otlp::own::OwnTelemetry;
-pub use crate::otlp::running::Running;
+pub use crate::otlp::running::RunningExport;
 use crate::otlp::settings::{OtlpSettings, Protocol, Receiver};
 use crate::otlp::signal::Signal;
 use crate::otlp::stats::Stats;
 pub use crate::otlp::store_handle::Note;
-use crate::otlp::store_handle::{Found, StoreHandle};
+use crate::otlp::store_handle::{StoreHandle, StoredItems};
 use crate::otlp::target::Target;
 use crate::transport::connection::Connection;
 
@@ -130,14 +130,14 @@ impl Exporter {
     /// # Errors
     ///
     /// Returns an [`Error`] if the settings of a receiver are invalid, or outside a tokio runtime.
-    pub fn start(settings: &OtlpSettings) -> Result<(Self, Running), Error> {
+    pub fn start(settings: &OtlpSettings) -> Result<(Self, RunningExport), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let (store_handle, disk_notes, found) = match &settings.disk {
             Some(disk) => {
                 let (store_handle, notes, found) = StoreHandle::open(disk, Instant::now());
                 (Some(store_handle), notes, found)
             }
-            None => (None, Vec::new(), Found::Now([0; 4])),
+            None => (None, Vec::new(), StoredItems::Now([0; 4])),
         };
         let settled: Arc<Notify> = Arc::default();
         let [traces, metrics, logs, profiles] = Signal::ALL.map(|signal| {
@@ -157,8 +157,8 @@ impl Exporter {
         };
         exporter.reconfigure(settings)?;
         match found {
-            Found::Now(items) => exporter.signals.found(items),
-            Found::Later(items) => {
+            StoredItems::Now(items) => exporter.signals.found(items),
+            StoredItems::Later(items) => {
                 let signals = Arc::clone(&exporter.signals);
                 runtime.spawn(async move {
                     if let Ok(items) = items.await {
@@ -173,7 +173,7 @@ impl Exporter {
             .map(|outgoing| runtime.spawn(sender::run_beating(Arc::clone(outgoing))));
         Ok((
             exporter.clone(),
-            Running {
+            RunningExport {
                 exporter,
                 tasks: tasks.into(),
             },
@@ -248,7 +248,7 @@ impl Exporter {
 
     /// Queues spans of one process.
     pub fn spans(&self, resource: &Arc<Origin>, spans: Vec<Span>) {
-        give(&self.signals.traces, resource, &spans, |_| 1, Joined::Never);
+        give(&self.signals.traces, resource, &spans, |_| 1, JoinMode::Never);
     }
 
     /// Queues encoded spans of one process. `fields` is a concatenation of `spans` fields of a `ScopeSpans` message,
@@ -262,14 +262,14 @@ impl Exporter {
 
     /// Queues log records of one process.
     pub fn logs(&self, resource: &Arc<Origin>, records: Vec<LogRecord>) {
-        give(&self.signals.logs, resource, &records, |_| 1, Joined::Never);
+        give(&self.signals.logs, resource, &records, |_| 1, JoinMode::Never);
     }
 
     /// Queues the metrics of one process at one time. They are sent or dropped together unless they are unusually
     /// large.
     pub fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>) {
         let count = |metric: &Metric| points(metric) as u64;
-        give(&self.signals.metrics, resource, &metrics, count, Joined::ToSize);
+        give(&self.signals.metrics, resource, &metrics, count, JoinMode::ToSize);
     }
 
     /// Returns whether profiles are exported. If not, the caller need not create them.

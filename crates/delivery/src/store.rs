@@ -64,7 +64,7 @@ pub(crate) struct Drops {
 
 /// A stored request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct StoredRequest {
     pub(crate) number: u64,
     pub(crate) items: u64,
     /// The request as appended.
@@ -117,7 +117,7 @@ impl Store {
     }
 
     /// Returns the oldest request of a log. It stays there until it is [removed](Self::remove).
-    pub(crate) fn oldest(&mut self, which: usize, now_unix_ns: u64) -> io::Result<Option<Stored>> {
+    pub(crate) fn oldest(&mut self, which: usize, now_unix_ns: u64) -> io::Result<Option<StoredRequest>> {
         self.expire(now_unix_ns);
         let (Some(log), Some(drops)) = (self.logs.get_mut(which), self.drops.get_mut(which)) else {
             return Ok(None);
@@ -138,7 +138,7 @@ impl Store {
             });
             match request {
                 Some(request) => {
-                    return Ok(Some(Stored {
+                    return Ok(Some(StoredRequest {
                         number: header.number,
                         items: u64::from(header.items),
                         request,

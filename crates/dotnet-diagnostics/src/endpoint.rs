@@ -30,7 +30,7 @@ pub struct Endpoint {
 
 /// A connection for one command.
 #[derive(Debug)]
-pub(crate) struct Connected {
+pub(crate) struct CommandConnection {
     pub(crate) stream: UnixStream,
     /// Dropped after the stream, so that the connection counts as open until it is closed.
     pub(crate) _open: Option<OpenConnection>,
@@ -56,7 +56,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// Returns [`Error::NotAttachable`] with [`Process::obstacle`] if the process has one, or if it has no socket.
-    pub fn of(process: &Process) -> Result<Self, Error> {
+    pub fn for_process(process: &Process) -> Result<Self, Error> {
         let pid = process.pid;
         let listener = process.visible.then_some(pid);
         match (&process.socket, &process.obstacle) {
@@ -109,16 +109,16 @@ impl Endpoint {
     }
 
     /// Opens a connection for one command.
-    pub(crate) async fn connect(&self, command: Command, deadlines: &Deadlines) -> Result<Connected, Error> {
+    pub(crate) async fn connect(&self, command: Command, deadlines: &Deadlines) -> Result<CommandConnection, Error> {
         match &self.kind {
             Kind::Socket(address) => {
                 let open = Some(self.connections.open());
                 let stream = self.connect_to(address, command, deadlines.connect).await?;
                 self.verify(&stream)?;
-                Ok(Connected { stream, _open: open })
+                Ok(CommandConnection { stream, _open: open })
             }
             Kind::Reverse(runtime) => match runtime.take(Instant::now() + deadlines.advertise).await {
-                Some(stream) => Ok(Connected { stream, _open: None }),
+                Some(stream) => Ok(CommandConnection { stream, _open: None }),
                 None => Err(self.silent(command, Stage::Advertise, deadlines.advertise)),
             },
         }

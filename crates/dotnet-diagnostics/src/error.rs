@@ -15,7 +15,7 @@ const PERMISSION: &str =
 const SILENT: &str = "the process is stopped, in a debugger or overloaded; check its state, and try again later";
 const NOT_A_SOCKET: &str = "pass the path of a dotnet-diagnostic-*-socket; if a process created the file, find out why";
 const WRONG_PEER: &str = "no command was sent to it; find out which program created the socket";
-const OUTSIDE: &str = "no command was sent to it; run in the host's pid namespace (hostPID on Kubernetes)";
+const OTHER_PID_NAMESPACE: &str = "no command was sent to it; run in the host's pid namespace (hostPID on Kubernetes)";
 const TOO_OLD: &str = "update it to .NET Core 3.1 or later";
 
 /// The target of a command: a process, a socket, or both.
@@ -136,7 +136,7 @@ pub enum Error {
     /// name of the socket is. The listener is therefore a different process.
     #[error(
         "a process outside the pid namespace of this program listens on the socket of {peer}; {}",
-        OUTSIDE
+        OTHER_PID_NAMESPACE
     )]
     InvisiblePeer {
         /// The process or socket.
@@ -259,7 +259,7 @@ impl Error {
             Self::NotASocket { .. } => NOT_A_SOCKET,
             Self::Permission { .. } => PERMISSION,
             Self::WrongPeer { .. } => WRONG_PEER,
-            Self::InvisiblePeer { .. } => OUTSIDE,
+            Self::InvisiblePeer { .. } => OTHER_PID_NAMESPACE,
             Self::Silent { .. } => SILENT,
             Self::Runtime { .. } if self.reason() == Reason::TooOld => TOO_OLD,
             _ => "",

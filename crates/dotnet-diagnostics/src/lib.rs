@@ -51,7 +51,7 @@
 //!
 //! # async fn example() -> Result<(), Error> {
 //! let process = Scan::host().inspect(4321)?;
-//! let client = Client::new(Endpoint::of(&process)?);
+//! let client = Client::new(Endpoint::for_process(&process)?);
 //! // `None` is returned for .NET Core 3.x, which responds but cannot identify itself.
 //! if let Some(info) = client.probe().await? {
 //!     println!("{} on .NET {:?}", process.name, info.runtime_version);
@@ -101,7 +101,7 @@ pub use connections::{Connections, OpenConnections};
 pub use deadlines::Deadlines;
 pub use endpoint::Endpoint;
 pub use error::{Error, Peer, Stage};
-pub use guard::{Guard, Held};
+pub use guard::{Guard, GuardedStream};
 pub use session::Session;
 
 #[cfg(doctest)]

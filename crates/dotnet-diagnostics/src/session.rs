@@ -12,10 +12,10 @@ use tokio::task::{JoinHandle, unconstrained};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use crate::deadlines::Deadlines;
-use crate::endpoint::{Connected, Endpoint};
+use crate::endpoint::{CommandConnection, Endpoint};
 use crate::error::{Error, Peer, Stage};
 use crate::exchange::stop_tracing;
-use crate::guard::Held;
+use crate::guard::GuardedStream;
 use crate::message::{CollectVersion, Command, Compromise};
 
 /// A running event session. Its stream is in nettrace format, from the first byte (`Nettrace`).
@@ -69,9 +69,9 @@ pub struct Session {
     id: u64,
     version: CollectVersion,
     compromises: Vec<Compromise>,
-    connected: Connected,
+    connected: CommandConnection,
     /// Handle of the guard, if there is one.
-    held: Option<Box<dyn Held>>,
+    held: Option<Box<dyn GuardedStream>>,
     endpoint: Endpoint,
     deadlines: Deadlines,
     /// Wakes the reader at the deadline of the stop.
@@ -93,8 +93,8 @@ impl Session {
         id: u64,
         version: CollectVersion,
         compromises: Vec<Compromise>,
-        connected: Connected,
-        held: Option<Box<dyn Held>>,
+        connected: CommandConnection,
+        held: Option<Box<dyn GuardedStream>>,
         endpoint: Endpoint,
         deadlines: Deadlines,
     ) -> Self {
@@ -230,8 +230,8 @@ impl Session {
         timer.as_mut().poll(cx)
     }
 
-    /// Asks the runtime to stop the session, on a second connection and in a separate task. The caller must read
-    /// the stream to its end at the same time. Further calls have no effect.
+    /// Requests the end of the session, on a second connection and in a separate task. The caller must read the stream
+    /// to its end at the same time. Further calls have no effect.
     ///
     /// # Panics
     /// Panics outside a tokio runtime.

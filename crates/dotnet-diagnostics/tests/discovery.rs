@@ -132,7 +132,7 @@ impl Host {
         self.add(entry);
         let process = self.scan().inspect(entry.pid).unwrap();
         assert_eq!(process.socket, None, "{process:?}");
-        let error = Endpoint::of(&process).unwrap_err();
+        let error = Endpoint::for_process(&process).unwrap_err();
         let obstacle = process.obstacle.unwrap();
         assert_eq!(error.obstacle(), obstacle);
         obstacle.reason
@@ -466,11 +466,10 @@ fn configured_socket_is_used() {
     assert_eq!(process.socket.unwrap().host_path(), at(&host.path("tmp"), 83, 0));
 }
 
-/// Scenario: gcwatch and a program in a container of its own share a directory of sockets and no pid namespace; both
-/// have pid 1 and started in the same hundredth of a second. Another process that has such a name in our `/proc` is
-/// there, too.
-/// Guarantee: the socket is the program's, a process that is not visible, and not gcwatch's own; the other process
-/// keeps its socket.
+/// Scenario: gcwatch and a program in another container share a directory of sockets but no pid namespace; both have
+/// pid 1 and started in the same hundredth of a second. Another process in gcwatch's `/proc` also has such a name.
+/// Guarantee: the socket belongs to the program, which is a process that is not visible, and not to gcwatch; the other
+/// process keeps its socket.
 #[test]
 fn socket_with_our_own_name_is_of_another_process() {
     let host = Host::new();

@@ -22,12 +22,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use base::time::Moment;
-use gc_rules::incident::{Recordings, Share};
+use gc_rules::incident::{QuotaOwner, Recordings};
 
 use base::run_key::RunKey;
 use targets::BlackBoxes;
 
-use begun::Begun;
+use begun::RecordingRegistry;
 use files::Files;
 use writer::Writer;
 
@@ -35,7 +35,7 @@ use writer::Writer;
 pub const FOLLOWS: Duration = Duration::from_secs(10);
 
 /// Maximum number of orders that wait for the writer.
-const MOST_ORDERS: usize = 1024;
+const MAX_ORDERS: usize = 1024;
 
 /// Whether incidents are recorded, and how many recordings are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ enum Order {
     /// An incident of the run started: write a recording with this id.
     Incident(RunKey, Arc<str>),
     /// The process of that tenant and service exited, so its stream has ended.
-    Ended(RunKey, Share),
+    Ended(RunKey, QuotaOwner),
     /// The process was killed, or exited while its memory was exhausted, at this time.
     Died(RunKey, Moment, Arc<str>),
     /// Complete open recordings, and stop.
@@ -77,7 +77,7 @@ pub struct BlackBox {
     boxes: Arc<BlackBoxes>,
     orders: SyncSender<Order>,
     files: Arc<Files>,
-    recordings: Arc<Begun>,
+    recordings: Arc<RecordingRegistry>,
 }
 
 impl BlackBox {
@@ -90,8 +90,8 @@ impl BlackBox {
     pub fn open(state: &Path, options: &BlackBoxOptions) -> std::io::Result<Self> {
         let files = Arc::new(Files::open(state, options)?);
         let boxes = BlackBoxes::new().ok_or_else(|| std::io::Error::other("no memory for zstd"))?;
-        let (orders, receiver) = sync_channel(MOST_ORDERS);
-        let recordings = Arc::new(Begun::default());
+        let (orders, receiver) = sync_channel(MAX_ORDERS);
+        let recordings = Arc::new(RecordingRegistry::default());
         let writer = Writer::new(Arc::clone(&boxes), Arc::clone(&files), Arc::clone(&recordings));
         std::thread::Builder::new()
             .name("black-box".to_owned())
@@ -126,7 +126,7 @@ impl BlackBox {
     }
 
     /// Reports that the process of that tenant and service has exited.
-    pub fn ended(&self, run: RunKey, share: Share) {
+    pub fn ended(&self, run: RunKey, share: QuotaOwner) {
         self.order(Order::Ended(run, share));
     }
 

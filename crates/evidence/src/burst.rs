@@ -33,13 +33,13 @@ const VERBOSE: u32 = 5;
 const CALLER_EVENTS: [u32; 8] = [1, 2, 3, 4, 7, 8, 9, 35];
 /// Time to read after the end. The runtime writes its events every 100 ms, and collections that were requested just
 /// before the end can finish.
-const LAST_WITHIN: Duration = Duration::from_millis(200);
+const LAST_TIMEOUT: Duration = Duration::from_millis(200);
 /// Timeout for the healing session, which normally takes less than 0.1 s.
-const HEAL_WITHIN: Duration = Duration::from_secs(3);
+const HEAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// Number of attempts to heal.
 const HEAL_TRIES: u32 = 3;
 /// Maximum time for a session to end whose stream is no longer needed.
-const END_WITHIN: Duration = Duration::from_secs(3);
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 const READ_BYTES: usize = 64 << 10;
 
 /// The question that a burst answers.
@@ -80,7 +80,7 @@ pub enum StoppedBy {
 
 /// The outcome of a burst.
 #[derive(Debug)]
-pub struct Done {
+pub struct BurstOutcome {
     /// Results of the burst.
     pub burst: Burst,
     /// Reason why the burst ended.
@@ -145,7 +145,7 @@ pub async fn run<S: Future<Output = ()>>(
     time: Duration,
     mut stop: impl FnMut() -> S,
     mut keep: impl FnMut(&[u8]),
-) -> Result<Done, Error> {
+) -> Result<BurstOutcome, Error> {
     let begun = client.collect_tracing(&question.session()).await;
     let mut session = match begun {
         Ok(session) => session,
@@ -155,7 +155,7 @@ pub async fn run<S: Future<Output = ()>>(
             return Err(error);
         }
     };
-    let mut done = Done {
+    let mut done = BurstOutcome {
         burst: Burst::new(Origin::Live),
         stopped_by: StoppedBy::Time,
         compromises: session.compromises().to_vec(),
@@ -198,7 +198,7 @@ pub async fn run<S: Future<Output = ()>>(
     };
     done.stop_took = asked.elapsed();
     if let Err(problem) = drained {
-        let _ended = tokio::time::timeout(END_WITHIN, session.drain(|_| ())).await;
+        let _ended = tokio::time::timeout(END_TIMEOUT, session.drain(|_| ())).await;
         done.cut = Some(problem);
     }
     // A process that exits while the session stops no longer answers.
@@ -216,7 +216,7 @@ type Pieces<'a> = (&'a mut [u8], &'a mut dyn FnMut(&[u8]));
 /// Reads until the burst must end.
 async fn watch<S: Future<Output = ()>>(
     session: &mut Session,
-    done: &mut Done,
+    done: &mut BurstOutcome,
     (buffer, keep): Pieces<'_>,
     question: Question,
     time: Duration,
@@ -247,7 +247,7 @@ async fn watch<S: Future<Output = ()>>(
 
 /// Reads for a moment longer: events that occurred in time arrive, and collections that were requested in time finish.
 async fn linger(session: &mut Session, burst: &mut Burst, (buffer, keep): Pieces<'_>) -> Result<(), String> {
-    let until = Instant::now() + LAST_WITHIN;
+    let until = Instant::now() + LAST_TIMEOUT;
     loop {
         match tokio::time::timeout_at(until, session.read(buffer)).await {
             Err(_) | Ok(Ok(0)) => return Ok(()),
@@ -276,7 +276,7 @@ fn push(burst: &mut Burst, (buffer, keep): Pieces<'_>, read: usize) -> Result<()
 pub(crate) async fn heal(client: &Client) -> Result<(), String> {
     let mut tries = 1;
     loop {
-        match client.recompute_levels(HEAL_WITHIN).await {
+        match client.recompute_levels(HEAL_TIMEOUT).await {
             // The socket existed a moment ago, so the process has exited.
             Ok(()) | Err(Error::NoSocket { .. } | Error::Refused { .. }) => return Ok(()),
             Err(error) if tries == HEAL_TRIES => return Err(error.to_string()),

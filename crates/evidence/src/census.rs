@@ -16,21 +16,21 @@
 
 use std::time::Duration;
 
-use clr_heap::cost::{Forecast, Known, Seen, buffer_mb};
+use clr_heap::cost::{Forecast, PreviousDump, ProcessEstimate, buffer_mb};
 use clr_heap::diff::{Growth, diff};
 use clr_heap::survey::{PathRow, RootRow, Survey, TypeRow, root_shown};
-use gc_rules::incident::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MOST_LIVING};
+use gc_rules::incident::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MAX_LIVING};
 use gc_rules::ledger::{Ledger, WORTH_SAYING};
 
-use super::automatic::{Condition, Others, minutes, part};
+use super::automatic::{Condition, OtherBursts, minutes, part};
 
-/// Maximum time for which an incident waits until a dump can be taken. The cause of growth is known after a minute or
-/// two, and the growth continues.
-pub const PATIENCE: Duration = Duration::from_secs(5 * 60);
+/// Maximum time for which an incident waits until a dump can be taken. The cause of growth is known after one or two
+/// minutes, and the growth continues.
+pub const DUMP_WAIT_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// Maximum number of types on a path in an incident.
-const MOST_STEPS: usize = 8;
+const MAX_STEPS: usize = 8;
 /// Maximum number of characters in a name. Longer names are truncated.
-const MOST_NAME: usize = 256;
+const MAX_NAME: usize = 256;
 
 /// Whether incidents request a census, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Default for CensusOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct History {
     /// The first dump of this incident: the time since its end, and its figures.
-    pub first: Option<(Duration, Seen)>,
+    pub first: Option<(Duration, PreviousDump)>,
     /// Time since the start of the last census of the service.
     pub of_service: Option<Duration>,
 }
@@ -98,7 +98,7 @@ pub struct Plan {
 pub fn decide(
     account: Option<&Ledger>,
     condition: &Condition,
-    others: Others,
+    others: OtherBursts,
     history: &History,
     options: &CensusOptions,
 ) -> Decision {
@@ -129,9 +129,9 @@ pub fn decide(
 }
 
 /// Returns a reason that does not pass soon by itself.
-fn never(condition: &Condition, others: Others, history: &History, options: &CensusOptions) -> Option<String> {
+fn never(condition: &Condition, others: OtherBursts, history: &History, options: &CensusOptions) -> Option<String> {
     if condition.native_aot == Some(true) {
-        return Some("it was compiled with NativeAOT, whose runtime makes no heap dump".to_owned());
+        return Some("it was compiled with NativeAOT, whose runtime has no heap dumps".to_owned());
     }
     if let Some(why) = others.forbid("burst or dump") {
         return Some(why);
@@ -201,7 +201,7 @@ fn grows(account: Option<&Ledger>) -> Result<(), String> {
 
 /// Returns the plan of a dump if its cost is within the limits.
 fn afford(live_bytes: u64, condition: &Condition, history: &History, options: &CensusOptions) -> Result<Plan, String> {
-    let known = Known {
+    let known = ProcessEstimate {
         live_bytes,
         server: condition.server,
         collects_twice: condition.major.is_none_or(|major| major < 10),
@@ -257,17 +257,17 @@ fn needs(forecast: &Forecast, live_bytes: u64, history: &History) -> u64 {
 pub struct First {
     survey: Survey,
     /// Figures of the dump.
-    pub seen: Seen,
+    pub seen: PreviousDump,
 }
 
 impl First {
     /// Keeps the parts that a comparison needs. `live_bytes` is the number of live bytes known before the dump.
-    pub fn of(mut survey: Survey, live_bytes: u64) -> Self {
+    pub fn from_survey(mut survey: Survey, live_bytes: u64) -> Self {
         survey.shorten();
         survey.paths = Vec::new();
         survey.suspects = Vec::new();
         let longest = survey.heap.stopped_ns.iter().max().copied();
-        let seen = Seen {
+        let seen = PreviousDump {
             live_bytes,
             objects: survey.heap.objects,
             stop_ns: longest.and_then(|stop| u64::try_from(stop).ok()),
@@ -279,8 +279,8 @@ impl First {
 
 /// Returns the finding from the first dump: the types and roots that retain most.
 pub fn alone(survey: &Survey) -> FoundCensus {
-    let types = survey.types.iter().take(MOST_LIVING);
-    let roots = survey.roots.iter().take(MOST_LIVING);
+    let types = survey.types.iter().take(MAX_LIVING);
+    let roots = survey.roots.iter().take(MAX_LIVING);
     FoundCensus {
         types: types.map(|row| living(row, survey, None)).collect(),
         roots: roots.map(|row| holder(row, None)).collect(),
@@ -312,8 +312,8 @@ pub fn compared(first: &First, survey: &Survey, apart: Duration) -> FoundCensus 
         apart_s: Some(apart.as_secs()),
         stopped_ns,
         grown_bytes: Some(bytes(survey).saturating_sub(bytes(&first.survey))),
-        types: types.take(MOST_LIVING).collect(),
-        roots: roots.take(MOST_LIVING).collect(),
+        types: types.take(MAX_LIVING).collect(),
+        roots: roots.take(MAX_LIVING).collect(),
         ..found
     }
 }
@@ -327,7 +327,7 @@ fn head(survey: &Survey) -> FoundCensus {
         objects: Some(heap.objects),
         bytes: Some(heap.bytes),
         no_graph_because: heap.reason.clone(),
-        kept_by: survey.roots.iter().take(MOST_LIVING).map(kept).collect(),
+        kept_by: survey.roots.iter().take(MAX_LIVING).map(kept).collect(),
         ..FoundCensus::default()
     }
 }
@@ -350,7 +350,7 @@ fn living(row: &TypeRow, survey: &Survey, growth: Option<&Growth>) -> FoundLivin
 
 /// Returns the end of a long path, which is the most informative part.
 fn steps(way: &PathRow) -> Vec<String> {
-    let long = way.path.len().saturating_sub(MOST_STEPS);
+    let long = way.path.len().saturating_sub(MAX_STEPS);
     way.path.iter().skip(long).map(|name| short(name)).collect()
 }
 
@@ -373,10 +373,10 @@ fn kept(row: &RootRow) -> FoundKept {
 }
 
 fn short(name: &str) -> String {
-    if name.chars().count() <= MOST_NAME {
+    if name.chars().count() <= MAX_NAME {
         return name.to_owned();
     }
-    let mut short: String = name.chars().take(MOST_NAME - 3).collect();
+    let mut short: String = name.chars().take(MAX_NAME - 3).collect();
     short.push_str("...");
     short
 }
@@ -419,11 +419,11 @@ mod tests {
 
     fn ask(account: &Ledger, condition: &Condition, history: History) -> Decision {
         let options = CensusOptions::default();
-        decide(Some(account), condition, Others::default(), &history, &options)
+        decide(Some(account), condition, OtherBursts::default(), &history, &options)
     }
 
     /// Decides about a leak that has had no dump.
-    fn beside(condition: &Condition, others: Others) -> Decision {
+    fn beside(condition: &Condition, others: OtherBursts) -> Decision {
         let options = CensusOptions::default();
         decide(Some(&leaks()), condition, others, &History::default(), &options)
     }
@@ -476,7 +476,7 @@ mod tests {
         let unknown = waits(ask(&Ledger::default(), &well(), History::default()));
         assert_eq!(unknown, "the growth of the memory is unknown");
         let options = CensusOptions::default();
-        let decision = decide(None, &well(), Others::default(), &History::default(), &options);
+        let decision = decide(None, &well(), OtherBursts::default(), &History::default(), &options);
         assert_eq!(waits(decision), unknown);
         let mut young = well();
         young.live = None;
@@ -535,7 +535,7 @@ mod tests {
         let first = |seconds: u64, stop_ms: u64| History {
             first: Some((
                 Duration::from_secs(seconds),
-                Seen {
+                PreviousDump {
                     live_bytes: 50 * MIB,
                     objects: 700_000,
                     stop_ns: Some(stop_ms * 1_000_000),
@@ -565,14 +565,14 @@ mod tests {
         let why = refused(ask(&leaks(), &well(), ago(59)));
         assert!(why.contains("59 min ago, and there is at most one in 60 min"), "{why}");
         assert!(matches!(ask(&leaks(), &well(), ago(60)), Decision::Take(_)));
-        let late = Others {
+        let late = OtherBursts {
             late_of_service: Some(Duration::from_secs(60)),
-            ..Others::default()
+            ..OtherBursts::default()
         };
         assert!(refused(beside(&well(), late)).contains("did not finish in time"));
-        let fatal = Others {
+        let fatal = OtherBursts {
             was_fatal: true,
-            ..Others::default()
+            ..OtherBursts::default()
         };
         assert!(refused(beside(&well(), fatal)).contains("gcwatch was killed"));
         let mut native = well();
@@ -586,13 +586,13 @@ mod tests {
     fn dump_waits_for_temporary_obstacles() {
         let (mut behind, mut detached) = (well(), well());
         (behind.is_behind, detached.is_attached) = (true, false);
-        let running = Others {
+        let running = OtherBursts {
             is_one_running: true,
-            ..Others::default()
+            ..OtherBursts::default()
         };
         for (condition, others) in [
-            (behind, Others::default()),
-            (detached, Others::default()),
+            (behind, OtherBursts::default()),
+            (detached, OtherBursts::default()),
             (well(), running),
         ] {
             waits(beside(&condition, others));
@@ -648,7 +648,7 @@ mod tests {
         assert_eq!((found.types.len(), found.roots.len(), found.is_final()), (2, 1, false));
         assert_eq!(found.types[0].root.as_deref(), Some("static entries"));
         assert_eq!(found.kept_by[0].retained, 64_000);
-        let first = First::of(survey(1_000), 64_000);
+        let first = First::from_survey(survey(1_000), 64_000);
         assert_eq!((first.seen.stop_ns, first.seen.stream_bytes), (Some(5_000_000), 44_000));
         let found = compared(&first, &survey(5_000), Duration::from_secs(300));
         assert_eq!((found.types.len(), found.roots.len(), found.is_final()), (1, 1, true));

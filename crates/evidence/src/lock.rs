@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use targets::lease::{Lease, Leases, NoLease};
+use targets::lease::{Lease, LeaseError, Leases};
 
 /// Interval between attempts to acquire the lock.
-const ASK_EVERY: Duration = Duration::from_millis(100);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The host-wide burst lock. The kernel releases it when its holder exits.
 #[derive(Debug)]
-pub struct Turn {
+pub struct BurstLock {
     _lease: Option<Lease>,
     no_lock: Option<String>,
 }
@@ -18,12 +18,12 @@ pub struct Turn {
 /// Error returned if another burst holds the lock.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("another burst runs on this host: {holder}")]
-pub struct Taken {
+pub struct BurstLockHeld {
     /// Program, version and pid of the holder.
     pub holder: String,
 }
 
-impl Turn {
+impl BurstLock {
     /// Acquires the lock if it is free. Blocks briefly. `pid` and `uid` belong to the process: if this program is
     /// killed, the daemon heals that process. If no folder can hold the lock, which any user with write access to
     /// `/tmp` can cause, the burst is permitted without a lock; see [`no_lock`](Self::no_lock).
@@ -31,11 +31,11 @@ impl Turn {
     /// # Errors
     ///
     /// Returns an error if another burst holds the lock.
-    pub fn take(folder: PathBuf, pid: u32, uid: Option<u32>) -> Result<Self, Taken> {
+    pub fn take(folder: PathBuf, pid: u32, uid: Option<u32>) -> Result<Self, BurstLockHeld> {
         let (lease, no_lock) = match Leases::new(folder).take_burst(pid, uid) {
             Ok(lease) => (Some(lease), None),
-            Err(NoLease::Held { holder }) => return Err(Taken { holder }),
-            Err(problem @ NoLease::NoFolder { .. }) => (None, Some(problem.to_string())),
+            Err(LeaseError::Held { holder }) => return Err(BurstLockHeld { holder }),
+            Err(problem @ LeaseError::NoFolder { .. }) => (None, Some(problem.to_string())),
         };
         Ok(Self { _lease: lease, no_lock })
     }
@@ -54,13 +54,13 @@ impl Turn {
         loop {
             match Self::take(folder.clone(), pid, uid) {
                 Ok(turn) => return turn,
-                Err(Taken { holder }) => {
+                Err(BurstLockHeld { holder }) => {
                     if let Some(waits) = waits.take() {
                         waits(&holder);
                     }
                 }
             }
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(LOCK_RETRY_INTERVAL).await;
         }
     }
 }
@@ -75,10 +75,10 @@ mod tests {
     fn lock_has_one_holder() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("leases");
-        let first = Turn::take(folder.clone(), 7, None).unwrap();
-        Turn::take(folder.clone(), 7, None).unwrap_err();
+        let first = BurstLock::take(folder.clone(), 7, None).unwrap();
+        BurstLock::take(folder.clone(), 7, None).unwrap_err();
         drop(first);
-        Turn::take(folder, 7, None).unwrap();
+        BurstLock::take(folder, 7, None).unwrap();
     }
 
     /// Scenario: a burst waits while another one runs, which ends during the wait.
@@ -87,9 +87,9 @@ mod tests {
     async fn burst_waits_for_lock() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("leases");
-        let mut first = Some(Turn::take(folder.clone(), 7, None).unwrap());
+        let mut first = Some(BurstLock::take(folder.clone(), 7, None).unwrap());
         let mut named = Vec::new();
-        let turn = Turn::wait(folder, 7, None, |holder| {
+        let turn = BurstLock::wait(folder, 7, None, |holder| {
             named.push(holder.to_owned());
             first.take();
         });

@@ -26,7 +26,7 @@
 //! # Invariants
 //!
 //! * The time that a request lost is at most its duration, and at most the sum of the times of its stops.
-//! * Unknown values are `None`: a request without an activity has no start, and a request that overlaps lost events has
+//! * Unknown values are `None`. A request without an activity has no start, and a request that overlaps lost events has
 //!   no lost time.
 //! * The memory per live process is bounded: [`stops::MAX_STOPS`], [`requests::MAX_WAITING`], [`impact::MAX_IMPACTS`].
 

@@ -20,7 +20,7 @@ pub const MAX_PATH_CHARS: usize = 256;
 
 /// A completed request, as reported by its event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct CompletedRequest {
     /// End of the request, in ticks of the stream's clock.
     pub end_ticks: i64,
     /// Start of the request, in Unix nanoseconds with a resolution of 100 ns; `None` if the request had no activity.
@@ -49,7 +49,7 @@ pub struct Ended {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedActivity {
     /// Data of the event. `end_ticks` is 0, because its times are those of the wall clock.
-    pub ended: Ended,
+    pub ended: CompletedRequest,
     /// End of the activity, in Unix nanoseconds.
     pub end_unix_ns: i64,
 }
@@ -60,9 +60,9 @@ impl EndedActivity {
     pub fn read(payload: &[u8], routes: &Routes) -> Option<Self> {
         let mut texts = Texts(payload);
         let source = texts.next()?;
-        let mut ended = Ended {
+        let mut ended = CompletedRequest {
             route: Some(routes.source(|name| source.is(name))?),
-            ..Ended::default()
+            ..CompletedRequest::default()
         };
         let _operation = texts.next()?;
         let mut duration = None;
@@ -88,7 +88,7 @@ impl EndedActivity {
     }
 }
 
-impl Ended {
+impl CompletedRequest {
     /// Parses the payload. Returns `None` if it belongs to another source or event, is truncated, or does not contain
     /// the end of the request.
     pub fn read(payload: &[u8]) -> Option<Self> {
@@ -283,7 +283,7 @@ mod tests {
                 ("Path", "/json"),
             ],
         );
-        let ended = Ended::read(&bytes).unwrap();
+        let ended = CompletedRequest::read(&bytes).unwrap();
         assert_eq!((ended.end_ticks, ended.status), (40_373_224_692_517, Some(200)));
         assert_eq!(ended.start_unix_ns, Some(1_767_510_050_372_106_000));
         assert_eq!(ended.span_id, Some([0x7c, 0x84, 0xab, 0x9e, 0x19, 0xe0, 0x3d, 0x31]));
@@ -297,7 +297,7 @@ mod tests {
     fn request_without_activity_is_parsed() {
         let none = ["TraceId", "SpanId", "ActivityTraceFlags", "StartTicks"].map(|key| (key, ""));
         let bytes = payload(UNHANDLED, &[&[("EndTimestamp", "5")], &none[..]].concat());
-        let ended = Ended::read(&bytes).unwrap();
+        let ended = CompletedRequest::read(&bytes).unwrap();
         assert!(ended.failed);
         assert_eq!((ended.end_ticks, ended.start_unix_ns, ended.trace_id), (5, None, None));
         assert_eq!((ended.sampled, ended.status), (None, None));
@@ -381,7 +381,7 @@ mod tests {
         ];
         for (flags, sampled) in table {
             let bytes = payload(END_REQUEST, &[("EndTimestamp", "1"), ("ActivityTraceFlags", flags)]);
-            assert_eq!(Ended::read(&bytes).unwrap().sampled, sampled, "{flags}");
+            assert_eq!(CompletedRequest::read(&bytes).unwrap().sampled, sampled, "{flags}");
         }
     }
 
@@ -400,20 +400,20 @@ mod tests {
                 _ => flags.to_string(),
             };
             let bytes = payload(END_REQUEST, &[("EndTimestamp", "1"), ("ActivityTraceFlags", &text)]);
-            prop_assert_eq!(Ended::read(&bytes).unwrap().sampled, Some(flags & 1 == 1), "{}", text);
+            prop_assert_eq!(CompletedRequest::read(&bytes).unwrap().sampled, Some(flags & 1 == 1), "{}", text);
         }
 
         /// Scenario: payloads are arbitrary bytes, or events that are truncated or changed.
         /// Guarantee: parsing does not panic.
         #[test]
         fn foreign_bytes_do_not_panic(bytes: Vec<u8>, cut in 0_usize..400, place in 0_usize..400, byte: u8) {
-            let _any = Ended::read(&bytes);
+            let _any = CompletedRequest::read(&bytes);
             let mut event = payload(END_REQUEST, &[("EndTimestamp", "1"), ("TraceId", "dccc1001a24bc2f463a70df6a50539f6")]);
-            let _cut = Ended::read(event.get(..cut).unwrap_or(&event));
+            let _cut = CompletedRequest::read(event.get(..cut).unwrap_or(&event));
             if let Some(place) = event.get_mut(place) {
                 *place = byte;
             }
-            let _changed = Ended::read(&event);
+            let _changed = CompletedRequest::read(&event);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A request with the time that collections took from it.
 
-use crate::payload::Ended;
+use crate::payload::CompletedRequest;
 use crate::stops::Stop;
 
 /// Maximum number of stops listed for a request. Further stops are counted, but do not appear in the
@@ -11,7 +11,7 @@ pub const MAX_NAMED_STOPS: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// Data of the event.
-    pub ended: Ended,
+    pub ended: CompletedRequest,
     /// Start of the request, in nanoseconds since the sync point; `None` if it had no activity, or if the offset
     /// between the clocks is unknown.
     pub start: Option<i64>,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use clr_gc::stream::Observed;
 
-use crate::payload::{Ended, EndedActivity};
+use crate::payload::{CompletedRequest, EndedActivity};
 use crate::request::{MAX_NAMED_STOPS, Request};
 use crate::route::Routes;
 use crate::session::{ACTIVITY_STOP, EVENT, MESSAGE, PROVIDER};
@@ -15,7 +15,7 @@ use crate::stops::{MAX_STOPS, Stops};
 pub const MAX_WAITING: usize = 16_384;
 
 /// Time after the start of a session within which its own filter is processed. This takes 0.25 s.
-const OWN_FILTER_WITHIN_NS: i64 = 2_000_000_000;
+const OWN_FILTER_TIMEOUT_NS: i64 = 2_000_000_000;
 
 /// Maximum change of the offset between the clocks from one reading to the next, while the wall clock is slewed.
 const CLOCKS_APART_NS: i64 = 5_000_000;
@@ -36,7 +36,7 @@ pub struct Requests {
     clock: Clock,
     routes: Routes,
     stops: Stops,
-    waiting: VecDeque<(Ended, i64)>,
+    waiting: VecDeque<(CompletedRequest, i64)>,
     max_waiting: usize,
     /// Maximum of the observed offsets between start (Unix) and end (stream), and the sync point of the header in Unix
     /// nanoseconds.
@@ -92,7 +92,7 @@ impl Requests {
         if observed.layout.is_none() {
             if metadata.provider == PROVIDER {
                 if metadata.name == EVENT {
-                    if let Some(ended) = Ended::read(observed.event.payload) {
+                    if let Some(ended) = CompletedRequest::read(observed.event.payload) {
                         self.ended(ended, observed);
                     }
                 } else if metadata.name == ACTIVITY_STOP {
@@ -101,7 +101,7 @@ impl Requests {
                     {
                         self.reported(ended, end_unix_ns, observed.at);
                     }
-                } else if metadata.name == MESSAGE && observed.at > OWN_FILTER_WITHIN_NS {
+                } else if metadata.name == MESSAGE && observed.at > OWN_FILTER_TIMEOUT_NS {
                     self.taken.get_or_insert(observed.at);
                 }
             }
@@ -121,7 +121,7 @@ impl Requests {
     /// Adds a request that its own span reported, with its end in Unix nanoseconds of this host. The stops are added by
     /// [`Self::observe`]. `now` is in nanoseconds since the sync point. Returns `false` if the request was not added,
     /// because the maximum number of requests wait, or because the offset between the clocks is still unknown.
-    pub fn reported(&mut self, ended: Ended, end_unix_ns: i64, now: i64) -> bool {
+    pub fn reported(&mut self, ended: CompletedRequest, end_unix_ns: i64, now: i64) -> bool {
         let Some(base) = self.base().filter(|_| self.waiting.len() < self.max_waiting) else {
             return false;
         };
@@ -131,12 +131,12 @@ impl Requests {
         let start_unix_ns = ended
             .start_unix_ns
             .filter(|_| end <= now.saturating_add(CLOCKS_APART_NS));
-        let ended = self.classed(Ended { start_unix_ns, ..ended });
+        let ended = self.classed(CompletedRequest { start_unix_ns, ..ended });
         self.waiting.push_back((ended, end.min(now)));
         true
     }
 
-    fn ended(&mut self, ended: Ended, observed: &Observed<'_>) {
+    fn ended(&mut self, ended: CompletedRequest, observed: &Observed<'_>) {
         self.seen += 1;
         self.shows_sdk |= ended.sampled == Some(true) && ended.parent_span_id.is_none();
         // A damaged time is limited to the time of the event that contains it.
@@ -149,7 +149,7 @@ impl Requests {
     }
 
     /// Replaces the path of a request with its class.
-    fn classed(&self, mut ended: Ended) -> Ended {
+    fn classed(&self, mut ended: CompletedRequest) -> CompletedRequest {
         if let Some(path) = ended.path.take() {
             ended.route = self.routes.class(&path);
         }
@@ -158,7 +158,7 @@ impl Requests {
 
     /// Returns the heap size, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.waiting.capacity() * size_of::<(Ended, i64)>() + self.stops.memory_bytes()
+        self.waiting.capacity() * size_of::<(CompletedRequest, i64)>() + self.stops.memory_bytes()
     }
 
     /// Returns the number of requests seen. If it is 0, the process is not an ASP.NET Core service, or receives no

@@ -31,7 +31,7 @@ pub struct Stop {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenStop {
     thread: u64,
     reason: SuspendReason,
     has_collection: bool,
@@ -44,7 +44,7 @@ struct Open {
 /// The stops of one process.
 #[derive(Debug)]
 pub struct Stops {
-    open: Vec<Open>,
+    open: Vec<OpenStop>,
     closed: VecDeque<Stop>,
     keep_ns: i64,
     most: usize,
@@ -74,7 +74,7 @@ impl Stops {
 
     /// Returns the heap size, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.closed.capacity() * size_of::<Stop>() + self.open.capacity() * size_of::<Open>()
+        self.closed.capacity() * size_of::<Stop>() + self.open.capacity() * size_of::<OpenStop>()
     }
 
     /// Returns whether every stop since `from` is known.
@@ -92,7 +92,7 @@ impl Stops {
                 // The new stop is the newest of its thread. If an earlier stop is still open, its end was lost.
                 self.open.retain(|open| open.thread != thread);
                 let is_final = begin.reason == SuspendReason::FOR_GC_PREP;
-                self.open.push(Open {
+                self.open.push(OpenStop {
                     thread,
                     reason: begin.reason,
                     has_collection: false,
@@ -131,7 +131,7 @@ impl Stops {
                 let Some(place) = self.open.iter().rposition(|open| open.thread == thread) else {
                     return;
                 };
-                let Open {
+                let OpenStop {
                     reason,
                     stop,
                     restarting,

@@ -80,7 +80,7 @@ impl AccountPart {
 
 impl AccountRecord {
     /// Creates the account of the stopped time in a period of `over_ns` nanoseconds.
-    pub fn of_stopped_time(stopped: &StoppedTime, over_ns: Option<i64>) -> Self {
+    pub fn from_stopped_time(stopped: &StoppedTime, over_ns: Option<i64>) -> Self {
         let total = stopped.total();
         let share = |ns: i64| if total > 0 { ns as f64 / total as f64 } else { 0.0 };
         let largest = stopped.parts().largest_first().into_iter();

@@ -50,7 +50,7 @@ pub struct Alert {
 impl Alert {
     /// Creates the alert of a rule whose condition has just become true. `collection` is the number of the collection
     /// on which the condition is true.
-    pub(crate) fn of(rule: &Arc<Rule>, scope: &Scope<'_>, active: Moment, collection: Option<u32>) -> Self {
+    pub(crate) fn new(rule: &Arc<Rule>, scope: &Scope<'_>, active: Moment, collection: Option<u32>) -> Self {
         let labels = rule.labels.iter();
         let labels = labels.map(|(name, text)| (Arc::clone(name), text.render_label(scope).into()));
         let lasted = rule.lasting.as_ref().and_then(|lasting| lasting.number(scope));
@@ -129,7 +129,7 @@ impl Transition {
 
 /// A rule whose condition is true.
 #[derive(Debug, Clone)]
-pub struct Holding {
+pub struct HoldingRule {
     /// Current state of the alert.
     pub alert: Arc<Alert>,
     /// Whether the alert fires. If `false`, another rule of its group fires instead.

@@ -14,17 +14,17 @@ use super::rule::Rule;
 
 /// Maximum number of parts that are evaluated once per round. In a larger set, the remaining parts, which fewer rules
 /// share, are evaluated each time.
-const REMEMBERED: usize = 192;
+const MAX_SHARED_PARTS: usize = 192;
 
 /// A constant, because it is copied many times per second, and a loop over its parts would take longer.
-const NOTHING_KNOWN: [Option<Truth>; REMEMBERED] = [None; REMEMBERED];
+const NOTHING_KNOWN: [Option<Truth>; MAX_SHARED_PARTS] = [None; MAX_SHARED_PARTS];
 
 /// The conditions of a rule set.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Conditions {
     /// The distinct parts, the most shared ones first.
     parts: Box<[Node]>,
-    /// For each rule of the set, the places of its parts in ascending order.
+    /// For each rule of the set, the indexes of its parts in ascending order.
     of_rule: Box<[Box<[u32]>]>,
 }
 
@@ -34,7 +34,7 @@ impl Conditions {
         clippy::mutable_key_type,
         reason = "a pattern is hashed by its text, which does not change"
     )]
-    pub(crate) fn of(rules: &[Arc<Rule>]) -> Self {
+    pub(crate) fn from_rules(rules: &[Arc<Rule>]) -> Self {
         let mut required: HashMap<&Node, u32> = HashMap::new();
         let mut parts: Vec<&Node> = Vec::new();
         for rule in rules.iter().filter(|rule| rule.enabled) {
@@ -83,12 +83,12 @@ pub(crate) fn divide<'n>(condition: &'n Node, part: &mut impl FnMut(&'n Node)) {
 #[derive(Debug)]
 pub(crate) struct Truths<'c> {
     conditions: &'c Conditions,
-    known: [Option<Truth>; REMEMBERED],
+    known: [Option<Truth>; MAX_SHARED_PARTS],
 }
 
 impl Truths<'_> {
-    /// Evaluates the condition of a rule, given the rule's place in the set.
-    pub(crate) fn of(&mut self, rule: usize, scope: &Scope<'_>) -> Truth {
+    /// Evaluates the condition of a rule, given the rule's index in the set.
+    pub(crate) fn evaluate(&mut self, rule: usize, scope: &Scope<'_>) -> Truth {
         let parts = self.conditions.of_rule.get(rule).ok_or(EvaluationError::Type)?;
         decide(parts.iter().map(|place| self.part(*place as usize, scope)), false)
     }

@@ -84,17 +84,17 @@ use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Suspension};
 
-use super::alert::{Alert, CollectionVerdict, Ending, Holding, Transition};
+use super::alert::{Alert, CollectionVerdict, Ending, HoldingRule, Transition};
 use super::field::{self, GcFacts, MemoryTrends, NoWindows, ProcessFacts, Scope, StreamFacts, WindowValues};
 use super::memory::MemoryHistory;
-use super::plan::When;
-use super::rule::{On, Rule};
+use super::plan::SampleTrigger;
+use super::rule::{EvaluationTrigger, Rule};
 use super::rule_set::RuleSet;
-use super::window::{Asked, Key};
+use super::window::{Key, ReadContext};
 use base::time::{Moment, TimeBase, Wall};
 use groups::{Groups, winner};
 use kinds::{KindTruths, Kinds};
-use preceding::Preceding;
+use preceding::PrecedingRestarts;
 use round::Round;
 use run::{Change, RuleRun};
 use windows::Windows;
@@ -134,7 +134,7 @@ pub fn suspension_at(suspension: &Suspension) -> Option<i64> {
 
 /// The collection on which conditions are evaluated, if any.
 #[derive(Debug, Clone, Copy, Default)]
-struct Current<'a> {
+struct CurrentCollection<'a> {
     gc: Option<GcFacts<'a>>,
     key: Option<Key>,
     /// Number of the collection, or of the newest collection whose evaluation was deferred to this one.
@@ -145,8 +145,8 @@ struct Current<'a> {
 #[derive(Debug)]
 pub struct Engine {
     rules: Arc<RuleSet>,
-    /// The subject whose rules are evaluated: see [`On::subject`].
-    subject: On,
+    /// The subject whose rules are evaluated: see [`EvaluationTrigger::subject`].
+    subject: EvaluationTrigger,
     facts: ProcessFacts,
     stream: StreamFacts,
     /// Start of observation, unless the stream facts state it.
@@ -159,7 +159,7 @@ pub struct Engine {
     ticked: u64,
     windows: Windows,
     kinds: Kinds,
-    preceding: Preceding,
+    preceding: PrecedingRestarts,
     memory: MemoryHistory,
     runs: Vec<RuleRun>,
     on_gc: Round,
@@ -175,18 +175,18 @@ pub struct Engine {
 impl Engine {
     /// Creates the engine of a process that was just attached to, or of a recording at its start.
     pub fn new(rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
-        Self::about(On::Process, rules, facts, now)
+        Self::about(EvaluationTrigger::Process, rules, facts, now)
     }
 
-    /// Creates the engine of a service or of gcwatch itself. It runs the rules that are [about](On::subject) that
-    /// subject.
-    pub fn about(subject: On, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
+    /// Creates the engine of a service or of gcwatch itself. It runs the rules that are
+    /// [about](EvaluationTrigger::subject) that subject.
+    pub fn about(subject: EvaluationTrigger, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
         let mut engine = Self {
             windows: Windows::new(&rules),
             kinds: Kinds::default(),
             runs: Vec::new(),
-            on_gc: Round::of(&rules, true),
-            on_process: Round::of(&rules, false),
+            on_gc: Round::new(&rules, true),
+            on_process: Round::new(&rules, false),
             groups: Groups::default(),
             rules,
             subject: subject.subject(),
@@ -196,7 +196,7 @@ impl Engine {
             advanced: now,
             now,
             ticked: now.ns() / TICK_NS,
-            preceding: Preceding::default(),
+            preceding: PrecedingRestarts::default(),
             memory: MemoryHistory::default(),
             next_number: 1,
             collected: Moment::FIRST,
@@ -218,7 +218,7 @@ impl Engine {
     }
 
     /// Returns the subject: a process, a service, or gcwatch itself.
-    pub fn subject(&self) -> On {
+    pub fn subject(&self) -> EvaluationTrigger {
         self.subject
     }
 
@@ -229,7 +229,7 @@ impl Engine {
         self.windows.expire(self.now);
         self.select(self.now);
         self.end_unselected(&mut transitions);
-        self.judge_process(Current::default(), &mut transitions);
+        self.judge_process(CurrentCollection::default(), &mut transitions);
         self.settle_groups(&mut transitions);
         transitions
     }
@@ -263,16 +263,16 @@ impl Engine {
         self.memory.collection(collection, time);
         self.measure_memory();
         let facts = self.preceding.collection(collection);
-        let current = Current {
+        let current = CurrentCollection {
             gc: Some(facts),
-            key: Key::of(collection),
+            key: Key::from_collection(collection),
             number: Some(collection.number),
         };
         self.windows.expire(self.now);
         let scope = scope(&self.facts, &self.stream, self.now, current.gc, &NoWindows);
         let (rules, mut kinds) = (Arc::clone(&self.rules), std::mem::take(&mut self.kinds));
-        let mut truths = kinds.of_current(&scope, &rules);
-        self.windows.sample(When::Gc, None, &scope, time, &mut truths);
+        let mut truths = kinds.for_current(&scope, &rules);
+        self.windows.sample(SampleTrigger::Gc, None, &scope, time, &mut truths);
         self.judge_gc(current, time, &mut truths, &mut verdict);
         let is_young = matches!(collection.generation, Some(0 | 1));
         let before = std::mem::replace(&mut self.collected, self.now);
@@ -282,7 +282,8 @@ impl Engine {
             self.unjudged = current.number;
         }
         let scope = self::scope(&self.facts, &self.stream, self.now, current.gc, &NoWindows);
-        self.windows.sample(When::Keyed, current.key, &scope, time, &mut truths);
+        self.windows
+            .sample(SampleTrigger::Keyed, current.key, &scope, time, &mut truths);
         self.kinds = kinds;
         self.settle_groups(&mut verdict.transitions);
         verdict
@@ -301,8 +302,13 @@ impl Engine {
             suspension: Some(suspension),
             ..Scope::new(&self.facts, &self.stream, self.now)
         };
-        self.windows
-            .sample(When::Suspension, None, &scope, time, &mut KindTruths::default());
+        self.windows.sample(
+            SampleTrigger::Suspension,
+            None,
+            &scope,
+            time,
+            &mut KindTruths::default(),
+        );
     }
 
     /// Advances the time. It is called about once per second and, in a recording, before each collection and suspension
@@ -333,7 +339,7 @@ impl Engine {
         let mut transitions = Vec::new();
         if self.unjudged.is_some() {
             self.windows.expire(self.now);
-            self.judge_process(Current::default(), &mut transitions);
+            self.judge_process(CurrentCollection::default(), &mut transitions);
             self.settle_groups(&mut transitions);
         }
         transitions
@@ -365,7 +371,7 @@ impl Engine {
         let mut transitions = self.advance(now);
         self.stream(facts);
         self.windows.expire(self.now);
-        self.judge_process(Current::default(), &mut transitions);
+        self.judge_process(CurrentCollection::default(), &mut transitions);
         self.settle_groups(&mut transitions);
         transitions
     }
@@ -390,7 +396,7 @@ impl Engine {
     }
 
     /// Returns the rules whose condition is true, including rules that their group inhibits.
-    pub fn holding(&self) -> Vec<Holding> {
+    pub fn holding(&self) -> Vec<HoldingRule> {
         self.runs.iter().filter_map(RuleRun::holding).collect()
     }
 
@@ -405,7 +411,7 @@ impl Engine {
                     ..RuleState::default()
                 },
                 |run| {
-                    let round = if rule.on == On::Gc {
+                    let round = if rule.on == EvaluationTrigger::Gc {
                         &self.on_gc
                     } else {
                         &self.on_process
@@ -430,7 +436,7 @@ impl Engine {
         size_of::<Self>()
             + MemoryHistory::MAX_BYTES
             + Kinds::most_memory(rules)
-            + enabled * (size_of::<RuleRun>() + run::MOST_ACTIVE)
+            + enabled * (size_of::<RuleRun>() + run::MAX_ACTIVE)
             + Self::most_window_memory(rules).map(|(_, bytes)| bytes).sum::<usize>()
     }
 
@@ -454,8 +460,8 @@ impl Engine {
             self.runs.push(run);
         }
         self.groups = Groups::new(self.rules.turns.groups());
-        self.on_gc = Round::of(&self.rules, true);
-        self.on_process = Round::of(&self.rules, false);
+        self.on_gc = Round::new(&self.rules, true);
+        self.on_process = Round::new(&self.rules, false);
         before
     }
 
@@ -509,8 +515,8 @@ impl Engine {
         self.measure_memory();
         let scope = Scope::new(&self.facts, &self.stream, self.now);
         self.windows
-            .sample(When::Tick, None, &scope, self.now, &mut KindTruths::default());
-        self.judge_process(Current::default(), transitions);
+            .sample(SampleTrigger::Tick, None, &scope, self.now, &mut KindTruths::default());
+        self.judge_process(CurrentCollection::default(), transitions);
         self.settle_groups(transitions);
         self.refresh();
         self.settle_groups(transitions);
@@ -529,7 +535,7 @@ impl Engine {
 
     fn judge_gc(
         &mut self,
-        current: Current<'_>,
+        current: CurrentCollection<'_>,
         time: Moment,
         truths: &mut KindTruths<'_>,
         verdict: &mut CollectionVerdict,
@@ -551,9 +557,9 @@ impl Engine {
         self.apply(changes, current, &mut verdict.transitions);
     }
 
-    fn judge_process(&mut self, current: Current<'_>, transitions: &mut Vec<Transition>) {
+    fn judge_process(&mut self, current: CurrentCollection<'_>, transitions: &mut Vec<Transition>) {
         let left = self.unjudged.take();
-        let current = Current {
+        let current = CurrentCollection {
             number: current.number.or(left),
             ..current
         };
@@ -582,7 +588,7 @@ impl Engine {
         let values = self.windows.values(None, self.asked());
         let scope = scope(&self.facts, &self.stream, self.now, None, &values);
         let active = self.runs.iter_mut().filter(|run| run.status.is_active());
-        for run in active.filter(|run| run.rule.on != On::Gc) {
+        for run in active.filter(|run| run.rule.on != EvaluationTrigger::Gc) {
             if run.refresh(&scope)
                 && let Some(group) = run.rule.group
             {
@@ -591,7 +597,12 @@ impl Engine {
         }
     }
 
-    fn apply(&mut self, changes: Vec<(usize, Change)>, current: Current<'_>, transitions: &mut Vec<Transition>) {
+    fn apply(
+        &mut self,
+        changes: Vec<(usize, Change)>,
+        current: CurrentCollection<'_>,
+        transitions: &mut Vec<Transition>,
+    ) {
         for (place, change) in changes {
             match change {
                 Change::None => {}
@@ -601,13 +612,19 @@ impl Engine {
         }
     }
 
-    fn begin(&mut self, place: usize, active: Moment, current: Current<'_>, transitions: &mut Vec<Transition>) {
+    fn begin(
+        &mut self,
+        place: usize,
+        active: Moment,
+        current: CurrentCollection<'_>,
+        transitions: &mut Vec<Transition>,
+    ) {
         let values = self.windows.values(current.key, self.asked());
         let Some(run) = self.runs.get_mut(place) else { return };
-        let on_gc = run.rule.on == On::Gc;
+        let on_gc = run.rule.on == EvaluationTrigger::Gc;
         let gc = current.gc.filter(|_| on_gc);
         let scope = scope(&self.facts, &self.stream, self.now, gc, &values);
-        let alert = Alert::of(&run.rule, &scope, active, current.number);
+        let alert = Alert::new(&run.rule, &scope, active, current.number);
         let round = if on_gc { &mut self.on_gc } else { &mut self.on_process };
         round.wake_one(&self.rules, place, run);
         run.status.begin(alert, if on_gc { active } else { self.now });
@@ -617,8 +634,8 @@ impl Engine {
         }
     }
 
-    fn asked(&self) -> Asked {
-        Asked {
+    fn asked(&self) -> ReadContext {
+        ReadContext {
             now: self.now,
             watched: self.watched(),
             so_far: false,
@@ -629,7 +646,7 @@ impl Engine {
     /// and if the whole time were like the observed part. `for` is ignored. Returns `None` if the rule would not fire
     /// or remains unknown.
     pub(crate) fn so_far(&self, rule: &Rule) -> Option<String> {
-        let at = Asked {
+        let at = ReadContext {
             so_far: true,
             ..self.asked()
         };

@@ -139,7 +139,7 @@ pub enum Node {
     Attribute(Box<str>),
     /// `service.firing['time.stopped']`: the number of processes of the service on which a rule fires.
     Firing(Box<str>),
-    /// A window of the rule, by its place in the rule set. Its value is a double.
+    /// A window of the rule, by its index in the rule set. Its value is a double.
     Window(usize),
     /// `has(gc.trigger)`: whether the value is known. Never unknown itself.
     Has(Box<Node>),
@@ -376,8 +376,8 @@ fn truth(value: Option<Value<'_>>) -> Truth {
 
 /// CEL rejects values at or beyond the limits of 64 bits.
 fn to_int(number: f64) -> Result<i64, EvaluationError> {
-    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
-    if number > -BEYOND && number < BEYOND {
+    const I64_LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if number > -I64_LIMIT && number < I64_LIMIT {
         #[expect(clippy::cast_possible_truncation, reason = "within i64")]
         return Ok(number as i64);
     }

@@ -25,8 +25,8 @@ use super::value::{Type, Value};
 pub use command_name::CommandName;
 pub use facts::{
     AFFECTED_RULE, ContainerFacts, EXPECTED, Exit, FIRING, FRESH_HEAP_LIMIT, FactValue, HEAP_LIMIT, HostFacts,
-    LAST_DEATH, MemoryFacts, OF_VERSION, Open, ProcessFacts, RequestFacts, STALE_HEAP_LIMIT, ServiceFacts, StreamFacts,
-    UNSEEN_LIMIT, WatcherFacts,
+    LAST_DEATH, MemoryFacts, OF_VERSION, OperationStarts, ProcessFacts, RequestFacts, STALE_HEAP_LIMIT, ServiceFacts,
+    StreamFacts, UNSEEN_LIMIT, WatcherFacts,
 };
 pub use gc::STOPPED_PARTS;
 pub(crate) use kind::Kind;
@@ -98,7 +98,7 @@ impl Field {
     }
 
     /// Returns the field with this name.
-    pub fn of(name: &str) -> Option<&'static Self> {
+    pub fn find(name: &str) -> Option<&'static Self> {
         ALL.iter().find(|field| field.name == name).copied()
     }
 
@@ -158,8 +158,8 @@ pub struct Scope<'a> {
 
 /// The source of window values.
 pub trait WindowValues: fmt::Debug {
-    /// Returns the value of the window at `place` in the rule set, or `None` if it is unknown, usually because there
-    /// are too few samples.
+    /// Returns the value of the window at index `place` in the rule set, or `None` if it is unknown, usually because
+    /// there are too few samples.
     fn value(&self, place: usize) -> Option<f64>;
 }
 
@@ -172,7 +172,7 @@ impl WindowValues for NoWindows {
     }
 }
 
-/// Windows by place. Places beyond the array are unknown.
+/// Windows by index. Windows beyond the array are unknown.
 impl<const N: usize> WindowValues for [Option<f64>; N] {
     fn value(&self, place: usize) -> Option<f64> {
         self.get(place).copied().flatten()
@@ -246,15 +246,15 @@ mod tests {
                 assert!(names.contains(format!("{stem}_ns").as_str()), "{}", field.name);
             }
         }
-        assert_eq!(Field::of("gc.pause_ms").map(|field| field.kind), Some(Type::Double));
-        assert!(Field::of("gc.nope").is_none());
+        assert_eq!(Field::find("gc.pause_ms").map(|field| field.kind), Some(Type::Double));
+        assert!(Field::find("gc.nope").is_none());
     }
 
     /// Scenario: a rule file compares `gc.pause_mode`.
     /// Guarantee: the check accepts the names of the modes in records, and `Unknown`.
     #[test]
     fn pause_modes_have_names_of_records() {
-        let modes = Field::of("gc.pause_mode").unwrap().texts();
+        let modes = Field::find("gc.pause_mode").unwrap().texts();
         assert_eq!(
             modes,
             [

@@ -19,8 +19,8 @@
 //! Rules of role `cause` that are active at the same time are members too, with the share of the harm that they
 //! explain. They never start, name, date, worsen or prolong an incident. The main cause is the one that explains the
 //! largest share, at least [`EXPLAINS_ENOUGH`]. When it becomes known or changes, a message is sent, at most once per
-//! [`EXPLAINED_EVERY_NS`]. A cause can declare that its effect is a consequence of another symptom; if that symptom has
-//! an incident, both incidents become one.
+//! [`EXPLAINED_INTERVAL_NS`]. A cause can declare that its effect is a consequence of another symptom; if that symptom
+//! has an incident, both incidents become one.
 //!
 //! # Texts
 //!
@@ -57,10 +57,10 @@ use crate::alert::Alert;
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, Rule, Severity};
 
-pub use black_box::{BegunRecordings, Recordings, Share, recording_id};
+pub use black_box::{BegunRecordings, QuotaOwner, Recordings, recording_id};
 pub use found::{
-    Finding, Found, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundCensus, FoundHolder, FoundKept,
-    FoundLiving, FoundSite, FoundStack, FoundStacks, FoundType, MOST_FOUND, MOST_LIVING,
+    Finding, Findings, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundCensus, FoundHolder, FoundKept,
+    FoundLiving, FoundSite, FoundStack, FoundStacks, FoundType, MAX_FOUND, MAX_LIVING,
 };
 pub use machine::Incidents;
 pub use record::{CauseRecord, EvidenceRecord, IncidentRecord, IncidentSubject, MemberRecord, id_of, key_of_record};
@@ -83,13 +83,13 @@ pub const RESUME_NS: u64 = 15 * 60_000_000_000;
 pub const RECORDED_NS: u64 = 10_000_000_000;
 
 /// Minimum interval between two recordings of one rule and service: 10 minutes.
-pub const RECORDS_EVERY_NS: u64 = 10 * 60_000_000_000;
+pub const RECORDS_INTERVAL_NS: u64 = 10 * 60_000_000_000;
 
 /// Minimum share of a harm that a named cause explains.
 pub const EXPLAINS_ENOUGH: f64 = 0.3;
 
 /// Minimum interval between two messages about a changed main cause: 5 minutes.
-pub const EXPLAINED_EVERY_NS: u64 = 5 * 60_000_000_000;
+pub const EXPLAINED_INTERVAL_NS: u64 = 5 * 60_000_000_000;
 
 /// Minimum interval between two updates of an open incident: 10 seconds.
 pub const REFRESH_NS: u64 = 10_000_000_000;
@@ -123,8 +123,8 @@ pub struct Member {
     pub count: u64,
     /// Maximum value of the summary's main figure.
     pub peak: Option<f64>,
-    /// Largest share of the harm that a cause has explained so far, 0 to 1; `None` if the rule is not a cause, or if
-    /// the share is unknown.
+    /// The largest share of the harm that a cause has explained so far, 0 to 1; `None` if the rule is not a cause, or
+    /// if the share is unknown.
     pub share: Option<f64>,
     /// Group of the rule.
     pub group: Option<Arc<str>>,
@@ -203,7 +203,7 @@ pub struct Incident {
     /// Whether the recording belongs to an earlier incident of the same rule and service, possibly of another process.
     pub is_recorded_before: bool,
     /// Findings of bursts, or the reasons why there was no burst; `None` if there is no result yet.
-    pub found: Option<Arc<Found>>,
+    pub found: Option<Arc<Findings>>,
 }
 
 impl Incident {

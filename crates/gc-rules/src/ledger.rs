@@ -206,7 +206,7 @@ impl Ledger {
             (None, Some(usage)) => ("in use", usage),
             (None, None) => ("heap", known().fold(0, u64::saturating_add)),
         };
-        let unit = Unit::of(whole);
+        let unit = Unit::for_bytes(whole);
         let is_of =
             |verdict: Option<MemoryVerdict>, name: &str| verdict.is_some_and(|verdict| line_name(verdict) == name);
         let fastest = self.fastest.filter(|fastest| *fastest != self.verdict);
@@ -223,7 +223,7 @@ impl Ledger {
                 return None;
             }
             let growth = growth.and_then(|bytes| u64::try_from(bytes).ok()).map(|bytes| {
-                let unit = Unit::of(bytes);
+                let unit = Unit::for_bytes(bytes);
                 format!(" and growing {} {} per minute", unit.number(bytes), unit.0)
             });
             let age = self.not_looked_at_s.filter(|_| name == NOT_LOOKED_AT);
@@ -285,7 +285,7 @@ fn line_name(verdict: MemoryVerdict) -> &'static str {
 struct Unit(&'static str, u32);
 
 impl Unit {
-    fn of(bytes: u64) -> Self {
+    fn for_bytes(bytes: u64) -> Self {
         match bytes {
             0..0x10_0000 => Self("KiB", 10),
             0x10_0000..0x2_8000_0000 => Self("MiB", 20),
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Ledger>(&json).unwrap(), others);
     }
 
-    /// Scenario: ledgers of a process without a limit, of the heap of a recording, and without values.
+    /// Scenario: ledgers describe a process without a limit, the heap of a recording, and no values.
     /// Guarantee: each clause states its subject, large values are in GiB, and a ledger without values has no clause.
     #[test]
     fn clause_states_its_subject() {

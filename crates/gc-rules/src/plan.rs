@@ -16,13 +16,13 @@ use std::ops::Range;
 use super::conditions::divide;
 use super::expression::{Expression, Node};
 use super::field::{Kind, Root};
-use super::rule::{By, Extent, Window};
+use super::rule::{ComparisonKey, Extent, Window};
 use super::value::Type;
 use super::window::Class;
 
 /// The time at which series are sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum When {
+pub enum SampleTrigger {
     /// Each collection, before the conditions are evaluated.
     Gc,
     /// Each collection, after the conditions, so that it is compared with earlier collections.
@@ -33,13 +33,13 @@ pub enum When {
     Tick,
 }
 
-impl When {
+impl SampleTrigger {
     const COUNT: usize = 4;
 
-    fn of(window: &Window) -> Self {
+    fn for_window(window: &Window) -> Self {
         match (window.sampled, window.by) {
-            (Root::Gc, By::Nothing) => Self::Gc,
-            (Root::Gc, By::GenerationAndType) => Self::Keyed,
+            (Root::Gc, ComparisonKey::Nothing) => Self::Gc,
+            (Root::Gc, ComparisonKey::GenerationAndType) => Self::Keyed,
             (Root::Suspension, _) => Self::Suspension,
             _ => Self::Tick,
         }
@@ -49,7 +49,7 @@ impl When {
 /// The identity of a series. Windows with the same identity share a series, and its samples survive a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Meaning<'w> {
-    when: When,
+    when: SampleTrigger,
     filter: Option<&'w Expression>,
     of: Option<&'w Expression>,
     extent: Extent,
@@ -57,13 +57,13 @@ pub struct Meaning<'w> {
 }
 
 impl<'w> Meaning<'w> {
-    fn of(window: &'w Window) -> Self {
+    fn from_window(window: &'w Window) -> Self {
         Self {
-            when: When::of(window),
+            when: SampleTrigger::for_window(window),
             filter: window.filter.as_ref(),
             of: window.of.as_ref(),
             extent: window.extent,
-            class: Class::of(window),
+            class: Class::for_window(window),
         }
     }
 }
@@ -72,19 +72,19 @@ impl<'w> Meaning<'w> {
 #[derive(Debug, Clone)]
 pub struct SeriesFeed {
     /// Time at which the series are sampled.
-    pub when: When,
+    pub when: SampleTrigger,
     /// Part of the condition that is the same for all collections of one kind (`field::Kind`); `None` if there is no
     /// such part.
     pub of_kind: Option<Expression>,
     /// The other part of the condition.
     pub of_each: Option<Expression>,
-    /// Measured values of the series, as places in [`Plan::measured`].
+    /// Measured values of the series, as indexes in [`Plan::measured`].
     pub measured: Range<usize>,
 }
 
 /// The consecutive series of a feed that have the same measured value.
 #[derive(Debug, Clone)]
-pub struct Measured {
+pub struct MeasuredSeries {
     /// The value; `None` if no value is measured.
     pub of: Option<Expression>,
     /// First series. The series up to `measuring` also receive samples for which the condition is false.
@@ -93,8 +93,8 @@ pub struct Measured {
     end: u32,
 }
 
-impl Measured {
-    /// Returns the places of the series.
+impl MeasuredSeries {
+    /// Returns the indexes of the series.
     pub fn series(&self) -> Range<usize> {
         self.counting as usize..self.end as usize
     }
@@ -110,17 +110,17 @@ impl Measured {
 pub struct Plan {
     /// All feeds, grouped by time.
     feeds: Vec<SeriesFeed>,
-    /// For each time, the places of its feeds.
-    feeds_at: [Range<usize>; When::COUNT],
+    /// For each time, the indexes of its feeds.
+    feeds_at: [Range<usize>; SampleTrigger::COUNT],
     /// The measured values of all feeds.
-    pub measured: Vec<Measured>,
+    pub measured: Vec<MeasuredSeries>,
     /// For each series, one of its windows.
     pub series: Vec<usize>,
     /// For each window, its series.
     pub of_window: Vec<usize>,
     /// The distinct times and lengths, in nanoseconds, of series over time.
-    pub occasions: Vec<(When, u64)>,
-    /// For each series, its place in `occasions`; `None` for series over samples or by key.
+    pub occasions: Vec<(SampleTrigger, u64)>,
+    /// For each series, its index in `occasions`; `None` for series over samples or by key.
     pub occasions_of: Vec<Option<usize>>,
 }
 
@@ -133,15 +133,15 @@ impl Plan {
     )]
     pub fn new(windows: &[Window]) -> Self {
         let mut known: HashMap<Meaning<'_>, usize> = HashMap::new();
-        let mut filters: HashMap<(When, Option<&Expression>), usize> = HashMap::new();
+        let mut filters: HashMap<(SampleTrigger, Option<&Expression>), usize> = HashMap::new();
         let mut values: HashMap<(usize, Option<&Expression>), usize> = HashMap::new();
-        let mut order: Vec<Fed> = Vec::new();
+        let mut order: Vec<FeedEntry> = Vec::new();
         let numbered = windows.iter().enumerate().map(|(window, meant)| {
-            let meaning = Meaning::of(meant);
+            let meaning = Meaning::from_window(meant);
             let (next_filter, next_value) = (filters.len(), values.len());
             *known.entry(meaning).or_insert_with(|| {
                 let filter = *filters.entry((meaning.when, meaning.filter)).or_insert(next_filter);
-                order.push(Fed {
+                order.push(FeedEntry {
                     when: meaning.when,
                     filter,
                     value: *values.entry((filter, meaning.of)).or_insert(next_value),
@@ -155,7 +155,13 @@ impl Plan {
         order.sort_unstable();
         let number: HashMap<usize, usize> = order.iter().map(|fed| fed.window).zip(0..).collect();
         let (feeds, measured) = feeds(&order, windows);
-        let feeds_at = [When::Gc, When::Keyed, When::Suspension, When::Tick].map(|when| {
+        let feeds_at = [
+            SampleTrigger::Gc,
+            SampleTrigger::Keyed,
+            SampleTrigger::Suspension,
+            SampleTrigger::Tick,
+        ]
+        .map(|when| {
             let before = feeds.partition_point(|feed| feed.when < when);
             before..feeds.partition_point(|feed| feed.when <= when)
         });
@@ -173,10 +179,10 @@ impl Plan {
     fn with_occasions(mut self, windows: &[Window]) -> Self {
         let occasions_of = self.series.iter().map(|window| {
             let window = windows.get(*window)?;
-            let (Extent::Over(ns), By::Nothing) = (window.extent, window.by) else {
+            let (Extent::Over(ns), ComparisonKey::Nothing) = (window.extent, window.by) else {
                 return None;
             };
-            let of = (When::of(window), ns);
+            let of = (SampleTrigger::for_window(window), ns);
             let known = self.occasions.iter().position(|known| *known == of);
             Some(known.unwrap_or_else(|| {
                 self.occasions.push(of);
@@ -187,8 +193,8 @@ impl Plan {
         self
     }
 
-    /// Returns the feeds that are sampled at this time, each with its place among all feeds.
-    pub fn feeds_at(&self, when: When) -> impl Iterator<Item = (usize, &SeriesFeed)> {
+    /// Returns the feeds that are sampled at this time, each with its index among all feeds.
+    pub fn feeds_at(&self, when: SampleTrigger) -> impl Iterator<Item = (usize, &SeriesFeed)> {
         let places = self.feeds_at.get(when as usize).cloned().unwrap_or_default();
         let feeds = self.feeds.get(places.clone()).unwrap_or_default();
         places.zip(feeds)
@@ -200,7 +206,7 @@ impl Plan {
     }
 
     /// Returns the measured values of a feed.
-    pub fn measured_of(&self, feed: &SeriesFeed) -> &[Measured] {
+    pub fn measured_of(&self, feed: &SeriesFeed) -> &[MeasuredSeries] {
         self.measured.get(feed.measured.clone()).unwrap_or_default()
     }
 
@@ -209,14 +215,14 @@ impl Plan {
         self.series
             .iter()
             .filter_map(|window| windows.get(*window))
-            .map(Meaning::of)
+            .map(Meaning::from_window)
     }
 }
 
 /// A series in the order of feeding: sorted by filter, then by value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Fed {
-    when: When,
+struct FeedEntry {
+    when: SampleTrigger,
     filter: usize,
     value: usize,
     measures: bool,
@@ -250,7 +256,7 @@ fn all_of(parts: Vec<&Node>) -> Option<Expression> {
     Some(Expression { kind: Type::Bool, node })
 }
 
-fn feeds(order: &[Fed], windows: &[Window]) -> (Vec<SeriesFeed>, Vec<Measured>) {
+fn feeds(order: &[FeedEntry], windows: &[Window]) -> (Vec<SeriesFeed>, Vec<MeasuredSeries>) {
     let (mut feeds, mut measured) = (Vec::new(), Vec::new());
     let mut number = 0;
     for fed in order.chunk_by(|a, b| a.filter == b.filter) {
@@ -258,7 +264,7 @@ fn feeds(order: &[Fed], windows: &[Window]) -> (Vec<SeriesFeed>, Vec<Measured>) 
         for fed in fed.chunk_by(|a, b| a.value == b.value) {
             let window = fed.first().and_then(|series| windows.get(series.window));
             let place = |series: usize| u32::try_from(number + series).unwrap_or(u32::MAX);
-            measured.push(Measured {
+            measured.push(MeasuredSeries {
                 of: window.and_then(|window| window.of.clone()),
                 counting: place(0),
                 measuring: place(fed.partition_point(|series| !series.measures)),
@@ -287,7 +293,7 @@ mod tests {
     use crate::field::Field;
 
     fn compare(field: &str, comparison: Comparison, with: Node) -> Node {
-        let field = Field::of(field).unwrap();
+        let field = Field::find(field).unwrap();
         Node::Compare(comparison, Box::new((Node::Field(field), with)))
     }
 

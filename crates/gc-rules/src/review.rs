@@ -10,16 +10,16 @@ use clr_gc::gc::{Collection, Finalizers, StopEdges, StoppedTime, Suspension};
 
 use super::alert::{Alert, Ending, Transition};
 use super::engine::{Engine, collection_at, suspension_at};
-use super::field::{Open, ProcessFacts, StreamFacts};
+use super::field::{OperationStarts, ProcessFacts, StreamFacts};
 use super::incident::{Incident, IncidentChange, Incidents};
-use super::rule::{On, Rule};
+use super::rule::{EvaluationTrigger, Rule};
 use super::rule_set::RuleSet;
 use base::time::{Moment, TimeBase, Wall};
 use known_rules::KnownRules;
 
 mod known_rules;
 
-pub use known_rules::NotJudged;
+pub use known_rules::UnjudgedRules;
 
 /// Nanoseconds per second.
 const SECOND: u64 = 1_000_000_000;
@@ -37,13 +37,13 @@ pub struct History<'a> {
 
 /// A repeated history, see [`repeated`].
 #[derive(Debug, Default)]
-pub struct Repeated {
+pub struct RepeatedHistory {
     collections: Vec<Collection>,
     suspensions: Vec<Suspension>,
     finalizers: Vec<(i64, Finalizers)>,
 }
 
-impl Repeated {
+impl RepeatedHistory {
     /// Returns the whole history.
     pub fn history(&self) -> History<'_> {
         History {
@@ -73,13 +73,13 @@ pub enum HistoryStep<'a> {
 
 /// The last state of an alert.
 #[derive(Debug, Clone)]
-pub struct Reviewed {
+pub struct ReviewedAlert {
     pub alert: Arc<Alert>,
     /// Reason why the alert ended; `None` if it still fires.
     pub ending: Option<Ending>,
 }
 
-impl Reviewed {
+impl ReviewedAlert {
     /// Returns the newest change of the alert.
     pub fn transition(&self) -> Transition {
         let alert = Arc::clone(&self.alert);
@@ -102,7 +102,7 @@ pub struct Review {
     base: TimeBase,
     /// The newest facts on the stream.
     stream: StreamFacts,
-    alerts: BTreeMap<u64, Reviewed>,
+    alerts: BTreeMap<u64, ReviewedAlert>,
     incidents: Incidents,
     /// Stopped time of the process so far.
     stopped: StoppedTime,
@@ -114,7 +114,7 @@ pub struct Review {
 
 impl Review {
     /// Creates a review of the rules about a process, a service or gcwatch itself. It starts at offset 0.
-    pub fn about(subject: On, rules: Arc<RuleSet>, facts: ProcessFacts, base: TimeBase) -> Self {
+    pub fn about(subject: EvaluationTrigger, rules: Arc<RuleSet>, facts: ProcessFacts, base: TimeBase) -> Self {
         let mut review = Self {
             engine: Engine::about(subject, rules, facts, base.moment(0)),
             base,
@@ -136,7 +136,7 @@ impl Review {
 
     /// Reviews the history of a process in a recording. `observed_ns` is the time from the sync point to the last
     /// event; `lost_events` is the count for the whole recording.
-    pub fn of(
+    pub fn for_recording(
         rules: Arc<RuleSet>,
         facts: ProcessFacts,
         base: TimeBase,
@@ -144,7 +144,7 @@ impl Review {
         observed_ns: i64,
         lost_events: Option<u64>,
     ) -> Self {
-        let mut review = Self::about(On::Process, rules, facts, base);
+        let mut review = Self::about(EvaluationTrigger::Process, rules, facts, base);
         let stream = |lost_events| StreamFacts {
             since: Some(base.moment(0)),
             lost_events,
@@ -159,7 +159,7 @@ impl Review {
         let known = review.stream;
         let at_the_end = |lost_events| {
             HistoryStep::Stream(StreamFacts {
-                open: Open {
+                open: OperationStarts {
                     finalizers: known.open.finalizers,
                     ..open
                 },
@@ -196,7 +196,7 @@ impl Review {
                         .extend(verdict.matched);
                 }
                 self.stopped.add(collection);
-                self.incidents.know_stopped(self.base.moment(0), self.stopped);
+                self.incidents.set_stopped_time(self.base.moment(0), self.stopped);
                 self.take(verdict.transitions, now);
                 self.judged.at_collection(&self.engine);
             }
@@ -230,12 +230,12 @@ impl Review {
         self.judged.look(&self.engine);
         for alert in self.engine.alerts() {
             let ending = None;
-            self.alerts.insert(alert.number, Reviewed { alert, ending });
+            self.alerts.insert(alert.number, ReviewedAlert { alert, ending });
         }
     }
 
     /// Returns the rules that could not be evaluated so far.
-    pub fn not_judged(&self, watched_ns: i64) -> NotJudged {
+    pub fn not_judged(&self, watched_ns: i64) -> UnjudgedRules {
         self.judged
             .others(&self.engine, u64::try_from(watched_ns).unwrap_or_default())
     }
@@ -247,7 +247,7 @@ impl Review {
 
     /// Returns all alerts in the order in which they started to fire. Firing alerts have the state of the last
     /// [`until`](Self::until).
-    pub fn alerts(&self) -> impl Iterator<Item = &Reviewed> {
+    pub fn alerts(&self) -> impl Iterator<Item = &ReviewedAlert> {
         self.alerts.values()
     }
 
@@ -280,7 +280,7 @@ impl Review {
                 Transition::Fired(alert) => (alert, None),
                 Transition::Ended(alert, ending) => (alert, Some(ending)),
             };
-            self.alerts.insert(alert.number, Reviewed { alert, ending });
+            self.alerts.insert(alert.number, ReviewedAlert { alert, ending });
         }
     }
 }
@@ -301,7 +301,7 @@ pub fn steps(history: History<'_>) -> Vec<(i64, HistoryStep<'_>)> {
 
 /// Returns the operations in progress at the end of a recording: the newest collection without an end, or its
 /// suspension without a restart.
-fn open(history: History<'_>, base: TimeBase) -> Open {
+fn open(history: History<'_>, base: TimeBase) -> OperationStarts {
     let moment = |at: Option<i64>| at.map(|at| base.moment(at));
     let newest = history
         .collections
@@ -319,7 +319,7 @@ fn open(history: History<'_>, base: TimeBase) -> Open {
         let collection = unended.filter(|collection| collection.is_concurrent() == background)?;
         moment(collection.start)
     };
-    Open {
+    OperationStarts {
         stop: newest_stop
             .filter(|edges| edges.restart_end.is_none())
             .and_then(|edges| moment(edges.suspend_begin)),
@@ -331,8 +331,8 @@ fn open(history: History<'_>, base: TimeBase) -> Open {
 }
 
 /// Repeats a recording in sequence to simulate a longer run. `length_ns` is the length of one round.
-pub fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> Repeated {
-    let mut whole = Repeated::default();
+pub fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> RepeatedHistory {
+    let mut whole = RepeatedHistory::default();
     let numbers = history
         .collections
         .iter()

@@ -8,8 +8,8 @@ use super::field::{Root, Scope};
 mod function;
 mod word;
 
-pub use function::{By, Function};
-pub use word::{Division, Evidence, HarmUnit, On, Role, Severity, Status};
+pub use function::{ComparisonKey, Function};
+pub use word::{Division, EvaluationTrigger, Evidence, HarmUnit, Role, Severity, Status};
 
 /// The length of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ pub struct Window {
     /// Length of the window.
     pub extent: Extent,
     /// Selects the samples that are comparable with the current collection, which is not among them.
-    pub by: By,
+    pub by: ComparisonKey,
     /// Minimum number of samples. With fewer samples, the value is unknown.
     pub min_samples: u32,
     /// Minimum time for which the process must have been observed, in nanoseconds. Before, the value is unknown.
@@ -102,20 +102,20 @@ pub struct Group {
     pub name: Arc<str>,
     /// Description in one sentence.
     pub title: Arc<str>,
-    /// Groups whose consequences the alerts of this group are, by place in the set.
+    /// Groups whose consequences the alerts of this group are, by index in the set.
     pub follows: Vec<usize>,
 }
 
 /// Destinations of the alerts of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Emit {
-    /// A log record.
+    /// Whether alerts become log records.
     pub log: bool,
-    /// An event on the collection's span, and its error status for severity `error` and above.
+    /// Whether alerts become events on the collection's span, and set its error status for severity `error` and above.
     pub span: bool,
-    /// Counters and state as metrics.
+    /// Whether alerts become metrics: counters and state.
     pub metric: bool,
-    /// Alertmanager and webhooks.
+    /// Whether alerts are sent to Alertmanager and webhooks.
     pub notify: bool,
 }
 
@@ -191,7 +191,7 @@ pub struct Rule {
     /// Minimum severity of its alerts.
     pub severity: Severity,
     /// Time of evaluation.
-    pub on: On,
+    pub on: EvaluationTrigger,
     /// Processes that the rule applies to; `None` for all processes. If unknown, the rule does not apply for now.
     pub select: Option<Expression>,
     /// Services that must run on the host, for rules `on: service`; `select` then selects services.
@@ -210,7 +210,7 @@ pub struct Rule {
     pub texts: Texts,
     /// URL of a page that explains the rule.
     pub runbook_url: Option<Arc<str>>,
-    /// Windows of the rule: their names in the rule, and their places in the set.
+    /// Windows of the rule: their names in the rule, and their indexes in the set.
     pub windows: Vec<(Arc<str>, usize)>,
     /// Time for which the condition must be true before the rule fires, in nanoseconds. 0 for rules `on: gc`.
     pub hold_ns: u64,
@@ -219,7 +219,7 @@ pub struct Rule {
     pub keep_firing_ns: u64,
     /// Time after its end in which the rule does not fire again, in nanoseconds. Suppressed alerts are counted.
     pub cooldown_ns: u64,
-    /// Group of the rule, by place in the set.
+    /// Group of the rule, by index in the set.
     pub group: Option<usize>,
     /// Labels of its alerts, in addition to those of all alerts.
     pub labels: Vec<(Arc<str>, Template)>,

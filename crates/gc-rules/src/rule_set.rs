@@ -8,7 +8,7 @@ use super::alert::Alert;
 use super::conditions::Conditions;
 use super::plan::Plan;
 use super::rule::{Group, Rule, Window};
-use super::turns::Turns;
+use super::turns::RuleSchedule;
 
 /// All checked rules.
 #[derive(Debug, Clone, Default)]
@@ -20,18 +20,18 @@ pub struct RuleSet {
     /// Assignment of samples to windows.
     pub(crate) plan: Plan,
     /// Evaluation order of the rules.
-    pub(crate) turns: Turns,
+    pub(crate) turns: RuleSchedule,
     /// Shared parts of the conditions.
     pub(crate) conditions: Conditions,
     pub groups: Vec<Group>,
 }
 
 impl RuleSet {
-    /// Creates a rule set. Rules refer to windows and groups by place.
+    /// Creates a rule set. Rules refer to windows and groups by index.
     pub fn new(rules: Vec<Arc<Rule>>, windows: Vec<Window>, groups: Vec<Group>) -> Self {
         Self {
-            turns: Turns::of(&rules, groups.len()),
-            conditions: Conditions::of(&rules),
+            turns: RuleSchedule::from_rules(&rules, groups.len()),
+            conditions: Conditions::from_rules(&rules),
             plan: Plan::new(&windows),
             rules,
             windows,
@@ -76,7 +76,7 @@ impl RuleSet {
     }
 
     /// Returns the name of a rule's group, or `None` if it has no group or if the rule is not part of this set, because
-    /// groups are identified by place.
+    /// groups are identified by index.
     pub fn group_name_of(&self, rule: &Arc<Rule>) -> Option<Arc<str>> {
         let known = self.rule(&rule.id).filter(|known| Arc::ptr_eq(known, rule))?;
         self.group_name(known.group)

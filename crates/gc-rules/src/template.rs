@@ -14,9 +14,9 @@ use super::value::{Texts, Value};
 mod number;
 
 /// Maximum length of a summary or annotation, in bytes.
-pub const MOST_TEXT_BYTES: usize = 1024;
+pub const MAX_TEXT_BYTES: usize = 1024;
 /// Maximum length of the value of a label, in bytes.
-pub const MOST_LABEL_BYTES: usize = 256;
+pub const MAX_LABEL_BYTES: usize = 256;
 
 /// Text of an unknown value.
 pub const UNKNOWN: &str = "<na>";
@@ -26,14 +26,14 @@ const FAILED: &str = "<error>";
 const CUT: char = '…';
 
 impl Template {
-    /// Renders a summary or annotation of at most [`MOST_TEXT_BYTES`].
+    /// Renders a summary or annotation of at most [`MAX_TEXT_BYTES`].
     pub fn render(&self, scope: &Scope<'_>) -> String {
-        self.render_within(scope, MOST_TEXT_BYTES)
+        self.render_within(scope, MAX_TEXT_BYTES)
     }
 
-    /// Renders a label of at most [`MOST_LABEL_BYTES`].
+    /// Renders a label of at most [`MAX_LABEL_BYTES`].
     pub fn render_label(&self, scope: &Scope<'_>) -> String {
-        self.render_within(scope, MOST_LABEL_BYTES)
+        self.render_within(scope, MAX_LABEL_BYTES)
     }
 
     /// Returns the main figure of the text: its first value with a unit or decimal places, or its first window. The

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::expression::Expression;
 use super::plan::divided;
-use super::rule::{On, Rule};
+use super::rule::{EvaluationTrigger, Rule};
 
 /// The turn of a rule in an evaluation round.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Turn {
+pub(crate) struct ScheduledRule {
     /// Place among the enabled rules.
     pub(crate) run: u32,
     /// Place in the set.
@@ -21,31 +21,31 @@ pub(crate) struct Turn {
 
 /// The turns of the enabled rules of a set.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Turns {
-    on_gc: Box<[Turn]>,
+pub(crate) struct RuleSchedule {
+    on_gc: Box<[ScheduledRule]>,
     of_kind: Box<[Option<Expression>]>,
-    others: Box<[Turn]>,
+    others: Box<[ScheduledRule]>,
     members: Box<[Box<[u32]>]>,
 }
 
-impl Turns {
+impl RuleSchedule {
     /// Creates the turns of `rules`, which refer to `groups` groups.
-    pub(crate) fn of(rules: &[Arc<Rule>], groups: usize) -> Self {
+    pub(crate) fn from_rules(rules: &[Arc<Rule>], groups: usize) -> Self {
         let enabled = || {
             let enabled = (0..).zip(rules).filter(|(_, rule)| rule.enabled);
             (0..)
                 .zip(enabled)
-                .map(|(run, (rule, enabled))| (Turn { run, rule }, enabled))
+                .map(|(run, (rule, enabled))| (ScheduledRule { run, rule }, enabled))
         };
         let turns = |on_gc: bool| {
-            let evaluated = enabled().filter(|(_, rule)| (rule.on == On::Gc) == on_gc);
+            let evaluated = enabled().filter(|(_, rule)| (rule.on == EvaluationTrigger::Gc) == on_gc);
             evaluated.map(|(turn, _)| turn).collect()
         };
         let members = |group: usize| {
             let members = enabled().filter(|(_, rule)| rule.group == Some(group));
             members.map(|(turn, _)| turn.run).collect()
         };
-        let on_gc = enabled().filter(|(_, rule)| rule.on == On::Gc);
+        let on_gc = enabled().filter(|(_, rule)| rule.on == EvaluationTrigger::Gc);
         Self {
             of_kind: on_gc.map(|(_, rule)| divided(&rule.when).0).collect(),
             on_gc: turns(true),
@@ -55,13 +55,13 @@ impl Turns {
     }
 
     /// Returns the turns of the rules `on: gc`, or of all other rules.
-    pub(crate) fn round(&self, on_gc: bool) -> &[Turn] {
+    pub(crate) fn round(&self, on_gc: bool) -> &[ScheduledRule] {
         if on_gc { &self.on_gc } else { &self.others }
     }
 
     /// Returns, for each turn `on: gc`, the part of the condition that is the same for all collections of one kind
     /// (`field::Kind`).
-    pub(crate) fn of_kind(&self) -> &[Option<Expression>] {
+    pub(crate) fn kind_conditions(&self) -> &[Option<Expression>] {
         &self.of_kind
     }
 

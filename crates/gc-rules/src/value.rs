@@ -125,14 +125,14 @@ impl<'a> Value<'a> {
 /// Compares an integer with a double, without rounding the integer.
 fn compare_mixed(int: i64, double: f64) -> Option<Ordering> {
     // 2^63: the first double beyond every i64.
-    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    const I64_LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if double.is_nan() {
         return None;
     }
-    if double >= BEYOND {
+    if double >= I64_LIMIT {
         return Some(Ordering::Less);
     }
-    if double < -BEYOND {
+    if double < -I64_LIMIT {
         return Some(Ordering::Greater);
     }
     let truncated = double.trunc();

@@ -20,8 +20,8 @@
 //! * A sample is unknown if its filter or value is unknown. If the ratio of unknown samples exceeds `unknown_share`,
 //!   the value is unknown; below this ratio, turns ignores them.
 //! * For turns, consecutive equal samples are one sample, with the time of the newest.
-//! * A window with [`By::GenerationAndType`] consists of six windows, and its value is the value for the current
-//!   collection's key. At a tick there is no current collection, and the value is unknown.
+//! * A window with [`ComparisonKey::GenerationAndType`] consists of six windows, and its value is the value for the
+//!   current collection's key. At a tick there is no current collection, and the value is unknown.
 //!
 //! # Memory
 //!
@@ -46,7 +46,7 @@ use clr_gc::gc::Collection;
 
 use super::expression::{EvaluationError, Expression};
 use super::field::Scope;
-use super::rule::{By, Extent, Function, Window};
+use super::rule::{ComparisonKey, Extent, Function, Window};
 
 pub(crate) use occasions::{Occasions, Uniform};
 pub(crate) use series_set::{SeriesAt, SeriesSet};
@@ -62,7 +62,7 @@ pub const MAX_LAST: usize = 4096;
 
 /// The value of one sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Worth {
+pub(crate) enum SampleValue {
     /// The sample counts with this finite value, or with 1 if no value is measured.
     Counts(f64),
     /// The filter is false.
@@ -71,7 +71,8 @@ pub(crate) enum Worth {
     Unknown,
 }
 
-/// Number of one of the six windows of [`By::GenerationAndType`]: twice the generation, plus one if blocking.
+/// Number of one of the six windows of [`ComparisonKey::GenerationAndType`]: twice the generation, plus one if
+/// blocking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key(usize);
 
@@ -80,7 +81,7 @@ impl Key {
     pub(crate) const COUNT: usize = 6;
 
     /// Returns the key of a collection, or `None` if its generation or its type is unknown.
-    pub(crate) fn of(collection: &Collection) -> Option<Self> {
+    pub(crate) fn from_collection(collection: &Collection) -> Option<Self> {
         let generation = collection.generation.filter(|generation| *generation <= 2)?;
         let blocking = collection.gc_type? != GcType::BACKGROUND || collection.became_blocking;
         Some(Self(generation as usize * 2 + usize::from(blocking)))
@@ -89,7 +90,7 @@ impl Key {
 
 /// Time and options of a read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct ReadContext {
     /// Current time, not before any sample.
     pub(crate) now: Moment,
     /// Time for which the process has been observed, in nanoseconds.
@@ -125,7 +126,7 @@ pub(crate) enum Class {
 
 impl Class {
     /// Returns the class of a window.
-    pub(crate) fn of(window: &Window) -> Self {
+    pub(crate) fn for_window(window: &Window) -> Self {
         let over = matches!(window.extent, Extent::Over(_));
         match window.function {
             Function::Count | Function::Ratio | Function::Rate if over => Self::Counts,
@@ -149,9 +150,9 @@ impl Class {
 
 /// A sample of a series.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
+pub(crate) struct SeriesSample {
     pub(crate) key: Option<Key>,
-    pub(crate) worth: Worth,
+    pub(crate) worth: SampleValue,
     pub(crate) time: Moment,
     /// Current time, not before any sample.
     pub(crate) now: Moment,
@@ -159,7 +160,7 @@ pub(crate) struct Taken {
 
 /// State of a series in one process, shared by all windows with the same [`Class`], extent, filter and value.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kept {
+pub(crate) enum SeriesState {
     /// No sample yet.
     Nothing,
     /// All samples were alike.
@@ -167,7 +168,7 @@ pub(crate) enum Kept {
     Samples(SeriesAt),
 }
 
-impl Kept {
+impl SeriesState {
     /// Returns the value of one of the windows of the series, or `None` if it is unknown. `began` is the start of
     /// sampling. Expired samples must already be removed, and `occasions` must contain the times of all samples.
     pub(crate) fn value(
@@ -176,10 +177,10 @@ impl Kept {
         window: &Window,
         key: Option<Key>,
         began: Moment,
-        at: Asked,
+        at: ReadContext,
         occasions: Option<&Occasions>,
     ) -> Option<f64> {
-        let at = Asked {
+        let at = ReadContext {
             watched: at.watched.min(at.now.since(began)),
             ..at
         };
@@ -190,7 +191,7 @@ impl Kept {
             let too_many = unknown > 0 && unknown as f64 > window.unknown_share.0 * (known + unknown) as f64;
             known >= u64::from(window.min_samples) && !too_many
         };
-        if window.by == By::GenerationAndType && key.is_none() {
+        if window.by == ComparisonKey::GenerationAndType && key.is_none() {
             return None;
         }
         match self {
@@ -206,7 +207,7 @@ impl Kept {
 }
 
 /// Returns the value without samples: a count is 0, a measured value is unknown.
-fn nothing(window: &Window, at: Asked) -> Option<f64> {
+fn nothing(window: &Window, at: ReadContext) -> Option<f64> {
     match window.function {
         _ if window.min_samples > 0 => None,
         Function::Count | Function::Sum | Function::Turns => Some(0.0),
@@ -216,18 +217,18 @@ fn nothing(window: &Window, at: Asked) -> Option<f64> {
 }
 
 /// Returns the value of a sample for which the filter is true.
-pub(crate) fn worth(of: Option<&Expression>, scope: &Scope<'_>) -> Result<Worth, EvaluationError> {
+pub(crate) fn worth(of: Option<&Expression>, scope: &Scope<'_>) -> Result<SampleValue, EvaluationError> {
     let Some(of) = of else {
-        return Ok(Worth::Counts(1.0));
+        return Ok(SampleValue::Counts(1.0));
     };
     let Some(value) = of.evaluate(scope)? else {
-        return Ok(Worth::Unknown);
+        return Ok(SampleValue::Unknown);
     };
     let number = value.as_number().ok_or(EvaluationError::Type)?;
     Ok(if number.is_finite() {
-        Worth::Counts(number)
+        SampleValue::Counts(number)
     } else {
-        Worth::Unknown
+        SampleValue::Unknown
     })
 }
 

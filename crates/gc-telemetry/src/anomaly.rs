@@ -40,7 +40,7 @@ pub(crate) struct Marks {
 
 impl Marks {
     /// Creates the marks of the rules that emit to spans (`emit.span`).
-    pub(crate) fn of(anomalies: &[Anomaly<'_>]) -> Self {
+    pub(crate) fn from_anomalies(anomalies: &[Anomaly<'_>]) -> Self {
         let on_span = || anomalies.iter().filter(|anomaly| anomaly.rule.emit.span);
         let mut ids = on_span().map(|anomaly| anomaly.rule.id.to_string()).peekable();
         let array = ids.peek().is_some().then(|| list(ids));

@@ -141,7 +141,7 @@ mod tests {
             let IncidentChange::Began(incident) =
                 gc_rules::incident::sample(Wall::UNIX.moment(1_800_000_000_000_000_000)).remove(0)
             else {
-                panic!("an incident begins");
+                panic!("expected the start of an incident");
             };
             let mut incident = (*incident).clone();
             incident.ledger = ledger.map(Arc::new);

@@ -6,7 +6,7 @@ use crate::spans::SpanIds;
 use base::run_key::RunKey;
 use base::time::Wall;
 use gc_rules::alert::Transition;
-use gc_rules::incident::{IncidentChange, Share};
+use gc_rules::incident::{IncidentChange, QuotaOwner};
 
 /// Change of an alert, with the data that the rule does not have: process, group, span. The change is exported as a log
 /// record.
@@ -35,7 +35,7 @@ pub struct IncidentNotice {
     /// Root span of the collection on which the incident started; `None` without a span.
     pub span: Option<SpanIds>,
     /// The tenant and service whose part of the messages it takes.
-    pub share: Share,
+    pub share: QuotaOwner,
 }
 
 /// Notices from one step of one process.

@@ -119,7 +119,7 @@ words! {
     /// Export of the conventions' `dotnet.gc.*` metrics, which a process with .NET 9 or later may also export.
     #[derive(Default)]
     pub enum RuntimeMetrics {
-        /// Export for processes that are not known to export these metrics.
+        /// Export for processes without evidence that they export these metrics themselves.
         #[default]
         Auto = "auto",
         /// Export for all processes.
@@ -130,7 +130,7 @@ words! {
 }
 
 words! {
-    /// What has its own series.
+    /// The subject of a series.
     #[derive(Default)]
     pub enum Aggregate {
         /// Each process.
@@ -156,7 +156,7 @@ pub struct MetricOptions {
     pub runtime_metrics: RuntimeMetrics,
     /// Amount of detail for each process.
     pub detail: Detail,
-    /// What has its own series.
+    /// The subject of a series.
     pub aggregate: Aggregate,
     /// Classes of requests.
     pub routes: Routes,

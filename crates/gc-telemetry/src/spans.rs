@@ -54,13 +54,13 @@ pub struct Tracer {
 
 /// Spans as encoded OTLP.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Encoded {
+pub struct EncodedSpans {
     /// Concatenated fields `spans` of `ScopeSpans`.
     fields: Box<[u8]>,
     count: u64,
 }
 
-impl Encoded {
+impl EncodedSpans {
     /// Returns the number of spans.
     pub fn count(&self) -> u64 {
         self.count
@@ -113,7 +113,7 @@ impl Tracer {
         base: UnixBase,
         anomalies: &[Anomaly<'_>],
         in_incident: bool,
-    ) -> Result<(SpanIds, Encoded), NotExported> {
+    ) -> Result<(SpanIds, EncodedSpans), NotExported> {
         if !self.options.enabled {
             return Err(NotExported::NotSelected);
         }
@@ -135,7 +135,7 @@ impl Tracer {
     /// # Errors
     ///
     /// Returns the reason if the request is not exported.
-    pub fn trace_request(&mut self, request: &Request, base: UnixBase) -> Result<Encoded, NotExported> {
+    pub fn trace_request(&mut self, request: &Request, base: UnixBase) -> Result<EncodedSpans, NotExported> {
         let is_meant = self.options.enabled && victim::is_meant(&self.options.requests, request);
         if !is_meant {
             return Err(NotExported::NotSelected);

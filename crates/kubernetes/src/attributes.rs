@@ -37,7 +37,7 @@ const VERSION: &str = "app.kubernetes.io/version";
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// Returns the attributes shared by all containers of a pod, each name once.
-pub(crate) fn of_pod(name: &str, object: &PodObject, settings: &Settings) -> Vec<KeyValue> {
+pub(crate) fn describe_pod(name: &str, object: &PodObject, settings: &Settings) -> Vec<KeyValue> {
     let meta = &object.metadata;
     let mut out = Attributes::default();
     if let Some(annotations) = &meta.annotations {
@@ -80,11 +80,11 @@ pub(crate) fn of_pod(name: &str, object: &PodObject, settings: &Settings) -> Vec
 }
 
 /// Returns the attributes of one container.
-pub(crate) fn of_container(container: &ContainerSpec) -> Vec<KeyValue> {
+pub(crate) fn describe_container(container: &ContainerSpec) -> Vec<KeyValue> {
     let mut out = Attributes::default();
     out.text(&row::K8S_CONTAINER_NAME, Some(&container.name));
     if let Some(image) = &container.image {
-        let image = Image::of(image);
+        let image = Image::parse(image);
         out.text(&row::CONTAINER_IMAGE_NAME, Some(image.name));
         if let Some(tag) = image.tag {
             let tags = list([bounded(tag)]);
@@ -136,7 +136,7 @@ struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    fn of(text: &'a str) -> Self {
+    fn parse(text: &'a str) -> Self {
         let (rest, digest) = match text.split_once('@') {
             Some((rest, digest)) => (rest, Some(digest)),
             None => (text, None),

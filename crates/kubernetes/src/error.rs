@@ -35,7 +35,7 @@ pub(crate) enum SetupError {
 /// Error returned if an answer is not usable. The log messages add the name of the server
 /// ([`super::client::Client::server`]).
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failed {
+pub(crate) enum AnswerError {
     #[error("the resource version is no longer available (410 Gone); all pods are listed again")]
     Expired,
     #[error(
@@ -60,13 +60,13 @@ pub(crate) enum Failed {
     Broken(String),
     #[error("the answer is longer than {0} bytes")]
     TooLong(usize),
-    #[error("there are more than {0} pods; set NODE_NAME or kubernetes.node_name to list those of this node only")]
+    #[error("there are more than {0} pods; set NODE_NAME or kubernetes.node_name to list only the pods of this node")]
     TooMany(usize),
-    #[error("the answer is invalid: {0}; check that the address is that of a Kubernetes server")]
+    #[error("the answer is invalid: {0}; check that the address belongs to a Kubernetes server")]
     Invalid(String),
 }
 
-impl Failed {
+impl AnswerError {
     /// Returns whether access was denied. Waiting does not help: the permissions or the service account must be
     /// changed.
     pub(crate) const fn is_denied(&self) -> bool {

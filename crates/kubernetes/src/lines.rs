@@ -1,7 +1,7 @@
 //! Splits a stream into lines of bounded length.
 
 /// Size of the buffer that stays allocated between lines, in bytes.
-const KEPT: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// A line without its line break.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Lines {
         self.searched = self.searched.saturating_sub(self.start);
         self.start = 0;
         if self.buffer.is_empty() {
-            self.buffer.shrink_to(KEPT);
+            self.buffer.shrink_to(BUFFER_BYTES);
         }
         self.buffer.extend_from_slice(piece);
     }

@@ -89,13 +89,13 @@ pub(crate) struct ContainerStatus {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ContainerState {
-    pub(crate) terminated: Option<Terminated>,
+    pub(crate) terminated: Option<TerminatedState>,
 }
 
 /// The end of a container.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct Terminated {
+pub(crate) struct TerminatedState {
     /// `OOMKilled`, `Error`, `Completed` ...
     pub(crate) reason: Option<String>,
     pub(crate) exit_code: Option<i32>,

@@ -15,7 +15,7 @@ use targets::FileReading;
 const MAX_BYTES: u64 = 64 << 10;
 
 /// Timeout for reading the file.
-const READ_WITHIN: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Replaces a token in messages.
 const REDACTED: &str = "<redacted>";
@@ -87,7 +87,7 @@ impl TokenFile {
     /// Returns the current token. If the file has no token or does not respond, returns the last one.
     pub(crate) async fn current(&self) -> Token {
         let path = self.path.clone();
-        let bytes = self.reading.within(READ_WITHIN, move || read(&path, MAX_BYTES)).await;
+        let bytes = self.reading.within(READ_TIMEOUT, move || read(&path, MAX_BYTES)).await;
         let now = bytes
             .ok()
             .and_then(Result::ok)

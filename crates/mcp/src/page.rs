@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::source::Refusal;
 
 /// Maximum number of rows per page.
-const MOST_ROWS: usize = 50;
+const MAX_ROWS: usize = 50;
 
 /// The units of all numbers in all answers.
 pub(super) const UNITS: &str = "sizes bytes, _ns nanoseconds, _ms Unix milliseconds, shares 0 to 1, null unknown";
@@ -34,7 +34,7 @@ pub(super) fn page<'l, T>(
         }
     };
     let rest = all.get(start..).unwrap_or_default();
-    let rows = rest.get(..limit.clamp(1, MOST_ROWS)).unwrap_or(rest);
+    let rows = rest.get(..limit.clamp(1, MAX_ROWS)).unwrap_or(rest);
     let next = rows.last().filter(|_| rows.len() < rest.len()).map(key);
     Ok((rows, next))
 }
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(rows(&[5, 3], None, 2).unwrap().1, None);
         assert_eq!(rows(&[], None, 2).unwrap(), (vec![], None));
         let many: Vec<u32> = (0..100).collect();
-        assert_eq!(rows(&many, None, usize::MAX).unwrap().0.len(), MOST_ROWS);
+        assert_eq!(rows(&many, None, usize::MAX).unwrap().0.len(), MAX_ROWS);
     }
 
     /// Scenario: fields exist, are null, are missing, and are nested; a list is too long.

@@ -38,7 +38,7 @@ pub enum Recording {
 
 /// Output of a gcwatch command.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Printed {
+pub struct CommandOutput {
     /// The first records of each kind.
     pub records: Vec<Value>,
     /// Number of further records.
@@ -60,7 +60,7 @@ pub trait Source: Send + Sync + 'static {
     fn recording(&self, which: Recording) -> impl Future<Output = Answer> + Send;
 
     /// Runs a command of gcwatch as the user of the caller.
-    fn command(&self, words: Vec<String>) -> impl Future<Output = Result<Printed, Refusal>> + Send;
+    fn command(&self, words: Vec<String>) -> impl Future<Output = Result<CommandOutput, Refusal>> + Send;
 }
 
 /// The caller and the source that it queries.

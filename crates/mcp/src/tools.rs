@@ -18,16 +18,16 @@ use super::source::{Answer, Asker, Refusal, Source};
 
 /// A tool in the list of tools.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Listed {
+pub(super) struct ListedTool {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// What the tool returns, and when to use it.
+    /// Description of the tool's result and of its use.
     pub(super) description: &'static str,
     pub(super) arguments: fn() -> Map<String, Value>,
 }
 
 /// All read-only tools.
-pub(super) const TOOLS: [Listed; 7] = [
+pub(super) const TOOLS: [ListedTool; 7] = [
     incidents::TOOL,
     processes::TOOL,
     process::TOOL,

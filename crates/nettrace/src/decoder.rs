@@ -9,9 +9,9 @@ use crate::intake::{Intake, Point};
 use crate::item::{Ending, Event, Item, Stack};
 use crate::keep::Keeper;
 use crate::options::{Options, Order};
-use crate::queue::Taken;
+use crate::queue::DequeuedEntry;
 use crate::stats::Stats;
-use step::{Decoded, OpenBlock, Position};
+use step::{OpenBlock, Position, StepOutcome};
 
 /// Decodes a stream from chunks of any size, without performing I/O. See the [crate documentation](crate).
 #[derive(Debug)]
@@ -128,12 +128,12 @@ impl Decoder {
                 return Ok(None);
             }
             match self.step() {
-                Ok(Decoded::Done) => {}
-                Ok(Decoded::Need(_)) if !self.finished => {
+                Ok(StepOutcome::Done) => {}
+                Ok(StepOutcome::Need(_)) if !self.finished => {
                     self.intake.queue.compact();
                     return Ok(None);
                 }
-                Ok(Decoded::Need(reading)) => self.cut(reading),
+                Ok(StepOutcome::Need(reading)) => self.cut(reading),
                 Err(error) => {
                     self.intake.end();
                     self.failed = Some(error);
@@ -199,7 +199,7 @@ impl Decoder {
         self.ending
     }
 
-    fn event(&self, Taken { entry, content, .. }: &Taken) -> Option<Event<'_>> {
+    fn event(&self, DequeuedEntry { entry, content, .. }: &DequeuedEntry) -> Option<Event<'_>> {
         // Every queued event has a definition.
         let (metadata, tag) = self.intake.definitions.get(entry.definition)?;
         let (activities, payload) = self.intake.queue.content(*content);

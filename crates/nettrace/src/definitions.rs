@@ -11,8 +11,8 @@ use crate::options::Interest;
 
 /// Up to this number of definitions, the list grows in small steps. A live stream has few definitions, and they are
 /// retained.
-const FEW: usize = 64;
-const AT_ONCE: usize = 4;
+const SMALL_LIST: usize = 64;
+const GROWTH_STEP: usize = 4;
 
 /// The action for events of a metadata id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,8 +165,8 @@ impl Definitions {
         self.memory = memory;
         let place = self.list.len() as u32;
         let tag = (self.interest)(&metadata);
-        if count <= FEW && self.list.len() == self.list.capacity() {
-            self.list.reserve_exact(AT_ONCE);
+        if count <= SMALL_LIST && self.list.len() == self.list.capacity() {
+            self.list.reserve_exact(GROWTH_STEP);
         }
         self.list.push(Definition { metadata, tag });
         Ok(if tag.is_some() {

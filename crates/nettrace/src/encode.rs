@@ -167,7 +167,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// V4: writes the definition of a new kind of event from the payload of the definition.
+    /// Writes the definition of a new kind of event (V4) from the payload of the definition.
     pub(crate) fn definition_v4(&mut self, payload: &[u8]) -> Result<(), EncodeError> {
         let header = BlobHeader {
             processor: u32::MAX,
@@ -308,8 +308,8 @@ impl Encoder {
         std::mem::take(&mut self.out)
     }
 
-    /// Ends the stream and returns the bytes that were not taken. Writes a sequence point if events follow the last
-    /// one.
+    /// Finishes the stream and returns the bytes that were not taken. Writes a sequence point if events follow the last
+    /// sequence point.
     ///
     /// # Errors
     ///

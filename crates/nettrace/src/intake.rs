@@ -18,7 +18,7 @@ use crate::stats::Stats;
 use crate::threads::{Identity, ThreadIndexes};
 
 /// The capture thread has not been looked up yet.
-const NOWHERE: usize = usize::MAX;
+const UNKNOWN_SLOT: usize = usize::MAX;
 
 /// A sequence point. Ids can be reused after it.
 #[derive(Debug, Clone, Copy)]
@@ -107,7 +107,7 @@ impl Intake {
         compressed: bool,
     ) -> Result<bool, Error> {
         let mut target = self.definitions.target(reader.header.metadata_id);
-        let mut place = NOWHERE;
+        let mut place = UNKNOWN_SLOT;
         let mut captured = 0;
         let (mut first, mut last) = (i64::MAX, i64::MIN);
         let mut sorted = i64::MIN;
@@ -137,7 +137,7 @@ impl Intake {
             let mut full = false;
             // V6: index 0 is not a thread. Its events are not numbered.
             if !V6 || header.capture_thread != 0 {
-                if header.capture_thread != captured || place == NOWHERE {
+                if header.capture_thread != captured || place == UNKNOWN_SLOT {
                     captured = header.capture_thread;
                     place = self.capture_thread::<V6>(captured);
                 }

@@ -56,9 +56,9 @@ pub struct Block<'a> {
 }
 
 /// A capture thread in a frame: its id, its last number before the block, and whether the number is known.
-type Before = (u64, u32, bool);
+type SequenceStart = (u64, u32, bool);
 
-/// Size of an encoded [`Before`], in bytes.
+/// Size of an encoded [`SequenceStart`], in bytes.
 const BEFORE_BYTES: usize = 13;
 
 impl Block<'_> {
@@ -101,7 +101,7 @@ impl Block<'_> {
     }
 
     /// Returns the capture threads in the block, with the numbers that they had reached before it.
-    fn befores(&self) -> Vec<Before> {
+    fn befores(&self) -> Vec<SequenceStart> {
         let mut ids = match self.is {
             BlockContent::Definitions => return Vec::new(),
             BlockContent::Events => captured(self.content),
@@ -142,7 +142,7 @@ impl<'a> Frame<'a> {
         Some((Self { is, befores, content }, rest))
     }
 
-    fn befores(&self) -> impl Iterator<Item = Before> + 'a {
+    fn befores(&self) -> impl Iterator<Item = SequenceStart> + 'a {
         let (each, _) = self.befores.as_chunks::<BEFORE_BYTES>();
         each.iter().map(|bytes| {
             let [a, b, c, d, e, f, g, h, i, j, k, l, known] = *bytes;

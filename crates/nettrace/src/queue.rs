@@ -32,7 +32,7 @@ pub(crate) struct Entry {
 
 /// A waiting event.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct WaitingEvent {
     entry: Entry,
     content: Content,
 }
@@ -57,7 +57,7 @@ pub(crate) type Activities = [[u8; 16]; 2];
 const ACTIVITIES_BYTES: usize = 32;
 
 /// Size of an entry without its payload, in bytes: the entry, and its run in the worst case.
-const ENTRY_BYTES: usize = size_of::<Waiting>() + size_of::<EntryRun>();
+const ENTRY_BYTES: usize = size_of::<WaitingEvent>() + size_of::<EntryRun>();
 
 /// Minimum memory for compaction, in bytes. Below it, compaction is not worth the effort.
 const COMPACTION_BYTES: usize = 16 << 10;
@@ -94,7 +94,7 @@ impl PartialOrd for EntryRun {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     order: Order,
-    entries: Vec<Waiting>,
+    entries: Vec<WaitingEvent>,
     arena: Vec<u8>,
     /// Start of the growing run at the end of `entries`. Its entries are not in the heap yet.
     growing: usize,
@@ -109,13 +109,13 @@ pub(crate) struct Queue {
     /// Whether all currently waiting events can be delivered.
     flushing: bool,
     /// Buffers for compaction.
-    spare_entries: Vec<Waiting>,
+    spare_entries: Vec<WaitingEvent>,
     spare_arena: Vec<u8>,
 }
 
 /// An entry removed from the queue. The payload stays in the arena until the next push.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
+pub(crate) struct DequeuedEntry {
     pub(crate) entry: Entry,
     pub(crate) content: Content,
     /// Whether the entry was delivered before its order was certain.
@@ -159,7 +159,7 @@ impl Queue {
         self.arena.extend_from_slice(payload);
         self.waiting_bytes += ENTRY_BYTES + content.bytes();
         self.waiting += 1;
-        self.entries.push(Waiting { entry, content });
+        self.entries.push(WaitingEvent { entry, content });
     }
 
     /// Allows delivery of events up to `ticks`.
@@ -187,7 +187,7 @@ impl Queue {
     /// Returns the heap size, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let entries = self.entries.capacity() + self.spare_entries.capacity();
-        entries * size_of::<Waiting>()
+        entries * size_of::<WaitingEvent>()
             + self.arena.capacity()
             + self.spare_arena.capacity()
             + self.heap.capacity() * size_of::<EntryRun>()
@@ -195,7 +195,7 @@ impl Queue {
 
     /// Removes and returns the next event that can be delivered.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<Taken> {
+    pub(crate) fn take(&mut self) -> Option<DequeuedEntry> {
         if self.waiting == 0 {
             return None;
         }
@@ -208,7 +208,7 @@ impl Queue {
         if early && self.early == 0 {
             return None;
         }
-        let Waiting { entry, content } = *self.entries.get(oldest.0.next)?;
+        let WaitingEvent { entry, content } = *self.entries.get(oldest.0.next)?;
         step(oldest, &self.entries);
         self.early = self.early.saturating_sub(1);
         self.waiting -= 1;
@@ -217,7 +217,7 @@ impl Queue {
             self.flushing = false;
             self.early = 0;
         }
-        Some(Taken { entry, content, early })
+        Some(DequeuedEntry { entry, content, early })
     }
 
     /// Returns the activities and the payload of a removed entry.
@@ -240,7 +240,7 @@ impl Queue {
 
     /// Compacts memory if delivered events use most of it. Must not be called while a removed entry is in use.
     pub(crate) fn compact(&mut self) {
-        let held = self.arena.len() + self.entries.len() * size_of::<Waiting>();
+        let held = self.arena.len() + self.entries.len() * size_of::<WaitingEvent>();
         if self.waiting == 0 || held < COMPACTION_BYTES || held / 2 < self.waiting_bytes {
             return;
         }
@@ -251,7 +251,7 @@ impl Queue {
     /// half of the memory is unused, so a stream that arrives in small chunks does not cause a move for each chunk.
     /// Must not be called while a removed entry is in use.
     pub(crate) fn shrink(&mut self) {
-        let held = self.arena.capacity() + self.entries.capacity() * size_of::<Waiting>();
+        let held = self.arena.capacity() + self.entries.capacity() * size_of::<WaitingEvent>();
         let enough = if held <= CHEAP_TO_MOVE { 1 } else { 2 } * self.waiting_bytes;
         if held > KEPT_BYTES.max(enough) {
             let payloads = self.waiting_bytes.saturating_sub(self.waiting * ENTRY_BYTES);
@@ -302,7 +302,7 @@ impl Queue {
 
 /// Advances the oldest run to its next entry, or removes the run at its end.
 #[inline(always)]
-fn step(mut oldest: PeekMut<'_, Reverse<EntryRun>>, entries: &[Waiting]) {
+fn step(mut oldest: PeekMut<'_, Reverse<EntryRun>>, entries: &[WaitingEvent]) {
     oldest.0.next += 1;
     match entries.get(oldest.0.next).filter(|_| oldest.0.next < oldest.0.end) {
         Some(next) => oldest.0.timestamp = next.entry.timestamp,
@@ -359,7 +359,7 @@ mod tests {
                 released = released.max(release);
                 if then == 2 {
                     queue.shrink();
-                    let held = queue.arena.capacity() + queue.entries.capacity() * size_of::<Waiting>();
+                    let held = queue.arena.capacity() + queue.entries.capacity() * size_of::<WaitingEvent>();
                     prop_assert!(held <= KEPT_BYTES.max(2 * queue.waiting_bytes()));
                 }
                 if then == 1 && queue.waiting > 0 {

@@ -13,7 +13,7 @@ use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 /// Flags for opening files: no link is followed, and opening a FIFO does not wait for its other end.
-pub const NO_SURPRISE: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
+pub const SAFE_OPEN_FLAGS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 
 /// Reads at most `most` bytes from the start of a file, or returns `None` if the file does not exist.
 ///
@@ -21,7 +21,7 @@ pub const NO_SURPRISE: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as 
 ///
 /// The file cannot be read, or is a link.
 pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(path) {
+    let file = match OpenOptions::new().read(true).custom_flags(SAFE_OPEN_FLAGS).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
@@ -34,16 +34,16 @@ pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
 ///
 /// # Errors
 ///
-/// See [`Beside::new`] and [`Beside::complete`].
+/// See [`AtomicFile::new`] and [`AtomicFile::complete`].
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = Beside::new(path, true)?;
+    let mut file = AtomicFile::new(path, true)?;
     file.write_all(bytes)?;
     file.complete()
 }
 
-/// A file that is being written, with mode 0600. [`Beside::complete`] gives it its name; otherwise it is deleted.
+/// A file that is being written, with mode 0600. [`AtomicFile::complete`] gives it its name; otherwise it is deleted.
 #[derive(Debug)]
-pub struct Beside {
+pub struct AtomicFile {
     file: File,
     path: PathBuf,
     to: PathBuf,
@@ -51,7 +51,7 @@ pub struct Beside {
     is_complete: bool,
 }
 
-impl Beside {
+impl AtomicFile {
     /// Creates a hidden file in the folder of `to`, and removes one left by an earlier writer. With `replace`, the new
     /// file replaces an existing file or link.
     ///
@@ -117,7 +117,7 @@ impl Beside {
     }
 }
 
-impl Write for Beside {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)
     }
@@ -127,7 +127,7 @@ impl Write for Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.is_complete && self.is_there() {
             // On a full disk, the file must not use any space.
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     /// Scenario: the path is a link to a file of another user, a file with mode 0666, or a directory; an earlier writer
-    /// was killed, and another one gives up.
+    /// was killed, and another process gives up.
     /// Guarantee: no data is written through the link or into the file; both are replaced by a file of mode 0600, but
     /// only on request; no other file is left.
     #[test]
@@ -177,10 +177,10 @@ mod tests {
         fs::write(at(".link.new"), "left over").unwrap();
         for name in ["link", "open", "none"] {
             if name != "none" {
-                let error = Beside::new(&at(name), false).unwrap_err();
+                let error = AtomicFile::new(&at(name), false).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
             }
-            let mut file = Beside::new(&at(name), true).unwrap();
+            let mut file = AtomicFile::new(&at(name), true).unwrap();
             file.write_all(b"new").unwrap();
             file.complete().unwrap();
             let there = fs::symlink_metadata(at(name)).unwrap();
@@ -188,8 +188,8 @@ mod tests {
             assert_eq!(fs::read_to_string(at(name)).unwrap(), "new");
         }
         assert_eq!(fs::read_to_string(at("foreign")).unwrap(), "mine");
-        assert!(Beside::new(&at("directory"), true).is_err());
-        drop(Beside::new(&at("given-up"), false).unwrap());
+        assert!(AtomicFile::new(&at("directory"), true).is_err());
+        drop(AtomicFile::new(&at("given-up"), false).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5);
     }
 
@@ -199,7 +199,7 @@ mod tests {
     fn file_created_during_write_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("out");
-        let file = Beside::new(&to, false).unwrap();
+        let file = AtomicFile::new(&to, false).unwrap();
         fs::write(&to, "mine").unwrap();
         file.complete().unwrap_err();
         assert_eq!(fs::read_to_string(&to).unwrap(), "mine");

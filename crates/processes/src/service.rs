@@ -28,7 +28,7 @@ pub struct ServiceKey(Arc<str>);
 
 impl ServiceKey {
     /// Returns the key of a process with this resource, which includes metadata.
-    pub fn of(identity: &Identity, resource: &[KeyValue]) -> Self {
+    pub fn for_process(identity: &Identity, resource: &[KeyValue]) -> Self {
         let attribute = |name: &str| text(resource, name).unwrap_or_default();
         let Provenance {
             own_names,
@@ -61,8 +61,8 @@ impl ServiceKey {
     }
 }
 
-/// The workload that a process is of, with its kind: `deployment/shop`; without an owner `pod/shop-1`; outside of
-/// Kubernetes the name of the service or of the program.
+/// Returns the workload of a process, with its kind: `deployment/shop`; `pod/shop-1` without an owner; outside
+/// Kubernetes, the name of the service or of the program.
 pub fn workload(identity: &Identity, resource: &[KeyValue]) -> String {
     let owner = OWNERS.into_iter().chain(["k8s.pod.name"]).find_map(|key| {
         let kind = key.strip_prefix("k8s.")?.strip_suffix(".name")?;
@@ -101,10 +101,12 @@ mod tests {
     use gc_telemetry::value::key_value;
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
-    /// Scenario: processes of a deployment, of a job of a cron job, of a bare pod, of a service and of nothing known.
-    /// Guarantee: the workload is the owner that outlives rollouts, with its kind; otherwise the service or the program.
+    /// Scenario: processes belong to a deployment, to a job of a cron job, to a bare pod, to a service and to no known
+    /// owner.
+    /// Guarantee: the workload is the owner that outlives rollouts, with its kind, or the service or program without
+    /// such an owner.
     #[test]
-    fn workload_is_what_outlives_rollouts() {
+    fn workload_outlives_rollouts() {
         let identity = Identity::new(RunKey { pid: 1, start_time: 1 }, "shop.dll");
         let of = |attributes: &[(&str, &str)]| {
             let text = |(key, value): &(&str, &str)| key_value(key, Value::StringValue((*value).to_owned()));

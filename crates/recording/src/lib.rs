@@ -17,7 +17,7 @@
 use std::cell::Cell;
 
 use clr_gc::event::ClrEvent;
-use clr_gc::gc::{Collection, Finalizers, OtherStops, Outcome, Settling, Suspension, Totals};
+use clr_gc::gc::{Collection, Finalizers, OtherStops, Outcome, ReportTiming, Suspension, Totals};
 use clr_gc::stream::{GcStream, Observed, ProcessKey, Scope};
 use gc_requests::request::Request;
 use gc_requests::requests::Requests;
@@ -48,7 +48,7 @@ pub enum RecordingError {
     },
     /// The recording exceeds the limit for one recording.
     #[error(
-        "{name} has more than {MOST_HELD} starts and ends of collections and stops, which is the limit for one \
+        "{name} has more than {MAX_HELD} starts and ends of collections and stops, which is the limit for one \
          recording; everything before the limit is reported"
     )]
     TooLong {
@@ -59,7 +59,7 @@ pub enum RecordingError {
 
 /// Maximum number of collection starts, collection ends and stop starts in one recording: 19 hours at 10 collections
 /// per second. In the worst case, each of them is the only trace of a collection, which takes 1 KB.
-pub const MOST_HELD: u64 = 1 << 21;
+pub const MAX_HELD: u64 = 1 << 21;
 
 /// The GC history of one process in a recording.
 #[derive(Debug, Default)]
@@ -114,7 +114,7 @@ pub struct Recording {
 impl Recording {
     /// Reads a source to its end. Calls `observer` with every event of the scope, in stream order.
     pub fn read(source: &mut Source, scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
-        let mut stream = GcStream::new(scope, Settling::AtTheEnd);
+        let mut stream = GcStream::new(scope, ReportTiming::AtTheEnd);
         let mut requests = Requests::recorded();
         let mut program = Program::default();
         let mut process = None;
@@ -223,7 +223,7 @@ fn feed(
         if n == 0 || stream.decoder().ending().is_some() {
             return Ok(());
         }
-        if held.get() > MOST_HELD {
+        if held.get() > MAX_HELD {
             return Err(RecordingError::TooLong { name: name() });
         }
     }

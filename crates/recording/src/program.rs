@@ -9,7 +9,7 @@ use clr_gc::stream::Observed;
 use targets::settings::GcSettings;
 
 /// Maximum number of characters of a command line that are retained.
-const MOST_CHARACTERS: usize = 8 << 10;
+const MAX_CHARACTERS: usize = 8 << 10;
 
 /// The program of a recording.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +27,7 @@ impl Program {
         let Ok(event) = &observed.decoded else { return };
         self.settings.take_in(event);
         if let ClrEvent::ProcessInfo(info) = event {
-            let text: String = info.command_line.chars().take(MOST_CHARACTERS).collect();
+            let text: String = info.command_line.chars().take(MAX_CHARACTERS).collect();
             if !text.trim().is_empty() {
                 self.pid = observed.event.process;
                 self.command_line = Some(text);
@@ -47,7 +47,7 @@ impl Program {
 /// Returns the first assembly before the first option, or the executable if there is no assembly. Paths can contain
 /// spaces, which a command line does not mark, but the text after the last separator is the name in any case.
 fn name_of(command_line: &str) -> Option<String> {
-    let words = || Words(command_line);
+    let words = || CommandWords(command_line);
     let plain = words().take_while(|word| !word.starts_with('-'));
     let is_assembly = |word: &&str| word.len() > 4 && word.to_ascii_lowercase().ends_with(".dll");
     // A custom host lists its own assembly first, then the assembly that it runs.
@@ -72,9 +72,9 @@ fn name_of(command_line: &str) -> Option<String> {
 
 /// The words of a command line, separated by spaces, or in double quotes as on Windows.
 #[derive(Clone)]
-struct Words<'a>(&'a str);
+struct CommandWords<'a>(&'a str);
 
-impl<'a> Iterator for Words<'a> {
+impl<'a> Iterator for CommandWords<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {

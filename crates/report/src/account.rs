@@ -8,9 +8,9 @@ use crate::table::{FAINT, HEADING};
 use crate::units::{Percent, Span};
 
 /// Maximum number of parts with a separate line.
-const MOST_PARTS: usize = 8;
+const MAX_PARTS: usize = 8;
 /// Minimum share of a part with a separate line.
-const LEAST: f64 = 0.01;
+const MIN_SHARE: f64 = 0.01;
 /// Width of the bar for the whole time, in characters.
 const BAR: f64 = 20.0;
 
@@ -40,12 +40,12 @@ pub fn write(out: &mut dyn Write, title: &str, account: &AccountRecord) -> io::R
             Percent(Some(share)).to_string()
         )
     };
-    let has_line = |share: f64| share >= LEAST;
+    let has_line = |share: f64| share >= MIN_SHARE;
     let (shown, rest): (Vec<_>, Vec<_>) = account
         .parts
         .iter()
         .enumerate()
-        .partition(|(place, part)| *place < MOST_PARTS && has_line(part.share));
+        .partition(|(place, part)| *place < MAX_PARTS && has_line(part.share));
     for (_, part) in &shown {
         line(&part.title, part.value, &note(part, account.total))?;
     }

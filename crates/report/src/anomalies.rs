@@ -13,7 +13,7 @@ use api::gc::Subject;
 use base::time::TimeBase;
 use gc_rules::incident::{Incident, Member, remedy_for_a_file};
 use gc_rules::review::Review;
-use gc_rules::rule::{On, Rule, Severity};
+use gc_rules::rule::{EvaluationTrigger, Rule, Severity};
 
 /// `kind: "rules_judged"`: the number of rules that a recording was sufficient for, and the rules that it was not.
 #[derive(Debug, Serialize)]
@@ -30,12 +30,12 @@ pub struct JudgedRecord {
     /// Rules that need values, settings, limits or samples that the recording does not contain.
     unknown: Vec<Box<str>>,
     /// Rules of `too_short` that hold for the recorded time, one per group.
-    so_far: Vec<SoFar>,
+    so_far: Vec<UnconfirmedRule>,
 }
 
 /// A rule that needs a longer recording and holds so far.
 #[derive(Debug, Serialize)]
-struct SoFar {
+struct UnconfirmedRule {
     rule: Box<str>,
     severity: Severity,
     summary: String,
@@ -56,7 +56,7 @@ impl JudgedRecord {
             so_far: not
                 .so_far
                 .iter()
-                .map(|(rule, summary)| SoFar {
+                .map(|(rule, summary)| UnconfirmedRule {
                     rule: (&*rule.id).into(),
                     severity: rule.severity,
                     summary: summary.clone(),
@@ -112,7 +112,7 @@ pub fn write_judged(out: &mut dyn Write, review: &Review, observed_ns: i64) -> i
 }
 
 /// Maximum number of listed incidents. Further incidents are counted.
-const MOST_LISTED: usize = 50;
+const MAX_LISTED: usize = 50;
 
 /// Writes the incidents of one process, the most severe first. `base` is the time base of its stream.
 pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result<()> {
@@ -123,7 +123,7 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
     writeln!(out, "\n{HEADING}incidents{HEADING:#}")?;
     incidents.sort_by_key(|incident| (Reverse(incident.severity), incident.number));
     let mut explained = HashSet::new();
-    for incident in incidents.iter().take(MOST_LISTED) {
+    for incident in incidents.iter().take(MAX_LISTED) {
         let Some(head) = incident.head() else { continue };
         let name = incident.severity.name();
         if incident.severity >= Severity::Warning {
@@ -157,7 +157,7 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
             )?;
         }
     }
-    let more = incidents.len().saturating_sub(MOST_LISTED);
+    let more = incidents.len().saturating_sub(MAX_LISTED);
     if more > 0 {
         writeln!(out, "and {}", plural(more as u64, "more incident"))?;
     }
@@ -167,7 +167,7 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
 /// Returns a rule and the number of times it held.
 fn member(member: &Member) -> String {
     let rule = member.rule();
-    if rule.on == On::Gc && member.count > 1 {
+    if rule.on == EvaluationTrigger::Gc && member.count > 1 {
         return format!("{} ({})", rule.id, plural(member.count, "time"));
     }
     rule.id.to_string()

@@ -57,7 +57,7 @@ pub struct Detail {
 impl Detail {
     /// Creates the detail of `collection`, which has the index `place` among all collections of its process, before its
     /// events are observed.
-    pub fn of(subject: Subject, collection: &Collection, all: &[Collection], place: usize) -> Self {
+    pub fn new(subject: Subject, collection: &Collection, all: &[Collection], place: usize) -> Self {
         let stops: Vec<(i64, i64, u64)> = collection
             .pauses
             .iter()

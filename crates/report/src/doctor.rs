@@ -11,7 +11,7 @@ use crate::units::plural;
 /// Width at which texts are wrapped, in characters, or the width of the terminal if that is smaller.
 const WIDTH: usize = 110;
 /// Maximum number of sockets without a process in the table. There can be thousands.
-const MOST_STALE: usize = 3;
+const MAX_STALE: usize = 3;
 /// Indentation of the texts below a verdict.
 const INDENT: usize = 10;
 
@@ -173,14 +173,14 @@ impl Report {
                 plural(self.stale.len() as u64, "socket")
             )?;
         }
-        for stale in self.stale.iter().take(MOST_STALE) {
+        for stale in self.stale.iter().take(MAX_STALE) {
             paragraph(out, "", 2, &stale.detail)?;
         }
-        if self.stale.len() > MOST_STALE {
+        if self.stale.len() > MAX_STALE {
             writeln!(
                 out,
                 "  and {} more; --format ndjson has all",
-                self.stale.len() - MOST_STALE
+                self.stale.len() - MAX_STALE
             )?;
         }
         Ok(())
@@ -245,7 +245,7 @@ impl Diagnosis {
         self.runtime.as_deref().unwrap_or("-")
     }
 
-    /// Writes the verdict. `brief`: its reason and remedy are shared with others and have been written already.
+    /// Writes the verdict. `brief` omits the reason and the remedy, which were already written for another process.
     fn write(&self, out: &mut dyn Write, name: usize, runtime: usize, brief: bool) -> io::Result<()> {
         let pid = self.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
         write!(out, "{pid:>8}  {:<name$}  {:<runtime$}  ", self.name, self.runtime())?;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::table::{self, BAD, Column, FAINT, HEADING, MARK, head, left, row, wrapped};
 use crate::units::{UNKNOWN, plural};
 
-/// Least number of characters of an id that select an incident.
+/// Minimum number of characters of an id that select an incident.
 const MIN_ID: usize = 4;
 /// Characters of an id in the table.
 const SHOWN_ID: usize = 8;
@@ -28,7 +28,7 @@ pub enum State {
     Ended,
 }
 
-/// Conditions that a listed incident fulfils. `None`: no condition.
+/// The conditions for listed incidents. A field is `None` if it is not restricted.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// The state.
@@ -51,7 +51,7 @@ pub struct Filter {
 
 /// Error returned if an id selects no incident, or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotFound {
+pub enum SelectionError {
     /// No incident has an id that starts so.
     None,
     /// Several incidents have an id that starts so.
@@ -60,20 +60,20 @@ pub enum NotFound {
     TooShort,
 }
 
-impl std::fmt::Display for NotFound {
+impl std::fmt::Display for SelectionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::None => write!(
                 f,
-                "the daemon has no incident with this id; old ones make room for new ones"
+                "the daemon has no incident with this id; new incidents replace the oldest ones"
             ),
-            Self::Several(count) => write!(f, "{count} incidents have an id that starts so; write more of the id"),
+            Self::Several(count) => write!(f, "{count} incidents have an id with this start; write more of the id"),
             Self::TooShort => write!(f, "an id needs at least {MIN_ID} characters"),
         }
     }
 }
 
-impl std::error::Error for NotFound {}
+impl std::error::Error for SelectionError {}
 
 /// The answer of a daemon to `/api/v1/overview`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -99,9 +99,9 @@ impl Incidents {
     /// # Errors
     ///
     /// The id selects no incident or several.
-    pub fn with_id(&self, id: &str) -> Result<&Value, NotFound> {
+    pub fn with_id(&self, id: &str) -> Result<&Value, SelectionError> {
         if id.len() < MIN_ID {
-            return Err(NotFound::TooShort);
+            return Err(SelectionError::TooShort);
         }
         let mut found = self.incidents.iter().filter(|record| {
             record
@@ -109,10 +109,10 @@ impl Incidents {
                 .and_then(Value::as_str)
                 .is_some_and(|own| own.starts_with(id))
         });
-        let first = found.next().ok_or(NotFound::None)?;
+        let first = found.next().ok_or(SelectionError::None)?;
         match found.count() {
             0 => Ok(first),
-            others => Err(NotFound::Several(others + 1)),
+            others => Err(SelectionError::Several(others + 1)),
         }
     }
 }
@@ -225,7 +225,7 @@ struct Evidence {
 }
 
 impl Incident {
-    /// Reads the known fields of a record. A record of another shape has none.
+    /// Reads the known fields of a record. The fields of other records are empty.
     fn read(record: &Value) -> Self {
         Self::deserialize(record).unwrap_or_default()
     }
@@ -300,7 +300,7 @@ fn unix_ms(time: &str) -> Option<u64> {
     u64::try_from(time.as_millisecond()).ok()
 }
 
-/// A duration in words.
+/// Formats a duration in words.
 fn words(ms: u64) -> String {
     match ms {
         0..120_000 => format!("{} s", ms / 1000),
@@ -364,7 +364,7 @@ pub fn write(out: &mut dyn Write, all: &Incidents, filter: &Filter) -> io::Resul
     Ok(())
 }
 
-/// The severity, padded here, because a column counts the characters of a style too.
+/// Returns the severity, padded here because a column also counts the characters of a style.
 fn painted(incident: &Incident) -> String {
     let word = incident.severity.as_deref().unwrap_or(UNKNOWN);
     match incident.severity() {
@@ -377,7 +377,7 @@ fn painted(incident: &Incident) -> String {
 /// Indentation of the texts of one incident.
 const INDENT: usize = 12;
 
-/// Writes one incident in full. `address`: the listener, for paths of evidence.
+/// Writes one incident in full. `address` is the address of the listener, for paths of evidence.
 ///
 /// # Errors
 ///
@@ -595,9 +595,9 @@ mod tests {
         let id_of = |id: &str| all.with_id(id).map(|record| record["id"].as_str().unwrap().to_owned());
         assert_eq!(id_of("aaaa1111bbbb2222").as_deref(), Ok("aaaa1111bbbb2222"));
         assert_eq!(id_of("aaaa3").as_deref(), Ok("aaaa3333bbbb4444"));
-        assert_eq!(id_of("aaaa"), Err(NotFound::Several(2)));
-        assert_eq!(id_of("bbbb"), Err(NotFound::None));
-        assert_eq!(id_of("a"), Err(NotFound::TooShort));
+        assert_eq!(id_of("aaaa"), Err(SelectionError::Several(2)));
+        assert_eq!(id_of("bbbb"), Err(SelectionError::None));
+        assert_eq!(id_of("a"), Err(SelectionError::TooShort));
     }
 
     /// Scenario: the table, the table of a condition that excludes all, an empty answer, and one incident in full.

@@ -49,7 +49,7 @@ impl Intervals {
     }
 
     /// Returns the interval before each of these collections.
-    pub fn of(collections: &[Collection]) -> impl Iterator<Item = (&Collection, Interval)> {
+    pub fn for_collections(collections: &[Collection]) -> impl Iterator<Item = (&Collection, Interval)> {
         let mut intervals = Self::default();
         collections
             .iter()

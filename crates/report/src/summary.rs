@@ -132,7 +132,7 @@ const BINS: usize = 24;
 /// Heights of the histogram's columns.
 pub(crate) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Maximum number of reasons in the line of condemned generations.
-const MOST_REASONS: usize = 5;
+const MAX_REASONS: usize = 5;
 
 /// Writes figures over all collections of a process: the distribution of the pauses, the mean pause, the largest heap,
 /// the number of collections requested by code, and the reasons for which generations were condemned.
@@ -176,8 +176,8 @@ pub fn write_figures(out: &mut dyn Write, collections: &[Collection]) -> io::Res
     let mut reasons: Vec<(&str, u64)> = reasons.into_iter().collect();
     reasons.sort_by_key(|(_, count)| Reverse(*count));
     if !reasons.is_empty() {
-        let more = if reasons.len() > MOST_REASONS { " ..." } else { "" };
-        let shown = reasons.iter().take(MOST_REASONS);
+        let more = if reasons.len() > MAX_REASONS { " ..." } else { "" };
+        let shown = reasons.iter().take(MAX_REASONS);
         let shown: Vec<String> = shown
             .map(|(reason, count)| format!("{reason} {}", Count(*count)))
             .collect();

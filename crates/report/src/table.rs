@@ -161,13 +161,13 @@ fn last_cell(text: &str, columns: &[Column], most: Option<usize>) -> String {
         .map(|column| column.width.max(column.name.chars().count()) + GAP)
         .sum();
     match most {
-        Some(most) if most >= indent + LEAST_WORDS && !text.contains('\n') => beside(text, indent, most),
+        Some(most) if most >= indent + MIN_WORDS && !text.contains('\n') => beside(text, indent, most),
         _ => text.to_owned(),
     }
 }
 
 /// Minimum number of characters for a few words.
-const LEAST_WORDS: usize = 16;
+const MIN_WORDS: usize = 16;
 
 /// Treatment of characters that a terminal would obey or that deceive ([`is_plain`]). The output contains names from
 /// processes, recordings and other daemons.

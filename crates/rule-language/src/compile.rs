@@ -54,9 +54,9 @@ pub struct Names<'a> {
     pub macros: &'a BTreeMap<String, Macro>,
     /// Lists of texts by name.
     pub lists: &'a BTreeMap<String, Vec<Box<str>>>,
-    /// Windows by name: their places in the rule set.
+    /// Windows by name, with their indexes in the rule set.
     pub windows: &'a BTreeMap<String, usize>,
-    /// Measures of the windows by place. Nothing is known about later windows.
+    /// Measures of the windows by index. Measures of later windows are unknown.
     pub measures: &'a [Measure],
     /// Parameters by name.
     pub params: &'a BTreeMap<String, Expression>,
@@ -66,7 +66,7 @@ pub struct Names<'a> {
 
 /// Required type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RequiredType {
     /// A condition.
     Bool,
     /// A number, of either type.
@@ -77,7 +77,7 @@ pub enum Wanted {
 
 /// A checked expression, and the names that it uses.
 #[derive(Debug, Clone)]
-pub struct Compiled {
+pub struct CompiledExpression {
     pub expression: Expression,
     /// Measure of the expression if it is a number.
     pub measure: Measure,
@@ -150,7 +150,7 @@ pub fn parse_macro(text: &str) -> Result<Macro, Vec<Mistake>> {
 /// # Errors
 ///
 /// Returns all mistakes, sorted by position.
-pub fn compile(text: &str, names: &Names<'_>, wanted: Wanted) -> Result<Compiled, Vec<Mistake>> {
+pub fn compile(text: &str, names: &Names<'_>, wanted: RequiredType) -> Result<CompiledExpression, Vec<Mistake>> {
     let tree = parser::parse(text)?;
     check::check(text, &tree, names, wanted, true)
 }

@@ -14,10 +14,10 @@
 //!
 //! | Part | Bound, bytes |
 //! |---|---|
-//! | buckets | [`MOST_BUCKET_BYTES`] packed, plus the open bucket |
-//! | marks | [`MOST_MARK_BYTES`] packed |
-//! | causes | [`causes::MOST_CAUSES`] rows |
-//! | kept collections | [`kept::MOST_NEWEST_BYTES`], [`kept::MOST_LONGEST_BYTES`], [`kept::MOST_PINNED_BYTES`] packed |
+//! | buckets | [`MAX_BUCKET_BYTES`] packed, plus the open bucket |
+//! | marks | [`MAX_MARK_BYTES`] packed |
+//! | causes | [`causes::MAX_CAUSES`] rows |
+//! | kept collections | [`kept::MAX_NEWEST_BYTES`], [`kept::MAX_LONGEST_BYTES`], [`kept::MAX_PINNED_BYTES`] packed |
 
 mod bucket;
 mod buckets;
@@ -41,25 +41,25 @@ use gc_rules::engine::{collection_at, suspension_at};
 pub use bucket::{BUCKET_NS, Bucket, bucket_of};
 use buckets::Buckets;
 pub use causes::{Cause, Causes};
-pub use kept::{Kept, Remembered};
+pub use kept::{RetainedCollection, RetainedCollections};
 pub use mark::Mark;
 use packed::Queue;
 pub use pauses::Pauses;
 use processes::container::ledger::{HeapFigures, not_looked_at, old_objects};
-pub use room::Room;
-pub use stopped::Stopped;
+pub use room::RoomHistory;
+pub use stopped::StoppedSums;
 
 /// Number of buckets in the history, including the open bucket.
 pub const BUCKETS: u64 = 180;
 /// Length of the history.
 pub const HISTORY_NS: u64 = BUCKETS * BUCKET_NS;
 /// Maximum number of marks.
-pub const MOST_MARKS: usize = 512;
+pub const MAX_MARKS: usize = 512;
 /// Maximum size of the packed buckets in bytes. A busy bucket takes 30 to 60, so the history of the busiest processes
 /// is slightly shorter.
-const MOST_BUCKET_BYTES: usize = 10 << 10;
+const MAX_BUCKET_BYTES: usize = 10 << 10;
 /// Maximum size of the packed marks in bytes. A mark takes 7 to 9.
-const MOST_MARK_BYTES: usize = 4608;
+const MAX_MARK_BYTES: usize = 4608;
 
 /// History of a run.
 #[derive(Debug, Default)]
@@ -69,9 +69,9 @@ pub struct History {
     /// Reasons of its collections.
     pub causes: Causes,
     /// Causes of its stopped time.
-    pub stopped: Stopped,
+    pub stopped: StoppedSums,
     /// Collections kept in full.
-    pub kept: Kept,
+    pub kept: RetainedCollections,
     /// Number of collections observed.
     pub collections: u64,
     /// Number of suspensions without a collection.
@@ -87,7 +87,7 @@ pub struct History {
     /// Figures of the newest collection.
     pub figures: Newest,
     /// The room in which the collector works.
-    pub room: Room,
+    pub room: RoomHistory,
 }
 
 /// Figures of the newest collection, each from the newest collection that has it.
@@ -219,7 +219,7 @@ impl History {
                 self.buckets.stopped(base.moment(*from), part, now);
             }
         }
-        self.marks.push(Mark::of(&collection, start));
+        self.marks.push(Mark::new(&collection, start));
         self.causes.observe(&collection);
         self.stopped.collection(&collection, at);
         self.figures.observe(&collection, at);
@@ -274,7 +274,7 @@ impl History {
     }
 
     /// Returns the longest collections of the last 30 minutes in full, the longest first.
-    pub fn longest(&self, now: Moment) -> impl Iterator<Item = &Remembered> {
+    pub fn longest(&self, now: Moment) -> impl Iterator<Item = &RetainedCollection> {
         self.kept.longest(now.before(HISTORY_NS))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gc_rules::field::ProcessFacts;
-use gc_rules::incident::Share;
+use gc_rules::incident::QuotaOwner;
 use gc_telemetry::definition::{resource as row, settings};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::{facts, flag, set, text, value};
@@ -111,14 +111,14 @@ impl RunIdentity {
 
     /// Returns the quota owner of the process for shared resources. The namespace of an orchestrator is also a tenant,
     /// because the pods in it come and go.
-    pub fn share(&self) -> Share {
+    pub fn share(&self) -> QuotaOwner {
         let namespace = text(&self.metadata, "k8s.namespace.name");
         let tenant = namespace.map_or_else(
             || self.identity.provenance.tenant.clone(),
             |namespace| format!("namespace {namespace}"),
         );
-        let service = ServiceKey::of(&self.identity, &self.resource.attributes);
-        Share {
+        let service = ServiceKey::for_process(&self.identity, &self.resource.attributes);
+        QuotaOwner {
             tenant: tenant.into(),
             service: Arc::clone(service.text()),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::time::{Moment, TimeBase, Wall};
-use clr_gc::gc::{Collection, Open, Suspension};
+use clr_gc::gc::{Collection, OpenOperations, Suspension};
 use gc_requests::request::Request;
 use gc_rules::field::{HostFacts, MemoryFacts};
 use gc_rules::incident::{Finding, Incidents, Recordings};
@@ -17,7 +17,7 @@ use crate::settings::PipelineSettings;
 
 /// Time of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct At {
+pub struct InputTime {
     pub now: Moment,
     /// Offset of the wall clock, for this and later records.
     pub wall: Wall,
@@ -67,7 +67,7 @@ pub enum Input {
     /// The open operations have changed, according to the events so far.
     Open {
         /// Operations that have started but not ended.
-        open: Open,
+        open: OpenOperations,
         /// Time base of the offsets.
         base: TimeBase,
     },
@@ -75,7 +75,7 @@ pub enum Input {
     Progress(StreamProgress),
     /// Whether the stream contains more data than has been read.
     Undrained(bool),
-    /// The stream has ended. `in_order`: the runtime ended it, as it does if the process exits by itself.
+    /// The stream has ended. `in_order` is whether the runtime ended it, which it does if the process exits by itself.
     Closed {
         /// Whether the runtime ended the stream.
         in_order: bool,
@@ -88,7 +88,7 @@ pub enum Input {
         behind_ns: u64,
     },
     /// The memory and the container have been read.
-    Measured(Box<Measured>),
+    Measured(Box<ProcessReading>),
     /// The pages have been counted, see [`Run::begin_count`](crate::Run::begin_count); `None` if that failed.
     Counted(Option<Box<MemoryReading>>),
     /// The CPU share of the finalizer thread in a round has been measured.
@@ -147,7 +147,7 @@ pub struct Attachment {
 
 /// A reading of a process from outside.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Measured {
+pub struct ProcessReading {
     /// Figures of the container; `None` if they could not be read.
     pub figures: Option<Figures>,
     pub memory: MemoryFacts,
@@ -155,7 +155,8 @@ pub struct Measured {
     pub started: Option<Moment>,
     /// Maximum number of bytes that the heap can commit, if it is visible from outside.
     pub heap_limit: Option<u64>,
-    /// Whether its configuration was read and has no absolute limit of the heap: its limit is a share of its container's.
+    /// Whether its configuration was read and has no absolute limit of the heap: its limit is a share of its
+    /// container's.
     pub follows_container: bool,
     /// Memory of the machine, in bytes.
     pub machine: Option<u64>,

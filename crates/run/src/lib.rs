@@ -16,13 +16,13 @@
 //!
 //! # Parts
 //!
-//! No part knows another part; [`Run`] passes facts between them.
+//! No part depends on another part. [`Run`] passes facts between them.
 //!
 //! ```text
 //! Run -> identity    identity of the process: its resource, overlaid with metadata
 //!        session     state, sessions, progress, lag, open operations
 //!        container   limits and usage of the container
-//!        heap_limit  the limit of its heap, and whether its runtime knows the present one
+//!        heap_limit  the limit of its heap, and whether its runtime knows the current one
 //!        ledger      memory by kind
 //!        requests    share of the requests that collections touched
 //!        rules       the engine, and the notices of its alerts
@@ -58,7 +58,7 @@ mod telemetry;
 pub use container::RunContainer;
 pub use heap_limit::StaleLimit;
 pub use identity::{RunIdentity, SaidLimit};
-pub use input::{At, Attachment, Input, Measured};
+pub use input::{Attachment, Input, InputTime, ProcessReading};
 pub use ledger::RunLedger;
 pub use output::Output;
 pub use requests::RecentRequests;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gc_rules::incident::Incidents;
 use gc_telemetry::notice::Notices;
-use gc_telemetry::spans::Encoded;
+use gc_telemetry::spans::EncodedSpans;
 
 /// An effect of an input.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub enum Output {
     /// Changes of alerts and incidents, in order; never empty.
     Notices(Notices),
     /// Spans of a collection, or of a request that collections stopped.
-    Spans(Encoded),
+    Spans(EncodedSpans),
     /// A collection was not converted to spans because of the limit per second.
     OverRate,
     /// The process has exited (live only). The resulting changes precede this output.

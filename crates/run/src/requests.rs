@@ -18,11 +18,11 @@ const LONG_PARTS: u64 = 6;
 const LONG_PART_NS: u64 = 300_000_000_000;
 
 /// Maximum number of requests kept per interval, and of stops per request.
-const KEPT: usize = 8;
+const MAX_REQUESTS_PER_INTERVAL: usize = 8;
 const KEPT_STOPS: usize = 16;
 
 /// Maximum number of requests shown.
-const SHOWN: usize = 20;
+const MAX_SHOWN_REQUESTS: usize = 20;
 
 /// Counts of the requests that ended in one interval.
 #[derive(Debug, Clone, Copy, Default)]
@@ -66,7 +66,8 @@ impl RecentRequests {
         let place = match self.long.iter().position(|(kept, _)| *kept == number) {
             Some(place) => place,
             None => {
-                self.long.push((number, RequestTally::new(KEPT, KEPT_STOPS)));
+                self.long
+                    .push((number, RequestTally::new(MAX_REQUESTS_PER_INTERVAL, KEPT_STOPS)));
                 self.long.len() - 1
             }
         };
@@ -84,7 +85,7 @@ impl RecentRequests {
         is_any.then(|| {
             let mut all = ReportedRequests::default();
             for (_, tally) in recent {
-                all.add(tally.record(), SHOWN);
+                all.add(tally.record(), MAX_SHOWN_REQUESTS);
             }
             all
         })
@@ -145,7 +146,7 @@ mod tests {
     /// Returns a request of 5 ms.
     fn request(end: i64, stopped_ns: Option<i64>) -> Request {
         Request {
-            ended: gc_requests::payload::Ended::default(),
+            ended: gc_requests::payload::CompletedRequest::default(),
             start: Some(end - 5_000_000),
             end,
             stopped_ns,
@@ -221,9 +222,9 @@ mod tests {
         assert_eq!((all.count, all.known, all.hit), (3600, 2400, 2400));
         let lost: Vec<i64> = all.worst.iter().map(|request| request.stopped_ns).collect();
         assert_eq!(lost[..4], [3599, 3598, 3596, 3595]);
-        assert_eq!(lost.len(), SHOWN);
+        assert_eq!(lost.len(), MAX_SHOWN_REQUESTS);
         assert!(lost.is_sorted_by(|one, next| one > next), "{lost:?}");
         let kept: usize = requests.long.iter().map(|(_, tally)| tally.record().worst.len()).sum();
-        assert_eq!((requests.long.len(), kept), (6, 6 * KEPT));
+        assert_eq!((requests.long.len(), kept), (6, 6 * MAX_REQUESTS_PER_INTERVAL));
     }
 }

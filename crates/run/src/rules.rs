@@ -7,7 +7,7 @@ use base::time::Moment;
 use gc_rules::alert::{Alert, Transition};
 use gc_rules::engine::{Engine, RuleState};
 use gc_rules::field::{ProcessFacts, StreamFacts};
-use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, Recordings, Share};
+use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, QuotaOwner, Recordings};
 use gc_rules::rule::{Rule, Severity};
 use gc_rules::rule_set::RuleSet;
 use gc_telemetry::definition::own::target as row;
@@ -37,7 +37,7 @@ pub struct RunRules {
     run: RunKey,
     /// Name of the process in notices.
     process: Arc<str>,
-    pub(crate) share: Share,
+    pub(crate) share: QuotaOwner,
     pub(crate) engine: Engine,
     pub(crate) incidents: Incidents,
     /// Root spans of the collections on which open incidents started, by number of the incident.
@@ -57,7 +57,13 @@ pub struct RunRules {
 }
 
 impl RunRules {
-    pub(crate) fn new(who: &Identity, share: Share, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
+    pub(crate) fn new(
+        who: &Identity,
+        share: QuotaOwner,
+        rules: Arc<RuleSet>,
+        facts: ProcessFacts,
+        now: Moment,
+    ) -> Self {
         Self {
             run: who.key,
             process: Arc::from(who.name.as_str()),
@@ -132,8 +138,8 @@ impl RunRules {
     }
 
     /// Records the finding of a burst for an incident. Returns no notice if the incident has ended.
-    pub(crate) fn know_found(&mut self, incident: u64, finding: Finding) -> Notices {
-        let change = self.incidents.know_found(incident, finding);
+    pub(crate) fn record_finding(&mut self, incident: u64, finding: Finding) -> Notices {
+        let change = self.incidents.record_finding(incident, finding);
         let notice = change.map(|change| self.incident_notice(change, None));
         Notices {
             incidents: notice.into_iter().collect(),
@@ -148,9 +154,9 @@ impl RunRules {
             .keep_events(self.run, Arc::clone(&self.process), share, recordings);
     }
 
-    /// The process has this part of what all processes have in common from now on.
-    pub(crate) fn know_share(&mut self, share: Share) {
-        self.incidents.know_share(share.clone());
+    /// Sets the tenant and the service of the process.
+    pub(crate) fn set_share(&mut self, share: QuotaOwner) {
+        self.incidents.set_share(share.clone());
         self.share = share;
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::{Moment, TimeBase, Wall};
-use clr_gc::gc::{Collection, Open, Suspension};
+use clr_gc::gc::{Collection, OpenOperations, Suspension};
 use gc_requests::request::Request;
 use gc_rules::alert::CollectionVerdict;
 use gc_rules::engine::{collection_at, suspension_at};
@@ -23,7 +23,7 @@ use gc_telemetry::spans::NotExported;
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use processes::container::ledger::{HeapFigures, MemoryReading, Resident, Sources, divide};
+use processes::container::ledger::{HeapFigures, MemoryReading, ResidentPages, Sources, divide};
 use processes::container::{Cpu, Figures, Memory, OtherProcesses};
 use processes::{Identity, RunState, StreamProgress};
 
@@ -31,7 +31,7 @@ use crate::container::RunContainer;
 use crate::heap_limit::{HeapLimit, StaleLimit};
 use crate::history::History;
 use crate::identity::{RunIdentity, SaidLimit};
-use crate::input::{At, Attachment, Input, Measured};
+use crate::input::{Attachment, Input, InputTime, ProcessReading};
 use crate::ledger::RunLedger;
 use crate::output::Output;
 use crate::requests::RecentRequests;
@@ -76,7 +76,7 @@ pub struct Run {
 
 impl Run {
     /// Creates a run without any observations.
-    pub fn new(identity: Identity, settings: Arc<PipelineSettings>, at: At) -> Self {
+    pub fn new(identity: Identity, settings: Arc<PipelineSettings>, at: InputTime) -> Self {
         Self {
             identity: RunIdentity::new(identity),
             session: RunSession::new(at.now),
@@ -115,7 +115,7 @@ impl Run {
     }
 
     /// Applies an input to the run and appends the resulting outputs to `outputs`, in order.
-    pub fn step(&mut self, at: At, input: Input, outputs: &mut Vec<Output>) {
+    pub fn step(&mut self, at: InputTime, input: Input, outputs: &mut Vec<Output>) {
         self.wall = at.wall;
         match input {
             Input::State(state) => self.session.set_state(state, at.now),
@@ -161,12 +161,12 @@ impl Run {
             Input::Tick { behind_ns } => put(outputs, self.tick(at.now, behind_ns)),
             Input::Measured(measured) => put(outputs, self.measured(*measured, at.now)),
             Input::Counted(reading) => self.counted(reading.map(|reading| *reading), at.now),
-            Input::FinalizerCpu { begun, share } => self.session.know_finalizer_cpu(begun, share),
+            Input::FinalizerCpu { begun, share } => self.session.set_finalizer_cpu(begun, share),
             Input::OwnDump(begins) => self.session.dumps(begins, at.now),
             Input::Found { incident, finding } => {
                 self.history.revision += 1;
                 if let Some(rules) = self.rules.as_mut() {
-                    put(outputs, rules.know_found(incident, *finding));
+                    put(outputs, rules.record_finding(incident, *finding));
                 }
             }
             Input::Rules(rules) => put(outputs, self.adopt(&rules, at.now)),
@@ -197,7 +197,7 @@ impl Run {
         let rules = self
             .rules
             .get_or_insert_with(|| RunRules::new(who, share.clone(), attachment.rules, facts, start));
-        rules.know_share(share);
+        rules.set_share(share);
         if let Some(incidents) = attachment.incidents {
             rules.incidents = incidents;
         }
@@ -221,7 +221,7 @@ impl Run {
         self.heap_limit.limit(self.identity.said_limit())
     }
 
-    /// The limit that the runtime keeps although its container's limit has changed.
+    /// Returns the limit that the runtime keeps although its container's limit has changed.
     pub fn stale_limit(&self) -> Option<StaleLimit> {
         let stale = self.heap_limit.stale(self.identity.said_limit());
         stale.filter(|_| !self.identity.assumes_memory())
@@ -271,13 +271,14 @@ impl Run {
     /// Returns the figures of the container, or of the control group if it has a limit. The figures of the whole host
     /// are omitted because they carry no information about the process.
     pub fn group_figures(&self) -> Figures {
-        self.of_group(Some(self.container.figures)).unwrap_or_default()
+        self.group_figures_if_limited(Some(self.container.figures))
+            .unwrap_or_default()
     }
 
     /// Returns the figures of those controllers that have a container or a limited group for this process, or `None` if
     /// no controller has one. With version 1 each controller has separate groups, so a process can have a CPU limit but
     /// no memory group.
-    fn of_group(&self, figures: Option<Figures>) -> Option<Figures> {
+    fn group_figures_if_limited(&self, figures: Option<Figures>) -> Option<Figures> {
         let figures = figures?;
         let in_container = self.identity.is_in_container();
         let has_cpu = in_container || figures.cpu_limit.is_some();
@@ -378,7 +379,7 @@ impl Run {
             return Notices::default();
         };
         if let Some((since, stopped)) = self.history.stopped.recent() {
-            rules.incidents.know_stopped(since, stopped);
+            rules.incidents.set_stopped_time(since, stopped);
         }
         let notices = rules.advance(stream, now);
         self.keep_of_incidents();
@@ -417,33 +418,33 @@ impl Run {
         let Some(rules) = self.rules.as_mut() else {
             return Notices::default();
         };
-        rules.know_share(share);
+        rules.set_share(share);
         rules.learned(facts, now)
     }
 
     /// Handles a reading of the memory and the container. Passes changed limits to the rules.
-    fn measured(&mut self, measured: Measured, now: Moment) -> Notices {
+    fn measured(&mut self, measured: ProcessReading, now: Moment) -> Notices {
         (self.memory, self.host) = (measured.memory, measured.host);
         self.started = measured.started.or(self.started);
         self.exports_runtime = measured.exports_runtime.or(self.exports_runtime);
         if let Some(series) = &mut self.telemetry.series {
             series.set_exports_runtime(self.exports_runtime.is_some());
         }
-        let group = self.of_group(measured.figures);
+        let group = self.group_figures_if_limited(measured.figures);
         let usage = group.and_then(|figures| figures.memory.working_set.or(figures.memory.usage));
         self.history.measured(usage, now);
         // Swapped-out private memory is not resident.
         let own = measured.memory.private.zip(measured.memory.resident);
         let anonymous = own.map(|(private, resident)| private.min(resident));
         if anonymous.is_some() {
-            let resident = Resident {
+            let resident = ResidentPages {
                 all: measured.memory.resident,
                 anonymous,
-                ..Resident::default()
+                ..ResidentPages::default()
             };
             let ledger = divide(&self.sources(measured.figures, resident, now));
             self.ledger.estimated(now, self.dated(ledger, now));
-            self.know_ledger();
+            self.pass_ledger();
         }
         // A failed reading does not change the limits.
         self.machine = measured.machine.or(self.machine);
@@ -460,8 +461,10 @@ impl Run {
     }
 
     /// Returns all available sources for the memory ledger.
-    fn sources(&self, figures: Option<Figures>, resident: Resident, now: Moment) -> Sources {
-        let group = self.of_group(figures).filter(|figures| self.has_memory_group(figures));
+    fn sources(&self, figures: Option<Figures>, resident: ResidentPages, now: Moment) -> Sources {
+        let group = self
+            .group_figures_if_limited(figures)
+            .filter(|figures| self.has_memory_group(figures));
         // A reading without the other processes does not change which one is the largest.
         let others = |figures: &Figures| {
             figures
@@ -491,9 +494,9 @@ impl Run {
     }
 
     /// Passes the best available ledger to the incidents that gather it.
-    fn know_ledger(&mut self) {
+    fn pass_ledger(&mut self) {
         if let (Some(rules), Some(ledger)) = (self.rules.as_mut(), self.ledger.newest()) {
-            rules.incidents.know_ledger(Arc::new(ledger));
+            rules.incidents.set_ledger(Arc::new(ledger));
         }
     }
 
@@ -502,7 +505,7 @@ impl Run {
         let ledger = reading.map(|reading| divide(&self.sources(Some(reading.figures), reading.resident, at)));
         let ledger = ledger.map(|ledger| self.dated(ledger, at));
         self.ledger.counted(at, ledger);
-        self.know_ledger();
+        self.pass_ledger();
         // A new revision makes viewers fetch the ledger.
         self.history.revision += 1;
     }
@@ -519,10 +522,10 @@ impl Run {
     }
 
     /// Updates the operations that have started but not ended.
-    fn open(&mut self, open: Open, base: TimeBase) {
+    fn open(&mut self, open: OpenOperations, base: TimeBase) {
         let moment = |offset: Option<i64>| offset.map(|offset| base.moment(offset));
         self.session.finalizers_waiting = open.finalizers_waiting;
-        self.session.open = field::Open {
+        self.session.open = field::OperationStarts {
             stop: moment(open.stop),
             collection: moment(open.collection),
             background: moment(open.background),
@@ -715,7 +718,7 @@ mod tests {
                 .resource
                 .push(key_value(CONTAINER_ID.name, Value::StringValue("c".to_owned())));
         }
-        let at = At {
+        let at = InputTime {
             now: Moment::from_ns(1),
             wall: Wall::default(),
         };
@@ -728,10 +731,10 @@ mod tests {
             private: Some(40 * MIB),
             ..MemoryFacts::default()
         };
-        let measured = Measured {
+        let measured = ProcessReading {
             figures: Some(figures),
             memory,
-            ..Measured::default()
+            ..ProcessReading::default()
         };
         run.measured(measured, Moment::from_ns(2));
         run.ledger.newest().unwrap()

@@ -8,7 +8,7 @@
 //! time themselves, as those of a recording do.
 
 use base::time::Moment;
-use gc_rules::field::{ContainerFacts, MemoryFacts, Open, StreamFacts};
+use gc_rules::field::{ContainerFacts, MemoryFacts, OperationStarts, StreamFacts};
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
 
@@ -58,7 +58,7 @@ pub struct RunSession {
     /// Current time of the rules.
     pub(crate) rules_at: Moment,
     /// Operations that have started but not ended.
-    pub open: Open,
+    pub open: OperationStarts,
     /// Start and end of gcwatch's newest heap dump; the end is `None` while the dump is running.
     pub own_dump: Option<(Moment, Option<Moment>)>,
     /// Number of objects whose finalizers have not run.
@@ -89,7 +89,7 @@ impl RunSession {
         self.present_session = StreamProgress::default();
         self.first_attach.get_or_insert(start);
         self.rules_at = self.rules_at.max(start);
-        self.open = Open::default();
+        self.open = OperationStarts::default();
         self.finalizers_waiting = None;
         self.finalizer_cpu = None;
         self.newest_of_session = None;
@@ -195,7 +195,11 @@ impl RunSession {
             sessions: Some(self.sessions),
             lag_ns: self.lag_of_target_ns,
             newest: self.newest_of_session.filter(|_| attached),
-            open: if attached { self.open } else { Open::default() },
+            open: if attached {
+                self.open
+            } else {
+                OperationStarts::default()
+            },
             behind: attached && self.known_until.is_some(),
             finalizers_waiting: self.finalizers_waiting.filter(|_| attached),
             finalizer_cpu: self
@@ -217,7 +221,7 @@ impl RunSession {
     }
 
     /// Sets the CPU share of the finalizer thread in the round that started at `begun`, unless that round has ended.
-    pub(crate) fn know_finalizer_cpu(&mut self, begun: Moment, share: Option<f64>) {
+    pub(crate) fn set_finalizer_cpu(&mut self, begun: Moment, share: Option<f64>) {
         self.finalizer_cpu = share.filter(|_| self.open.finalizers == Some(begun));
     }
 
@@ -347,7 +351,7 @@ mod tests {
 
     /// Scenario: a collection is observed and finalizers run in one session; the session ends, and another session
     /// starts.
-    /// Guarantee: the rules know the newest event and the finalizers of the current session only, and nothing between
+    /// Guarantee: the rules use only the newest event and the finalizers of the current session, and nothing between
     /// sessions.
     #[test]
     fn rules_know_current_session_only() {

@@ -9,7 +9,7 @@ use gc_rules::alert::{CollectionVerdict, Transition};
 use gc_telemetry::anomaly::Anomaly;
 use gc_telemetry::options::{MetricOptions, Temporality};
 use gc_telemetry::series::Series;
-use gc_telemetry::spans::{Encoded, NotExported, SpanIds, Tracer};
+use gc_telemetry::spans::{EncodedSpans, NotExported, SpanIds, Tracer};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
 use crate::settings::PipelineSettings;
@@ -51,7 +51,7 @@ impl RunTelemetry {
         anomalies: &[Anomaly<'_>],
         in_incident: bool,
         settings: &Arc<PipelineSettings>,
-    ) -> (Option<SpanIds>, Result<Encoded, NotExported>) {
+    ) -> (Option<SpanIds>, Result<EncodedSpans, NotExported>) {
         let tracer = self.tracer(settings);
         let traced = tracer.trace(collection, base, anomalies, in_incident);
         let ids = traced.as_ref().ok().map(|(ids, _)| *ids);
@@ -82,7 +82,7 @@ impl RunTelemetry {
         request: &Request,
         base: UnixBase,
         settings: &Arc<PipelineSettings>,
-    ) -> Result<Encoded, NotExported> {
+    ) -> Result<EncodedSpans, NotExported> {
         let spans = self.tracer(settings).trace_request(request, base);
         if let Some(series) = self.series.as_mut() {
             series.observe_request(request, base);

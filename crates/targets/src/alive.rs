@@ -20,16 +20,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Interval between heartbeats.
-pub(crate) const SAYS_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Times of the last heartbeat of each part.
 #[derive(Debug)]
-pub struct Alive {
+pub struct Heartbeats {
     began: Instant,
     reading_ms: AtomicU64,
     /// Time of the second to last heartbeat of the reading thread.
     read_ms: AtomicU64,
-    /// Longest silence of the reading thread since the last call of [`take_silence`](Self::take_silence).
+    /// The longest silence of the reading thread since the last call of [`take_silence`](Self::take_silence).
     silence: Mutex<Option<Silence>>,
     supervisor_ms: AtomicU64,
 }
@@ -42,7 +42,7 @@ pub struct Silence {
     pub ended: Instant,
 }
 
-impl Alive {
+impl Heartbeats {
     /// Creates heartbeats that count from now, so that a part that never starts becomes late like any other.
     pub fn new(now: Instant) -> Self {
         Self {
@@ -106,12 +106,12 @@ mod tests {
     use super::*;
 
     /// Scenario: one part sends a heartbeat, and the other part never does.
-    /// Guarantee: each age counts from the part's own last heartbeat, or from the start if there is none.
+    /// Guarantee: each age counts from the part's own last heartbeat, or from the start of a part without heartbeats.
     #[test]
     fn ages_count_from_last_heartbeat() {
         let began = Instant::now();
         let at = |ms: u64| began + Duration::from_millis(ms);
-        let alive = Alive::new(began);
+        let alive = Heartbeats::new(began);
         alive.reading(at(2500));
         let ages = alive.ages(at(4000));
         assert_eq!(
@@ -130,7 +130,7 @@ mod tests {
     fn streams_are_read_up_to_second_to_last_heartbeat() {
         let began = Instant::now();
         let at = |ms: u64| began + Duration::from_millis(ms);
-        let alive = Alive::new(began);
+        let alive = Heartbeats::new(began);
         for second in 1..=5 {
             alive.reading(at(second * 1000));
         }

@@ -32,12 +32,12 @@ use crate::facts::Facts;
 use crate::filter::Subject;
 use crate::heap_limit;
 use crate::identity::{identity, placed};
-use crate::inspect::{Inspected, inspect};
+use crate::inspect::{Inspection, inspect};
 use crate::kept_run::KeptRun;
-use crate::lease::{Leases, NoLease};
+use crate::lease::{LeaseError, Leases};
 use crate::options::TargetOptions;
-use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
-use crate::others::Watched;
+use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
+use crate::others::WatchedProcess;
 use crate::shared::Shared;
 use crate::sink::{RunSink, Sink};
 use base::run_key::RunKey;
@@ -45,7 +45,7 @@ use processes::text::bounded;
 use processes::{Identity, RunState};
 
 /// Timeout for the inspection of one process, which reads a few files in `/proc` and opens the socket.
-const INSPECT_WITHIN: Duration = Duration::from_secs(5);
+const INSPECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,13 +89,13 @@ pub(crate) struct Attempt<S: Sink> {
 
 /// A session that has started.
 #[derive(Debug)]
-struct Begun {
+struct StartedSession {
     session: Session,
     client: Arc<Client>,
     /// Offset of the process's monotonic clock from that of gcwatch, in nanoseconds.
     ahead_ns: Option<i64>,
     /// Tracks the connections of other tools; `None` if they are not visible.
-    watched: Option<Arc<Watched>>,
+    watched: Option<Arc<WatchedProcess>>,
     /// Whether requests are read, too.
     reads_requests: bool,
 }
@@ -126,13 +126,13 @@ impl<S: Sink> Attempt<S> {
     }
 
     /// Inspects the process and starts the session.
-    async fn begin(&mut self) -> Result<Begun, End> {
+    async fn begin(&mut self) -> Result<StartedSession, End> {
         let mut orders = self.orders.clone();
         let inspected = tokio::select! {
             inspected = self.inspect() => inspected?,
             () = ordered_to_stop(&mut orders) => return Err(End::Stopped(None)),
         };
-        let Inspected {
+        let Inspection {
             process,
             facts,
             lease,
@@ -144,11 +144,11 @@ impl<S: Sink> Attempt<S> {
         }
         match lease {
             Ok(lease) => self.kept.lease = Some(lease),
-            Err(NoLease::Held { holder }) => {
+            Err(LeaseError::Held { holder }) => {
                 self.report(RunState::HeldElsewhere { holder });
                 return Err(End::FAILED);
             }
-            Err(problem @ NoLease::NoFolder { .. }) => {
+            Err(problem @ LeaseError::NoFolder { .. }) => {
                 if !self.shared.lease_reported.swap(true, Ordering::Relaxed) {
                     log!(warn: "{problem}; another gcwatch instance on this host might report the same processes");
                 }
@@ -157,12 +157,12 @@ impl<S: Sink> Attempt<S> {
         if let Some(why) = at_limit {
             return Err(self.unattachable_because(heap_limit::REASON, format!("{why}; {}", heap_limit::REMEDY)));
         }
-        let endpoint = match (Endpoint::of(&process), self.reverse.clone()) {
+        let endpoint = match (Endpoint::for_process(&process), self.reverse.clone()) {
             (Ok(endpoint), _) | (Err(_), Some(endpoint)) => endpoint,
             (Err(error), None) => return Err(self.unattachable(error.obstacle())),
         };
         let deadlines = Deadlines {
-            stop: STOP_WITHIN,
+            stop: STOP_TIMEOUT,
             ..Deadlines::default()
         };
         let guard = self.shared.readers.guard();
@@ -176,7 +176,7 @@ impl<S: Sink> Attempt<S> {
                 attached = &mut attaching => Some(attached),
                 // Do not abandon a command in progress: its session would stay in the process until the next
                 // collection.
-                () = ordered_to_stop(&mut orders) => timeout(STOP_WITHIN, attaching).await.ok(),
+                () = ordered_to_stop(&mut orders) => timeout(STOP_TIMEOUT, attaching).await.ok(),
             }
         };
         let session = match attached {
@@ -198,7 +198,7 @@ impl<S: Sink> Attempt<S> {
             name: &process.name,
             facts: &facts,
         };
-        Ok(Begun {
+        Ok(StartedSession {
             session,
             client,
             watched,
@@ -208,7 +208,7 @@ impl<S: Sink> Attempt<S> {
     }
 
     /// Inspects the current state of the process and takes the lease.
-    async fn inspect(&mut self) -> Result<Inspected, End> {
+    async fn inspect(&mut self) -> Result<Inspection, End> {
         let shared = Arc::clone(&self.shared);
         let _permit = shared.inspections.acquire().await;
         let (key, leases) = (self.key(), Leases::new(self.options.lease_folder.clone()));
@@ -226,9 +226,10 @@ impl<S: Sink> Attempt<S> {
             Ok(looking) => looking,
             Err(full) => return Err(self.unattachable_because(Reason::Failed.as_str(), full.to_string())),
         };
-        let Ok(inspected) = timeout(INSPECT_WITHIN, &mut looking).await else {
+        let Ok(inspected) = timeout(INSPECT_TIMEOUT, &mut looking).await else {
             self.kept.looking = Some(looking);
-            let detail = format!("reading its files took more than {INSPECT_WITHIN:?}: a file system does not respond");
+            let detail =
+                format!("reading its files took more than {INSPECT_TIMEOUT:?}: a file system does not respond");
             return Err(self.unattachable_because(Reason::Silent.as_str(), detail));
         };
         match inspected {
@@ -254,7 +255,7 @@ impl<S: Sink> Attempt<S> {
             let pid = process.pid;
             let reading = self.shared.threads.run(move || Scan::host().runtime_library(pid));
             if let Ok(reading) = reading
-                && let Ok(Ok(Some(evidence))) = timeout(INSPECT_WITHIN, reading).await
+                && let Ok(Ok(Some(evidence))) = timeout(INSPECT_TIMEOUT, reading).await
             {
                 process.evidence = Some(evidence);
             }

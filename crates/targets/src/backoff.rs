@@ -7,16 +7,16 @@ use base::backoff::Backoff;
 /// Maximum duration of the first pause.
 const FIRST: Duration = Duration::from_millis(500);
 /// Maximum duration of any pause.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// A session that lasts at least this long resets the backoff.
-pub(crate) const GOOD_LIFE: Duration = Duration::from_secs(30);
+pub(crate) const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(30);
 
 /// Maximum duration of the first pause after a stream that used too much memory.
 const FIRST_OVER_MEMORY: Duration = Duration::from_secs(30);
 /// Maximum duration of any pause after such a stream.
 const LONGEST_OVER_MEMORY: Duration = Duration::from_secs(3600);
 /// A session that lasts at least this long before it uses too much memory resets that backoff.
-pub(crate) const GOOD_CONDUCT: Duration = Duration::from_secs(3600);
+pub(crate) const MEMORY_BACKOFF_RESET_AFTER: Duration = Duration::from_secs(3600);
 
 /// Creates a backoff from 30 s to 1 h.
 pub(crate) const fn backoff_over_memory() -> Backoff {
@@ -25,5 +25,5 @@ pub(crate) const fn backoff_over_memory() -> Backoff {
 
 /// Creates a backoff from 0.5 s to 60 s.
 pub(crate) const fn backoff() -> Backoff {
-    Backoff::new(FIRST, LONGEST)
+    Backoff::new(FIRST, MAX_PAUSE)
 }

@@ -13,7 +13,7 @@
 //!
 //! A ring has at most [`ONE`](ring::ONE) bytes and about [`KEPT_SECONDS`](ring::KEPT_SECONDS). All rings together have
 //! at most [`ALL`] bytes; beyond that, the largest ring drops its oldest piece. Bytes that a writer has not read yet
-//! count, too, at most [`MOST_FOLLOWED`](ring::MOST_FOLLOWED) for each. A hostile stream therefore harms only its own
+//! count, too, at most [`MAX_FOLLOWED`](ring::MAX_FOLLOWED) for each. A hostile stream therefore harms only its own
 //! black box.
 
 mod ring;
@@ -58,7 +58,7 @@ impl fmt::Debug for Boxes {
 
 /// The kept part of a stream when its recording starts.
 #[derive(Debug)]
-pub struct Kept {
+pub struct RetainedEvents {
     /// Header of the stream.
     pub header: Arc<TraceHeader>,
     /// The definitions, then the blocks.
@@ -67,16 +67,16 @@ pub struct Kept {
 
 /// The blocks that have arrived since the last call.
 #[derive(Debug)]
-pub struct Next {
+pub struct NextBlocks {
     /// The blocks, in order.
     pub pieces: Vec<Piece>,
     /// Whether more blocks can follow.
-    pub more: More,
+    pub more: StreamContinuation,
 }
 
 /// Whether more blocks of the stream can follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum More {
+pub enum StreamContinuation {
     /// More blocks can follow.
     Perhaps,
     /// The stream has ended.
@@ -104,16 +104,16 @@ impl BlackBoxes {
 
     /// Starts a recording of the run and returns all kept blocks; `None` if nothing is kept of the run. New blocks are
     /// kept for the recording, too, until [`Self::unfollow`].
-    pub fn follow(&self, run: RunKey) -> Option<Kept> {
+    pub fn follow(&self, run: RunKey) -> Option<RetainedEvents> {
         self.change(run, Ring::follow).flatten()
     }
 
     /// Returns the blocks that have arrived since the last call.
-    pub fn next(&self, run: RunKey) -> Next {
+    pub fn next(&self, run: RunKey) -> NextBlocks {
         let next = self.change(run, Ring::next);
-        next.flatten().unwrap_or(Next {
+        next.flatten().unwrap_or(NextBlocks {
             pieces: Vec::new(),
-            more: More::Over,
+            more: StreamContinuation::Over,
         })
     }
 

@@ -68,7 +68,7 @@ pub(crate) enum Source {
 
 impl Source {
     /// Selects the clock at the start of a session.
-    pub(crate) fn of(header: &TraceHeader, clocks: Clocks, ahead_ns: Option<i64>) -> Self {
+    pub(crate) fn select(header: &TraceHeader, clocks: Clocks, ahead_ns: Option<i64>) -> Self {
         let host = Self::Host {
             ahead_ns: ahead_ns.unwrap_or(0),
         };
@@ -151,7 +151,7 @@ pub(crate) mod tests {
     #[test]
     fn host_clocks_are_exact() {
         let header = header(1_000_000_000);
-        let source = Source::of(&header, clocks(1_000_000_000, 600_000), Some(0));
+        let source = Source::select(&header, clocks(1_000_000_000, 600_000), Some(0));
         assert_eq!(source, Source::Host { ahead_ns: 0 });
         let at_first = clocks(1_000_000_000, 600_000);
         let base = source.base(&header, at_first).unwrap();
@@ -176,13 +176,19 @@ pub(crate) mod tests {
             let base = source.base(&header_ns, clocks)?;
             Some(base.unix(clocks.wall()).unix_ns(0))
         };
-        let known = Source::of(&header_ns, shifted, Some(HOUR));
+        let known = Source::select(&header_ns, shifted, Some(HOUR));
         assert_eq!(known, Source::Host { ahead_ns: HOUR });
         assert_eq!(shown(known, shifted), Some(UnixBase::at(SYNC_UNIX_NS).unix_ns(0)));
-        let unknown = Source::of(&header_ns, shifted, None);
+        let unknown = Source::select(&header_ns, shifted, None);
         assert_eq!(unknown, Source::Header);
         assert_eq!(shown(unknown, shifted), Some(UnixBase::at(SYNC_UNIX_NS).unix_ns(0)));
-        assert_eq!(Source::of(&header(10_000_000), clocks(0, 0), Some(0)), Source::Header);
-        assert_eq!(Source::of(&header_ns, clocks(0, 60_000_000), Some(0)), Source::Header);
+        assert_eq!(
+            Source::select(&header(10_000_000), clocks(0, 0), Some(0)),
+            Source::Header
+        );
+        assert_eq!(
+            Source::select(&header_ns, clocks(0, 60_000_000), Some(0)),
+            Source::Header
+        );
     }
 }

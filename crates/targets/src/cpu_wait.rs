@@ -57,7 +57,7 @@ const LONG_NS: i64 = 30_000_000;
 /// Duration of the readings after such a suspension.
 const FOR: Duration = Duration::from_secs(120);
 /// Interval between readings: one per round.
-const EVERY: Duration = Duration::from_millis(190);
+const READ_INTERVAL: Duration = Duration::from_millis(190);
 /// Maximum number of threads that are read.
 const MAX_THREADS_READ: usize = 24;
 /// Maximum number of server GC threads among them. Each heap has one, and all of them wait for the slowest.
@@ -69,9 +69,9 @@ const OLDEST_NS: i64 = 3_000_000_000;
 /// Maximum time for a page from disk.
 const PAGE_NS: u64 = 10_000_000;
 /// Waits below this fraction of a suspension count as 0, because readings and suspensions are not simultaneous.
-const LEAST_PART: i64 = 100;
+const MIN_PART: i64 = 100;
 /// Minimum interval between scans of all thread names. Scans take at most 1/`LOOK_PARTS` of the time.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 const LOOK_PARTS: u32 = 200;
 
 /// CPU waits of one process.
@@ -99,7 +99,7 @@ impl CpuWaits {
 
     /// Returns the next time at which [`Self::tick`] has work.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.readings.as_ref().map(|readings| readings.read_at + EVERY)
+        self.readings.as_ref().map(|readings| readings.read_at + READ_INTERVAL)
     }
 
     /// Handles the passing of time. `at` is the current time in nanoseconds since the stream's sync point.
@@ -107,7 +107,7 @@ impl CpuWaits {
         let Some(readings) = &mut self.readings else { return };
         match at {
             Some(at) if now < readings.until => {
-                if now >= readings.read_at + EVERY {
+                if now >= readings.read_at + READ_INTERVAL {
                     readings.read(now, at, self.limit.known());
                 }
             }
@@ -120,7 +120,7 @@ impl CpuWaits {
         let (Some(run), Some(at)) = (self.run, at) else { return };
         if self.is_worth_it(collection.pause_ns.unwrap_or(0), now) {
             self.limit.ask(run, now);
-            let new = || Box::new(Readings::of(PathBuf::from(format!("/proc/{}/task", run.pid)), now));
+            let new = || Box::new(Readings::new(PathBuf::from(format!("/proc/{}/task", run.pid)), now));
             self.readings.get_or_insert_with(new).until = now + FOR;
         }
         if let Some(readings) = &mut self.readings {
@@ -173,7 +173,7 @@ impl Limit {
             .is_none_or(|at| now.saturating_duration_since(at) >= ASK_AGAIN);
         if is_due && self.asked.is_none() && self.known.is_none() {
             self.asked_at = Some(now);
-            let asked = self.threads.run(move || Throttling::of(run.pid, run.start_time));
+            let asked = self.threads.run(move || Throttling::open(run.pid, run.start_time));
             self.asked = asked.ok();
         }
     }
@@ -200,7 +200,7 @@ enum Role {
 }
 
 impl Role {
-    fn of(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         match name {
             SERVER => Self::Server,
             BACKGROUND => Self::Background,
@@ -223,7 +223,7 @@ struct Sample {
 
 /// Activity of a thread between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Between {
+struct ThreadActivity {
     over: u64,
     ran: u64,
     waited: u64,
@@ -233,7 +233,7 @@ struct Between {
 
 /// Time that a thread had no CPU during a suspension.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Waited {
+struct WaitTime {
     /// Time in the run queue.
     ns: u64,
     /// Time waiting for pages.
@@ -241,10 +241,10 @@ struct Waited {
     faults: Option<u64>,
 }
 
-impl Between {
+impl ThreadActivity {
     /// Returns the part that belongs to a suspension of this length; `None` if the kernel does not count, because a
     /// collecting thread must have run.
-    fn of_stop(&self, length: u64) -> Option<Waited> {
+    fn wait_during(&self, length: u64) -> Option<WaitTime> {
         let ready = self.ran.checked_add(self.waited).filter(|ready| *ready > 0)?;
         let left = self.waited.saturating_sub(self.given);
         let most = left.min(length);
@@ -256,7 +256,7 @@ impl Between {
         let paging_ns = idle
             .min(self.faults.unwrap_or(0).saturating_mul(PAGE_NS))
             .min(length - ns);
-        Some(Waited {
+        Some(WaitTime {
             ns,
             paging_ns,
             faults: self.faults,
@@ -275,7 +275,7 @@ struct Stop {
 }
 
 impl Stop {
-    fn of(pause: &Pause) -> Option<Self> {
+    fn from_pause(pause: &Pause) -> Option<Self> {
         let (from, to) = (pause.spans.first()?.0, pause.spans.last()?.1);
         let length = u64::try_from(pause.pause_ns?).ok().filter(|_| from <= to)?;
         Some(Self {
@@ -321,12 +321,12 @@ impl Thread {
         (is_near && before < after).then_some((before, after))
     }
 
-    fn between(&self, stop: &Stop) -> Option<Between> {
+    fn between(&self, stop: &Stop) -> Option<ThreadActivity> {
         let (before, after) = self.around(stop)?;
         let given = self.samples.range(before + 1..=after).map(|sample| sample.given);
         let given = given.fold(0, u64::saturating_add);
         let (before, after) = (self.samples.get(before)?, self.samples.get(after)?);
-        Some(Between {
+        Some(ThreadActivity {
             over: u64::try_from(after.at.saturating_sub(before.at)).ok()?,
             ran: after.ran.checked_sub(before.ran)?,
             waited: after.waited.checked_sub(before.waited)?,
@@ -389,7 +389,7 @@ struct Readings {
 }
 
 impl Readings {
-    fn of(tasks: PathBuf, now: Instant) -> Self {
+    fn new(tasks: PathBuf, now: Instant) -> Self {
         Self {
             until: now,
             read_at: now,
@@ -404,7 +404,7 @@ impl Readings {
     /// Adds the estimates to the accounts of suspensions.
     fn judge(&mut self, pauses: &mut [Pause], now: Instant, at: i64, limit: Option<&Throttling>) -> Option<CpuWait> {
         let mut newest = None;
-        for stop in pauses.iter().filter_map(Stop::of) {
+        for stop in pauses.iter().filter_map(Stop::from_pause) {
             self.want(stop.thread, now);
             newest = newest.max(Some(stop.to));
         }
@@ -414,8 +414,8 @@ impl Readings {
         }
         let mut known: Option<CpuWait> = None;
         for pause in pauses {
-            let Some(stop) = Stop::of(pause) else { continue };
-            let (Some((ns, why)), Some(account)) = (self.of_stop(&stop), pause.account.as_mut()) else {
+            let Some(stop) = Stop::from_pause(pause) else { continue };
+            let (Some((ns, why)), Some(account)) = (self.measure_wait(&stop), pause.account.as_mut()) else {
                 continue;
             };
             account.had_no_cpu(i64::try_from(ns).unwrap_or(i64::MAX));
@@ -429,7 +429,7 @@ impl Readings {
     }
 
     /// Returns the time that the threads of a suspension had no CPU, and the reason; `None` if unknown.
-    fn of_stop(&mut self, stop: &Stop) -> Option<(u64, CpuWait)> {
+    fn measure_wait(&mut self, stop: &Stop) -> Option<(u64, CpuWait)> {
         let is_server = |thread: &Thread| thread.number == stop.thread && thread.role == Role::Server;
         let by_server = self.threads.iter().any(is_server);
         let collects = |thread: &Thread| {
@@ -439,7 +439,7 @@ impl Readings {
         };
         let threads = self.threads.iter_mut().filter(|thread| collects(thread));
         let waited = threads.filter_map(|thread| {
-            let waited = thread.between(stop)?.of_stop(stop.length)?;
+            let waited = thread.between(stop)?.wait_during(stop.length)?;
             thread.give(stop, waited.ns);
             Some(waited)
         });
@@ -448,9 +448,12 @@ impl Readings {
         let (ns, page_faults) = match longest {
             Some(longest) => (longest.ns.saturating_add(longest.paging_ns), longest.faults),
             // Without counters of threads, use the limit.
-            None => (throttled.map(|(ns, over)| of_limit(ns, over, stop.length))?, None),
+            None => (
+                throttled.map(|(ns, over)| apportion_throttling(ns, over, stop.length))?,
+                None,
+            ),
         };
-        let is_some = i128::from(ns) * i128::from(LEAST_PART) >= i128::from(stop.length);
+        let is_some = i128::from(ns) * i128::from(MIN_PART) >= i128::from(stop.length);
         let ns = if is_some { ns } else { 0 };
         let throttled_ns = throttled.map(|(throttled, _)| i64::try_from(throttled.min(ns)).unwrap_or(i64::MAX));
         Some((
@@ -490,7 +493,7 @@ impl Readings {
     /// another thread.
     fn add(&mut self, number: u64, folder: PathBuf, used: Option<Instant>) {
         let name = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
-        let role = Role::of(name.trim_end());
+        let role = Role::from_name(name.trim_end());
         let servers = self.threads.iter().filter(|thread| thread.role == Role::Server);
         if role == Role::Server && servers.count() >= MAX_SERVER {
             return;
@@ -523,7 +526,7 @@ impl Readings {
             let folder = task.path();
             let name = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
             let name = name.trim_end();
-            let may_collect = Role::of(name) != Role::Other || name == WORKER;
+            let may_collect = Role::from_name(name) != Role::Other || name == WORKER;
             if !may_collect && wanted.is_none() {
                 continue;
             }
@@ -534,7 +537,7 @@ impl Readings {
                 self.add(number, folder, Some(now).filter(|_| wanted == Some(number)));
             }
         }
-        self.look_at = now + LOOK_EVERY.max(began.elapsed() * LOOK_PARTS);
+        self.look_at = now + SCAN_INTERVAL.max(began.elapsed() * LOOK_PARTS);
     }
 
     fn read(&mut self, now: Instant, at: i64, limit: Option<&Throttling>) {
@@ -558,7 +561,7 @@ impl Readings {
 }
 
 /// Returns the share of a suspension in the throttled time of a control group, which is a sum over CPUs.
-fn of_limit(throttled: u64, over: u64, length: u64) -> u64 {
+fn apportion_throttling(throttled: u64, over: u64, length: u64) -> u64 {
     let part = u128::from(throttled.min(over)) * u128::from(length) / u128::from(over.max(1));
     u64::try_from(part).map_or(length, |part| part.min(length))
 }

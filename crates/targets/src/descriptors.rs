@@ -19,7 +19,7 @@ pub struct Descriptors {
 
 impl Descriptors {
     /// Returns the descriptors for this number of processes, with the limit of this process.
-    pub fn of(max_targets: usize) -> Self {
+    pub fn for_targets(max_targets: usize) -> Self {
         Self {
             needed: needed(max_targets),
             allowed: getrlimit(Resource::Nofile).maximum,

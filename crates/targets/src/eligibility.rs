@@ -30,7 +30,7 @@ pub struct Eligibility {
 ///
 /// Blocks the calling thread.
 pub fn eligibility(process: &Process, options: &TargetOptions) -> Eligibility {
-    let facts = Facts::of(process);
+    let facts = Facts::for_process(process);
     let subject = Subject {
         name: &process.name,
         facts: &facts,

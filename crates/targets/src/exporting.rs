@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use base::run_key::RunKey;
 
 use super::facts::Facts;
-use super::proc_file::{MAX_MAPS_BYTES, of_process};
+use super::proc_file::{MAX_MAPS_BYTES, read_process_file};
 
 /// File names of libraries that export the runtime's metrics.
 const SIGNS: [&str; 2] = [
@@ -28,7 +28,7 @@ const HINTS: [&str; 3] = [
     "OTEL_METRICS_EXPORTER",
 ];
 
-/// Returns the mapped library that exports the runtime's metrics; `None` if there is none.
+/// Returns the mapped library that exports the runtime's metrics; `None` if no such library is mapped.
 fn sign(maps: &str) -> Option<&'static str> {
     let is_mapped = |name: &str| {
         let mut files = maps.lines().filter_map(|line| line.rsplit_once('/'));
@@ -37,8 +37,8 @@ fn sign(maps: &str) -> Option<&'static str> {
     SIGNS.into_iter().find(|name| is_mapped(name))
 }
 
-/// Returns the evidence that a process exports its runtime's metrics itself; `None` if there is none. `major` is the
-/// version of its runtime.
+/// Returns the evidence that a process exports its runtime's metrics itself; `None` if no evidence is found. `major` is
+/// the major version of its runtime.
 ///
 /// Blocks the calling thread.
 pub fn exports_runtime(pid: u32, major: Option<u32>) -> Option<&'static str> {
@@ -46,7 +46,7 @@ pub fn exports_runtime(pid: u32, major: Option<u32>) -> Option<&'static str> {
     if major.is_some_and(|major| major < FIRST_MAJOR) {
         return None;
     }
-    sign(&of_process(pid, "maps", MAX_MAPS_BYTES)?)
+    sign(&read_process_file(pid, "maps", MAX_MAPS_BYTES)?)
 }
 
 /// Returns the environment variable that an OpenTelemetry SDK would read. It can be inherited and without effect.
@@ -60,16 +60,16 @@ pub fn hint(facts: &Facts, major: Option<u32>) -> Option<&'static str> {
 /// Examines many processes repeatedly, with growing intervals, because libraries are usually loaded in the first
 /// minutes.
 #[derive(Debug, Default)]
-pub struct Looks(HashMap<RunKey, Look>);
+pub struct Examinations(HashMap<RunKey, Examination>);
 
 #[derive(Debug, Default)]
-struct Look {
+struct Examination {
     /// Number of rounds since the process was first seen.
     rounds: u32,
     sign: Option<&'static str>,
 }
 
-impl Looks {
+impl Examinations {
     /// Performs one round for a process and returns the evidence, which is kept once found.
     ///
     /// Blocks the calling thread.
@@ -116,7 +116,7 @@ mod tests {
     }
 
     /// Scenario: this process is examined as if its runtime had an old, a new or an unknown version.
-    /// Guarantee: there is no evidence, and the maps are not read for an old runtime (pid 0 has none).
+    /// Guarantee: there is no evidence, and the maps are not read for an old runtime (pid 0 does not have maps).
     #[test]
     fn old_runtime_does_not_export_metrics() {
         assert_eq!(exports_runtime(0, Some(8)), None);
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn looks_become_rarer() {
         let key = RunKey { pid: 1, start_time: 2 };
-        let mut looks = Looks::default();
+        let mut looks = Examinations::default();
         let mut times = 0;
         for _ in 0..1000 {
             looks.round(key, || {

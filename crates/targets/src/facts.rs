@@ -45,7 +45,7 @@ impl Facts {
     /// another process there, and only its user is known.
     ///
     /// Blocks the calling thread.
-    pub fn of(process: &Process) -> Self {
+    pub fn for_process(process: &Process) -> Self {
         if process.visible {
             return Self::read(process.pid, process.uid);
         }

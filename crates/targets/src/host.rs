@@ -96,7 +96,7 @@ fn node_name() -> Option<String> {
 
 /// Maximum time between two readings of one clock with a reading of the other clock in between. More means that the
 /// thread had no CPU.
-const AT_ONCE_NS: i128 = 1_000_000;
+const MAX_READING_GAP_NS: i128 = 1_000_000;
 
 /// Offset of the wall clock from CLOCK_MONOTONIC when gcwatch started. [`Moment`]s started as Unix time, so that
 /// ten-second slots of a history match those of the wall clock, unless it is set.
@@ -124,7 +124,7 @@ pub fn clocks() -> Clocks {
         let unix_ns = nanoseconds(clock_gettime(ClockId::Realtime));
         let after = nanoseconds(clock_gettime(ClockId::Monotonic));
         read += 1;
-        if after - before <= AT_ONCE_NS || read == 5 {
+        if after - before <= MAX_READING_GAP_NS || read == 5 {
             return Clocks {
                 monotonic_ns: (before + after) / 2,
                 unix_ns,

@@ -81,11 +81,11 @@ pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
 }
 
 /// Returns the display name of a process, as used everywhere: the service name in its environment, or its entry
-/// assembly if there is none. `info` is the answer of the runtime.
+/// assembly without such a name. `info` is the answer of the runtime.
 ///
 /// Blocks the calling thread.
 pub fn name_of(process: &Process, info: Option<&ProcessInfo>) -> String {
-    let (identity, _bad_attributes) = identity(process, &Facts::of(process), info, &Host::read());
+    let (identity, _bad_attributes) = identity(process, &Facts::for_process(process), info, &Host::read());
     identity.one_name()
 }
 
@@ -196,8 +196,8 @@ fn short_name(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// Returns the entry assembly, or the program on the command line if there is none. A custom host names itself as the
-/// entry assembly; in that case, the program is the assembly on its command line.
+/// Returns the entry assembly, or the program on the command line if the entry assembly is unknown. A custom host names
+/// itself as the entry assembly; in that case, the program is the assembly on its command line.
 fn program_name(entry_assembly: Option<String>, of_command_line: &str, facts: &Facts) -> String {
     let is_host = |assembly: &String| of_command_line.ends_with(".dll") && facts.program().as_deref() == Some(assembly);
     let assembly = entry_assembly.filter(|assembly| !is_host(assembly));

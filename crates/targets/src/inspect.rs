@@ -6,15 +6,15 @@ use dotnet_diagnostics::discovery::{Process, Scan, SocketName};
 
 use crate::facts::Facts;
 use crate::heap_limit::at_limit;
-use crate::lease::{Lease, Leases, NoLease};
+use crate::lease::{Lease, LeaseError, Leases};
 use crate::look::NamedSockets;
 
 /// Facts about a process at the time of attaching.
 #[derive(Debug)]
-pub(crate) struct Inspected {
+pub(crate) struct Inspection {
     pub(crate) process: Process,
     pub(crate) facts: Facts,
-    pub(crate) lease: Result<Lease, NoLease>,
+    pub(crate) lease: Result<Lease, LeaseError>,
     /// Reason why the first session waits; `None` if it does not.
     pub(crate) at_limit: Option<String>,
 }
@@ -31,7 +31,7 @@ pub(crate) fn inspect(
     leases: &Leases,
     named: &NamedSockets,
     first: bool,
-) -> Result<Inspected, Error> {
+) -> Result<Inspection, Error> {
     let named = named.iter().cloned();
     let scan = Scan::host().with_socket_directories([]).with_found_sockets(named);
     let process = if visible {
@@ -43,15 +43,15 @@ pub(crate) fn inspect(
         };
         scan.inspect_named(name).ok_or(Error::NoProcess { pid: key.pid })?
     };
-    let facts = Facts::of(&process);
+    let facts = Facts::for_process(&process);
     let lease = if process.start_time == key.start_time {
         held.map_or_else(|| leases.take(key, process.uid), Ok)
     } else {
         // The pid belongs to another process by now, so no lease is taken.
-        Err(NoLease::Held { holder: String::new() })
+        Err(LeaseError::Held { holder: String::new() })
     };
     let at_limit = if first { at_limit(&process, &facts) } else { None };
-    Ok(Inspected {
+    Ok(Inspection {
         process,
         facts,
         lease,

@@ -3,7 +3,7 @@
 use dotnet_diagnostics::Error;
 use tokio::sync::oneshot;
 
-use crate::inspect::Inspected;
+use crate::inspect::Inspection;
 use crate::lease::Lease;
 use crate::sink::{RunSink, Sink};
 use processes::text::bounded;
@@ -25,7 +25,7 @@ pub(crate) struct KeptRun<T> {
     /// State that was logged last. Each state is logged once.
     pub(crate) reported: Option<RunState>,
     /// An inspection that has not returned. Its files block, and another inspection would block another thread.
-    pub(crate) looking: Option<oneshot::Receiver<Result<Inspected, Error>>>,
+    pub(crate) looking: Option<oneshot::Receiver<Result<Inspection, Error>>>,
 }
 
 impl<T> Default for KeptRun<T> {

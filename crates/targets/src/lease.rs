@@ -66,7 +66,7 @@ pub struct Lease {
 
 /// Error returned if a lease cannot be acquired.
 #[derive(Debug, thiserror::Error)]
-pub enum NoLease {
+pub enum LeaseError {
     /// Another gcwatch instance holds the lease.
     #[error("the process is already read by {holder}")]
     Held {
@@ -106,14 +106,14 @@ impl Leases {
     /// Acquires the lease of a run. `uid` is the user of the process.
     ///
     /// Blocks the calling thread.
-    pub(crate) fn take(&self, key: RunKey, uid: Option<u32>) -> Result<Lease, NoLease> {
+    pub(crate) fn take(&self, key: RunKey, uid: Option<u32>) -> Result<Lease, LeaseError> {
         self.take_named(&file_name(key), uid, "")
     }
 
     /// Acquires the burst lease of this host for process `pid` (crate `evidence`). `uid` is the user of the process.
     ///
     /// Blocks the calling thread.
-    pub fn take_burst(&self, pid: u32, uid: Option<u32>) -> Result<Lease, NoLease> {
+    pub fn take_burst(&self, pid: u32, uid: Option<u32>) -> Result<Lease, LeaseError> {
         self.take_named(BURST_FILE, uid, &format!("{BURST_OF}{pid}"))
     }
 
@@ -139,13 +139,13 @@ impl Leases {
         })
     }
 
-    fn take_named(&self, name: &str, uid: Option<u32>, what: &str) -> Result<Lease, NoLease> {
+    fn take_named(&self, name: &str, uid: Option<u32>, what: &str) -> Result<Lease, LeaseError> {
         let uid = uid.unwrap_or(self.own_uid);
         let folders = self.folders(uid);
         let trusted = |folder: &Path| self.trusted(folder, uid);
         let holder = |folder: &PathBuf| holder(&folder.join(name), &trusted(folder).ok()?);
         if let Some(holder) = folders.iter().find_map(holder) {
-            return Err(NoLease::Held { holder });
+            return Err(LeaseError::Held { holder });
         }
         let mut problem = String::new();
         for (place, folder) in folders.iter().enumerate() {
@@ -162,20 +162,20 @@ impl Leases {
                 Ok(Some(lease)) => {
                     let before = folders.get(..place).unwrap_or_default();
                     return match before.iter().find_map(holder) {
-                        Some(holder) => Err(NoLease::Held { holder }),
+                        Some(holder) => Err(LeaseError::Held { holder }),
                         None => Ok(lease),
                     };
                 }
                 Ok(None) => {
                     let holder = holder(folder).unwrap_or_else(|| "another gcwatch".to_owned());
-                    return Err(NoLease::Held { holder });
+                    return Err(LeaseError::Held { holder });
                 }
                 Err(errno) if problem.is_empty() => problem = std::io::Error::from(errno).to_string(),
                 Err(_) => {}
             }
         }
         let folders: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        Err(NoLease::NoFolder {
+        Err(LeaseError::NoFolder {
             folders: folders.join(", "),
             problem,
         })
@@ -433,9 +433,9 @@ mod tests {
         root
     }
 
-    fn held(result: Result<Lease, NoLease>) -> String {
+    fn held(result: Result<Lease, LeaseError>) -> String {
         match result {
-            Err(NoLease::Held { holder }) => holder,
+            Err(LeaseError::Held { holder }) => holder,
             other => panic!("{other:?}"),
         }
     }
@@ -555,10 +555,10 @@ mod tests {
         let [_, _, temporary] = leases.folders(leases.own_uid);
         std::fs::create_dir(&temporary).unwrap();
         std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(matches!(leases.take(KEY, None), Err(NoLease::NoFolder { .. })));
+        assert!(matches!(leases.take(KEY, None), Err(LeaseError::NoFolder { .. })));
         std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o700)).unwrap();
         symlink(elsewhere.join("target"), temporary.join("12-34.lease")).unwrap();
-        assert!(matches!(leases.take(KEY, None), Err(NoLease::NoFolder { .. })));
+        assert!(matches!(leases.take(KEY, None), Err(LeaseError::NoFolder { .. })));
         assert_eq!(std::fs::read_dir(elsewhere).unwrap().count(), 0);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A socket directory can be on any file system, including one that a target controls, so any access to it can block
 //! forever. A scan is therefore a list of steps, one per process and per configured path. A thread executes the steps
-//! in order and records the current one. If a step takes longer than [`STEP_WITHIN`], its thread is abandoned and
+//! in order and records the current one. If a step takes longer than [`STEP_TIMEOUT`], its thread is abandoned and
 //! another thread continues with the remaining steps ([`OngoingLook::late`], [`OngoingLook::run`]). When an abandoned
 //! thread returns from its step, it reports the subject of that step, which is then scanned again.
 //!
@@ -27,20 +27,20 @@ use crate::identity::key_of;
 pub(crate) use crate::look::file_system_group::FileSystemGroup;
 pub(crate) use crate::look::plain::PlainProcesses;
 pub(crate) use crate::look::step::LookSubject;
-use crate::look::step::{Found, LookStep};
+use crate::look::step::{LookStep, StepResult};
 use crate::options::TargetOptions;
-use crate::watch::{DirectoryId, NotWatched, Watches};
+use crate::watch::{DirectoryId, WatchError, Watches};
 
 /// Maximum duration of a step. The subject of a late step is scanned again once the step returns.
-pub(crate) const STEP_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sockets from the configuration that were found.
 pub(crate) type NamedSockets = Vec<(SocketName, SocketAddress)>;
 
 /// Result of a scan.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
-    pub(crate) seen: Vec<Seen>,
+pub(crate) struct ScanResult {
+    pub(crate) seen: Vec<ScannedProcess>,
     pub(crate) gone: Vec<RunKey>,
     /// Directories that contain sockets; `None` if the scan did not cover every process or was cut short.
     pub(crate) directories: Option<Directories>,
@@ -53,7 +53,7 @@ pub(crate) struct Look {
 }
 
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ScannedProcess {
     pub(crate) process: Process,
     /// Whether the filters select the process; `None` if the run is already known and the options have not changed.
     pub(crate) wanted: Option<bool>,
@@ -73,7 +73,7 @@ pub(crate) struct Directories {
 
 /// Scope and options of a scan.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct ScanScope {
     /// Whether to scan all processes and not only `pids`.
     pub(crate) all: bool,
     pub(crate) pids: BTreeSet<u32>,
@@ -96,7 +96,7 @@ pub(crate) struct Asked {
 /// A running scan.
 #[derive(Debug)]
 pub(crate) struct OngoingLook {
-    asked: Asked,
+    asked: ScanScope,
     state: Mutex<LookState>,
 }
 
@@ -108,9 +108,9 @@ struct LookState {
     steps: VecDeque<LookStep>,
     listed: Option<BTreeSet<u32>>,
     sockets: BTreeMap<PathBuf, NamedSockets>,
-    look: Look,
+    look: ScanResult,
     directories: Directories,
-    result: Option<oneshot::Sender<Look>>,
+    result: Option<oneshot::Sender<ScanResult>>,
 }
 
 /// How a thread finished its part of a scan.
@@ -124,7 +124,7 @@ pub(crate) enum LookPart {
 
 impl OngoingLook {
     /// Creates a scan. Returns it with the receiver of its result.
-    pub(crate) fn new(asked: Asked) -> (Self, oneshot::Receiver<Look>) {
+    pub(crate) fn new(asked: ScanScope) -> (Self, oneshot::Receiver<ScanResult>) {
         let (sender, receiver) = oneshot::channel();
         let listed = asked.all.then(all_pids);
         let mut pids = asked.pids.clone();
@@ -191,7 +191,7 @@ impl OngoingLook {
     /// [`OngoingLook::run`] and the returned number.
     pub(crate) fn late(&self, now: Instant) -> Option<(LookSubject, u32)> {
         let mut state = self.lock();
-        state.at.as_ref().filter(|(_, since)| now >= *since + STEP_WITHIN)?;
+        state.at.as_ref().filter(|(_, since)| now >= *since + STEP_TIMEOUT)?;
         let (place, _) = state.at.take()?;
         state.thread += 1;
         state.steps.retain(|step| step.place() != place);
@@ -230,14 +230,14 @@ impl OngoingLook {
     }
 }
 
-impl Asked {
+impl ScanScope {
     fn plain(&self) -> MutexGuard<'_, PlainProcesses> {
         self.plain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl LookState {
-    fn add(&mut self, found: Found) {
+    fn add(&mut self, found: StepResult) {
         self.look.seen.extend(found.seen);
         self.look.left_out += usize::from(found.left_out);
         self.sockets.extend(found.sockets);
@@ -247,7 +247,7 @@ impl LookState {
                 self.directories.new |= new;
             }
             // The directory is not readable for gcwatch. Only scans find new sockets in it.
-            Some(Err(NotWatched::System(error))) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
+            Some(Err(WatchError::System(error))) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
             Some(Err(error)) => self.directories.problem = Some(error.to_string()),
             None => {}
         }
@@ -272,14 +272,14 @@ fn all_pids() -> BTreeSet<u32> {
 mod tests {
     use super::*;
 
-    fn asked(pids: &[u32], sockets: Vec<PathBuf>) -> Asked {
-        Asked {
+    fn asked(pids: &[u32], sockets: Vec<PathBuf>) -> ScanScope {
+        ScanScope {
             pids: pids.iter().copied().collect(),
             options: Arc::new(TargetOptions {
                 sockets,
                 ..TargetOptions::default()
             }),
-            ..Asked::default()
+            ..ScanScope::default()
         }
     }
 
@@ -299,9 +299,9 @@ mod tests {
             assert!(matches!(state.steps.pop_front(), Some(LookStep::List(_))));
             state.at = Some((place.clone(), now));
         }
-        assert_eq!(job.late(now + STEP_WITHIN / 2), None);
-        assert_eq!(job.late(now + STEP_WITHIN), Some((place.clone(), 1)));
-        assert_eq!(job.late(now + STEP_WITHIN * 9), None);
+        assert_eq!(job.late(now + STEP_TIMEOUT / 2), None);
+        assert_eq!(job.late(now + STEP_TIMEOUT), Some((place.clone(), 1)));
+        assert_eq!(job.late(now + STEP_TIMEOUT * 9), None);
         assert_eq!(job.lock().steps.len(), 1, "only the step of the process remains");
         assert_eq!(job.run(1), LookPart::Last);
         assert_eq!(found.await.unwrap().asked, BTreeSet::from([1]));

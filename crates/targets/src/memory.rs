@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 /// Maximum number of bytes that the stream of one target can hold after a step. A process costs at most 16 MB. The rest
 /// is for the bytes that one step adds before the check (a piece of 64 KiB, decoded), for the windows of rules
-/// (`rule_language::load::MOST_WINDOW_BYTES`), and for series, spans and remembered collections.
+/// (`rule_language::load::MAX_WINDOW_BYTES`), and for series, spans and remembered collections.
 pub(crate) const ONE: usize = 8_000_000;
 
 /// Number of bytes per stream that do not count towards the total.
@@ -230,8 +230,8 @@ mod tests {
 
     /// Scenario: twenty streams, each within its own limit, exceed the total limit together; some are stopped while
     /// others keep growing.
-    /// Guarantee: only as many of the largest streams as necessary are stopped; stopping streams are not counted again;
-    /// small streams are never stopped; dropped streams leave no claims.
+    /// Guarantee: the largest streams are stopped, and no more of them than necessary; stopping streams are not counted
+    /// again; small streams are never stopped; dropped streams leave no claims.
     #[test]
     fn memory_of_all_streams_is_limited() {
         let account = Arc::new(StreamMemory::default());

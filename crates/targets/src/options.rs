@@ -9,7 +9,7 @@ use gc_requests::route::Routes;
 /// Conditions on a process. All conditions that are set must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Pattern for the name of the process: the entry assembly, or the executable if there is none.
+    /// Pattern for the name of the process: the entry assembly, or the executable without an entry assembly.
     pub name: Option<Pattern>,
     /// Pattern for the command line. Arguments are joined by spaces.
     pub command_line: Option<Pattern>,

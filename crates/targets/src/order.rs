@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// Maximum time for a session to end after it received the order to stop.
-pub(crate) const STOP_WITHIN: Duration = Duration::from_secs(3);
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// An order to a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,8 +14,8 @@
 //! The kernel's table of Unix sockets (`tables`) lists the connections that a runtime has accepted, each with a number.
 //! All of them belong to other tools, except gcwatch's own, which are counted where they are opened. If a number is no
 //! longer in the table, its connection has ended, even if another connection replaced it between two looks. One look
-//! covers all processes ([`Watching`]). [`Others`], which is pure, decides whether to heal, and the task that reads the
-//! process heals it.
+//! covers all processes ([`WatchedProcesses`]). [`ForeignConnections`], which is pure, decides whether to heal, and the
+//! task that reads the process heals it.
 //!
 //! # Heap dumps
 //!
@@ -29,7 +29,7 @@
 //!
 //! * A burst of a gcwatch instance that was killed leaves its lease. Its process is healed at the next look, whether
 //!   the connection was observed or not.
-//! * A connection that opened and closed between two looks ([`tables::EVERY`]) is missed. A command of a few
+//! * A connection that opened and closed between two looks ([`tables::SCAN_INTERVAL`]) is missed. A command of a few
 //!   milliseconds has no side effects. A Verbose session that short is healed together with the next observed one, and
 //!   by every attach of gcwatch, which starts a new session, too.
 //! * A connection from a network namespace other than gcwatch's and the process's is not visible: the kernel lists a
@@ -50,21 +50,21 @@ use dotnet_diagnostics::OpenConnections;
 use tokio::time::Instant;
 
 pub(crate) use tables::connections;
-pub(crate) use watching::{Watched, Watching};
+pub(crate) use watching::{WatchedProcess, WatchedProcesses};
 
 /// Minimum interval between healings of a process. Other tools can connect and disconnect more often.
-const HEAL_EVERY: Duration = Duration::from_secs(10);
+const HEAL_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum wait after failed healings. Each failure doubles the wait: a suspended runtime would receive all attempts
 /// when it resumes.
 const RETRY_AT_MOST: Duration = Duration::from_secs(320);
 /// Maximum time for which a heap dump prevents healing if the end of the dump is not visible.
 const DUMP_AT_MOST: Duration = Duration::from_secs(60);
 /// Time after a healing during which slow collections can still be reported, because they were read late.
-const REPORTED_WITHIN: Duration = Duration::from_secs(1);
+const REPORTED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Result of a look at one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedConnections {
     /// Sorted numbers of the connections that the runtime has accepted, including gcwatch's own.
     pub(crate) accepted: Vec<u64>,
     /// Whether the process's own table was read in addition to gcwatch's.
@@ -75,7 +75,7 @@ pub(crate) struct Seen {
 
 /// Outcome of a healing that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Healed {
+pub(crate) enum HealOutcome {
     /// The process was healed.
     Yes,
     /// The runtime is busy with a command of another tool. No session was started.
@@ -93,9 +93,9 @@ struct Dump {
 
 /// Connections of other tools to one process.
 #[derive(Debug, Default)]
-pub(crate) struct Others {
+pub(crate) struct ForeignConnections {
     /// The last look that counted.
-    before: Option<Seen>,
+    before: Option<ObservedConnections>,
     /// Generation of gcwatch's own connections in the last look, whether that look counted or not.
     generation: Option<u64>,
     /// Whether another tool is connected; `None` if unknown.
@@ -120,13 +120,13 @@ pub(crate) struct Others {
     session_ended: Option<i64>,
 }
 
-impl Others {
+impl ForeignConnections {
     /// Updates the state with the result of a look; `None` if the look failed. Returns `true` if the look does not
     /// count and must be repeated soon.
     ///
     /// A runtime closes its end of a connection shortly after gcwatch has closed its own end. A look therefore counts
     /// only if no connection of gcwatch was opened or closed since the previous look.
-    pub(crate) fn look(&mut self, seen: Option<Seen>) -> bool {
+    pub(crate) fn look(&mut self, seen: Option<ObservedConnections>) -> bool {
         self.asked |= std::mem::take(&mut self.abandoned);
         let Some(seen) = seen else {
             self.open = None;
@@ -165,7 +165,7 @@ impl Others {
 
     /// Returns whether another tool's session is open or still has side effects; `None` if unknown.
     pub(crate) fn observes(&self, now: Instant) -> Option<bool> {
-        let healed = self.healed_at.is_some_and(|at| now < at + REPORTED_WITHIN);
+        let healed = self.healed_at.is_some_and(|at| now < at + REPORTED_TIMEOUT);
         if self.asked || self.heals || healed {
             return Some(true);
         }
@@ -211,20 +211,20 @@ impl Others {
         }
         self.asked = false;
         self.heals = true;
-        let wait = HEAL_EVERY * 2_u32.saturating_pow(self.failures);
+        let wait = HEAL_INTERVAL * 2_u32.saturating_pow(self.failures);
         self.not_before = Some(now + wait.min(RETRY_AT_MOST));
         true
     }
 
     /// Records the end of the running healing; `None` if it failed.
-    pub(crate) fn ended(&mut self, healed: Option<Healed>, now: Instant) {
+    pub(crate) fn ended(&mut self, healed: Option<HealOutcome>, now: Instant) {
         self.heals = false;
         match healed {
-            Some(Healed::Yes) => {
+            Some(HealOutcome::Yes) => {
                 self.failures = 0;
                 self.healed_at = Some(now);
             }
-            Some(Healed::Busy) => self.asked = true,
+            Some(HealOutcome::Busy) => self.asked = true,
             None => {
                 self.failures = self.failures.saturating_add(1).min(16);
                 self.asked = true;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use base::time::TimeBase;
 use clr_gc::event::{ClrEvent, GcReason};
-use clr_gc::gc::{LIVE_SETTLE_NS, Open, Outcome, Settling};
-use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
+use clr_gc::gc::{LIVE_SETTLE_NS, OpenOperations, Outcome, ReportTiming};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Observed, Scope, StreamLimits};
 use nettrace::Ending;
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::cpu_wait::CpuWaits;
 use crate::held_back::HeldBack;
 use crate::host::clocks;
 use crate::memory::{OverMemory, Share};
-use crate::others::Watched;
+use crate::others::WatchedProcess;
 use crate::requests::Batch;
 use crate::rounds::{Pace, Rounds};
 use crate::settings;
@@ -27,7 +27,7 @@ use crate::tool_thread::ToolThread;
 use processes::StreamProgress;
 
 /// Timeout for the stream's header. A runtime sends it before it answers the command.
-const HEADER_WITHIN: Duration = Duration::from_secs(15);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Silence after which a stream counts as idle. A runtime with pending events writes them in passes of 100 ms. The last
 /// step is longer than the time that the reconstruction waits for missing facts. Each step is slightly shorter than a
 /// multiple of a round.
@@ -39,7 +39,7 @@ const QUIET_STEPS: [Duration; 3] = [
 /// Time after a collection due to scarce memory during which no other session is started.
 const SESSIONS_AFTER_SCARCITY: Duration = Duration::from_secs(30);
 /// Interval between progress reports while bytes arrive.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Time without reaching the end of the waiting bytes after which a stream counts as undrained.
 const UNDRAINED_AFTER: Duration = Duration::from_secs(1);
 
@@ -64,7 +64,7 @@ pub(crate) struct StreamReading<T> {
     reported_bytes: u64,
     progress_at: Instant,
     /// Unfinished operations as last reported.
-    reported_open: Open,
+    reported_open: OpenOperations,
     /// Time at which the settings are read; `None` if they are not.
     pub(crate) settings_at: Option<Instant>,
     /// Time of the last collection due to scarce memory.
@@ -72,7 +72,7 @@ pub(crate) struct StreamReading<T> {
     /// Whether the number of heaps was observed to adapt.
     adapts: bool,
     /// Sessions of other tools in the process; `None` if they are not visible.
-    pub(crate) others: Option<Arc<Watched>>,
+    pub(crate) others: Option<Arc<WatchedProcess>>,
     /// The thread whose heap dumps were requested by tools, not by the program.
     pub(crate) tool_thread: ToolThread,
     /// Detects slower collections caused by sessions of other tools.
@@ -106,7 +106,7 @@ impl<T: RunSink> StreamReading<T> {
             base: None,
             reported_bytes: 0,
             progress_at: now,
-            reported_open: Open::default(),
+            reported_open: OpenOperations::default(),
             settings_at: None,
             scarce_at: None,
             adapts: false,
@@ -169,7 +169,7 @@ impl<T: RunSink> StreamReading<T> {
             let held = self.stream.memory_bytes() + waiting;
             self.report_outcomes();
             self.memory.set(held, || self.stream.largest_store())?;
-            if advanced? == Advanced::Drained {
+            if advanced? == AdvanceOutcome::Drained {
                 return Ok(());
             }
         }
@@ -195,7 +195,7 @@ impl<T: RunSink> StreamReading<T> {
     pub(crate) fn tick(&mut self) -> Result<(), StreamError> {
         let now = Instant::now();
         self.pace.pass(now);
-        if self.source.is_none() && now >= self.since + HEADER_WITHIN {
+        if self.source.is_none() && now >= self.since + HEADER_TIMEOUT {
             return Err(StreamError::NoHeader);
         }
         let silent = now.saturating_duration_since(self.last_bytes);
@@ -226,7 +226,7 @@ impl<T: RunSink> StreamReading<T> {
 
     /// Returns the next time at which [`Self::tick`] has work; `None` for a process that does not collect.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        let header = self.source.is_none().then(|| self.since + HEADER_WITHIN);
+        let header = self.source.is_none().then(|| self.since + HEADER_TIMEOUT);
         let quiet = self
             .quiet_steps
             .and_then(|step| QUIET_STEPS.get(step))
@@ -280,7 +280,7 @@ impl<T: RunSink> StreamReading<T> {
             return;
         };
         let clocks = clocks();
-        let source = Source::of(header, clocks, self.ahead_ns);
+        let source = Source::select(header, clocks, self.ahead_ns);
         self.source = Some(source);
         self.base = source.base(header, clocks);
         if let Some(base) = self.base {
@@ -381,7 +381,7 @@ impl<T: RunSink> StreamReading<T> {
 
     fn report_progress(&mut self, now: Instant) {
         self.reported_bytes = self.bytes;
-        self.progress_at = now + PROGRESS_EVERY;
+        self.progress_at = now + PROGRESS_INTERVAL;
         let stats = self.stream.decoder().stats();
         self.sink.progress(StreamProgress {
             bytes: self.bytes,
@@ -413,7 +413,7 @@ impl<T: RunSink> StreamReading<T> {
 
 /// Returns a live stream that has not read any bytes.
 fn empty() -> GcStream {
-    let settling = Settling::After(LIVE_SETTLE_NS);
+    let settling = ReportTiming::After(LIVE_SETTLE_NS);
     GcStream::with_limits(Scope::Collections, settling, StreamLimits::one_live_process())
 }
 
@@ -434,6 +434,6 @@ pub(crate) enum StreamError {
     Damaged(#[from] nettrace::Error),
     #[error("{0}")]
     OverMemory(#[from] OverMemory),
-    #[error("the event stream did not start within {HEADER_WITHIN:?}")]
+    #[error("the event stream did not start within {HEADER_TIMEOUT:?}")]
     NoHeader,
 }

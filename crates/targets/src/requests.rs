@@ -4,11 +4,11 @@
 //! for collections. It also contains the edges of the collector's suspensions, so the time that a request lost is known
 //! from only this stream. Its events are Informational, so its end has no side effects in the process.
 //!
-//! `Microsoft-Diagnostics-DiagnosticSource` has only one set of filters: that of the last session, and none when that
-//! session ends. If another tool (for example, a trigger of dotnet-monitor) uses the provider, gcwatch's events stop,
-//! either immediately or when the tool's session ends. The provider's messages show this. Requests are unknown
-//! afterwards, which is logged. gcwatch does not reclaim the filter, and keeps its session open, because its end would
-//! stop the tool's events.
+//! `Microsoft-Diagnostics-DiagnosticSource` has only one set of filters, which belongs to the last session and is empty
+//! after that session ends. If another tool (for example, a trigger of dotnet-monitor) uses the provider, gcwatch's
+//! events stop, either immediately or when the tool's session ends. The provider's messages show this. Requests are
+//! unknown afterwards, which is logged. gcwatch does not reclaim the filter, and keeps its session open, because its
+//! end would stop the tool's events.
 //!
 //! Activities of further sources (`requests.sources`) are requested only if an SDK is active in the process, because a
 //! listener without an SDK changes the headers that the process sends. The SDK is detected by the thread of its
@@ -30,7 +30,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::options::RequestOptions;
-use crate::order::{Order, STOP_WITHIN, ordered_to_stop};
+use crate::order::{Order, STOP_TIMEOUT, ordered_to_stop};
 use crate::requests::sdk::has_sdk;
 use crate::requests::stream::RequestStream;
 use crate::shared::Shared;
@@ -39,7 +39,7 @@ use crate::sink::Sink;
 /// Maximum number of batches that wait for the task of the process.
 const BATCHES: usize = 16;
 /// Interval between checks for an SDK, until one is found.
-const LOOK_FOR_SDK_EVERY: Duration = Duration::from_secs(10);
+const LOOK_FOR_SDK_INTERVAL: Duration = Duration::from_secs(10);
 /// Delay before the retry of a failed session.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
@@ -56,7 +56,7 @@ pub(crate) struct Batch {
 
 /// A message from the task that reads requests.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum RequestMessage {
     Batch(Batch),
     /// Another tool has set the filter, so requests can be missing.
     Taken,
@@ -75,7 +75,7 @@ pub(crate) fn begin<S: Sink>(
     options: RequestOptions,
     ahead_ns: Option<i64>,
     orders: watch::Receiver<Order>,
-) -> mpsc::Receiver<News> {
+) -> mpsc::Receiver<RequestMessage> {
     let (sender, news) = mpsc::channel(BATCHES);
     let reader = Reader {
         shared: Arc::clone(shared),
@@ -102,7 +102,7 @@ struct Reader<S: Sink> {
     has_sdk: bool,
     ahead_ns: Option<i64>,
     orders: watch::Receiver<Order>,
-    news: mpsc::Sender<News>,
+    news: mpsc::Sender<RequestMessage>,
 }
 
 /// Outcome of a session.
@@ -153,12 +153,12 @@ impl<S: Sink> Reader<S> {
                     continue;
                 }
                 End::Refused(why) => {
-                    let _gone = self.news.send(News::Off(why)).await;
+                    let _gone = self.news.send(RequestMessage::Off(why)).await;
                     return;
                 }
                 End::Failed(problem) => problem,
             };
-            if self.news.send(News::Paused(problem)).await.is_err() {
+            if self.news.send(RequestMessage::Paused(problem)).await.is_err() {
                 return;
             }
             tokio::select! {
@@ -194,7 +194,7 @@ impl<S: Sink> Reader<S> {
             return std::future::pending().await;
         }
         loop {
-            sleep(LOOK_FOR_SDK_EVERY).await;
+            sleep(LOOK_FOR_SDK_INTERVAL).await;
             if self.sees_sdk().await {
                 return;
             }
@@ -217,7 +217,7 @@ impl<S: Sink> Reader<S> {
             () = self.news.closed() => End::Over,
         };
         session.request_stop();
-        let _late = timeout(STOP_WITHIN, session.drain(|_| ())).await;
+        let _late = timeout(STOP_TIMEOUT, session.drain(|_| ())).await;
         let _stopped = session.stopped().await;
         end
     }

@@ -1,5 +1,5 @@
-//! Accepts connections of runtimes: `DOTNET_DiagnosticPorts=PATH` of the target, with the path on which gcwatch
-//! listens.
+//! Accepts connections of runtimes whose environment contains `DOTNET_DiagnosticPorts=PATH`, with the path on which
+//! gcwatch listens.
 //!
 //! A runtime whose port has `suspend`, which is the default, waits until it is resumed. Each arriving runtime therefore
 //! gets a task that resumes it: as soon as its session has started, when it will have no session, after any failure,
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dotnet_diagnostics::discovery::Scan;
-use dotnet_diagnostics::reverse::{Advertised, ReversePort};
+use dotnet_diagnostics::reverse::{AdvertisedRuntime, ReversePort};
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Error};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -23,7 +23,7 @@ use processes::text::bounded;
 /// Maximum time for which a suspended runtime waits for its session to start.
 const HOLD_AT_MOST: Duration = Duration::from_secs(3);
 /// Timeout for resuming all waiting runtimes at shutdown.
-const RESUME_WITHIN: Duration = Duration::from_secs(2);
+const RESUME_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A runtime that has connected.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct Arrival {
     pub(crate) begun: oneshot::Sender<()>,
 }
 
-/// The socket on which gcwatch listens, if any.
+/// The listening socket, if it is configured.
 #[derive(Debug, Default)]
 pub(crate) struct Listening {
     wanted: Option<PathBuf>,
@@ -78,7 +78,7 @@ impl Listening {
         }
     }
 
-    fn welcome(&mut self, port: &Arc<ReversePort>, advertised: &Advertised) -> Arrival {
+    fn welcome(&mut self, port: &Arc<ReversePort>, advertised: &AdvertisedRuntime) -> Arrival {
         let (begun, waiting) = oneshot::channel();
         let client = port.client(advertised);
         let (pid, held) = (advertised.pid, Arc::clone(port));
@@ -133,7 +133,7 @@ async fn resume(client: &Client, pid: Option<u32>) {
 }
 
 async fn resume_all(port: &ReversePort) {
-    if let Ok(failed) = timeout(RESUME_WITHIN, port.resume_all()).await {
+    if let Ok(failed) = timeout(RESUME_TIMEOUT, port.resume_all()).await {
         for (runtime, error) in failed {
             let error = bounded(&error.to_string());
             log!(warn: pid = runtime.pid, "cannot resume the runtime: {error}");

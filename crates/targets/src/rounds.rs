@@ -14,10 +14,10 @@ use nettrace::keep::Keeper;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::alive::Alive;
+use crate::alive::Heartbeats;
 use crate::black_box::BlackBoxes;
 use crate::buffer::READ_BYTES;
-use crate::guard::{BEAT_EVERY, Guard};
+use crate::guard::{Guard, HEARTBEAT_INTERVAL};
 
 /// Interval between rounds. Together with the runtime's 100 ms and the delays of reconstruction and exporter,
 /// everything is exported well within 1 s.
@@ -41,7 +41,7 @@ pub struct Readers {
     pub(crate) rounds: Arc<Rounds>,
     guard: Option<Guard>,
     black_boxes: Option<Arc<BlackBoxes>>,
-    alive: Arc<Alive>,
+    alive: Arc<Heartbeats>,
 }
 
 impl Readers {
@@ -52,7 +52,7 @@ impl Readers {
             rounds,
             guard: None,
             black_boxes: None,
-            alive: Arc::new(Alive::new(Instant::now())),
+            alive: Arc::new(Heartbeats::new(Instant::now())),
         }
     }
 
@@ -62,7 +62,7 @@ impl Readers {
     pub fn guarded(mut self, guard: Guard) -> Self {
         let (beating, alive) = (guard.clone(), Arc::clone(&self.alive));
         self.executor.spawn(async move {
-            let mut beats = interval(BEAT_EVERY);
+            let mut beats = interval(HEARTBEAT_INTERVAL);
             beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 // The value is the scheduled time, not the current time.
@@ -88,7 +88,7 @@ impl Readers {
     }
 
     /// Returns the heartbeats of the reading thread and of the supervisor that uses these readers.
-    pub fn alive(&self) -> Arc<Alive> {
+    pub fn alive(&self) -> Arc<Heartbeats> {
         Arc::clone(&self.alive)
     }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clr_gc::event::{ClrEvent, RUNDOWN_PROVIDER};
-use clr_gc::gc::Settling;
-use clr_gc::stream::{Advanced, GcStream, Observed, Scope, StreamLimits};
+use clr_gc::gc::ReportTiming;
+use clr_gc::stream::{AdvanceOutcome, GcStream, Observed, Scope, StreamLimits};
 use dotnet_diagnostics::message::{CollectVersion, Provider, Rundown, SessionConfig};
 use dotnet_diagnostics::{Client, Error};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -25,7 +25,7 @@ use gc_telemetry::definition::settings as row;
 use gc_telemetry::value::key_value;
 
 /// Maximum duration of the session.
-const READ_WITHIN: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of bytes that are kept. A runtime sends about 1500.
 const MAX_BYTES: usize = 64 << 10;
 /// Keyword for GC events, the same in the rundown provider and in the runtime's provider.
@@ -155,7 +155,7 @@ pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Erro
         bytes.extend_from_slice(more.get(..room.min(more.len())).unwrap_or_default());
     });
     // On a timeout, the bytes received so far may suffice.
-    if let Ok(Err(error)) = timeout(READ_WITHIN, drained).await {
+    if let Ok(Err(error)) = timeout(READ_TIMEOUT, drained).await {
         return Err(error);
     }
     Ok(settings_in(&bytes))
@@ -163,7 +163,11 @@ pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Erro
 
 /// Returns the settings in a stream.
 fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
-    let mut stream = GcStream::with_limits(Scope::Everything, Settling::After(0), StreamLimits::one_live_process());
+    let mut stream = GcStream::with_limits(
+        Scope::Everything,
+        ReportTiming::After(0),
+        StreamLimits::one_live_process(),
+    );
     let space = stream.space(bytes.len());
     space.get_mut(..bytes.len())?.copy_from_slice(bytes);
     stream.filled(bytes.len());
@@ -175,7 +179,7 @@ fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
         }
     };
     // Damage ends the stream, but the events before it are valid. Collections are ignored here.
-    while matches!(stream.advance(&mut take), Ok(Advanced::Paused)) {
+    while matches!(stream.advance(&mut take), Ok(AdvanceOutcome::Paused)) {
         while stream.next_outcome().is_some() {}
     }
     Some(settings).filter(|settings| *settings != GcSettings::default())
@@ -189,7 +193,7 @@ mod tests {
     use super::*;
 
     fn take(settings: &mut GcSettings, id: u32, payload: &[u8]) {
-        let layout = Layout::of(RUNDOWN_PROVIDER, id, Some(0)).unwrap();
+        let layout = Layout::find(RUNDOWN_PROVIDER, id, Some(0)).unwrap();
         settings.take_in(&decode(layout, payload, PointerSize::Eight).unwrap());
     }
 

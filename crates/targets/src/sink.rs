@@ -1,7 +1,7 @@
 //! Receivers of the results of target tasks: the pipeline, or a test.
 
 use base::time::TimeBase;
-use clr_gc::gc::{Open, Outcome};
+use clr_gc::gc::{OpenOperations, Outcome};
 use gc_requests::request::Request;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
@@ -11,7 +11,7 @@ use processes::{Identity, RunState, StreamProgress};
 /// Error returned if the limit of attached processes is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{limit} processes are already attached; this process waits until one of them exits")]
-pub struct Full {
+pub struct TargetLimitError {
     pub limit: usize,
 }
 
@@ -24,8 +24,8 @@ pub trait Sink: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Returns [`Full`] if the limit of runs is reached.
-    fn open(&self, identity: Identity) -> Result<Self::Run, Full>;
+    /// Returns [`TargetLimitError`] if the limit of runs is reached.
+    fn open(&self, identity: Identity) -> Result<Self::Run, TargetLimitError>;
 
     /// Reports a run that is known but not read, with the reason as its state.
     fn note(&self, identity: &Identity, state: RunState);
@@ -67,7 +67,7 @@ pub trait RunSink: Send + 'static {
     fn progress(&mut self, progress: StreamProgress);
 
     /// Sets the operations that have started and not ended. Called after a change, at most 1 s after the events.
-    fn open(&mut self, open: Open);
+    fn open(&mut self, open: OpenOperations);
 
     /// Sets whether the stream has been delivering data faster than it is read for some time. Called after a change.
     fn undrained(&mut self, _is: bool) {}

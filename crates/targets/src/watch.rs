@@ -22,10 +22,10 @@ use crate::inotify::{self, Inotify};
 pub(crate) const DEBOUNCE: Duration = Duration::from_millis(100);
 
 /// Pause between two reads without socket names. It keeps the cost low if other processes create files endlessly.
-const REST: Duration = Duration::from_millis(10);
+const READ_PAUSE: Duration = Duration::from_millis(10);
 
 /// Maximum number of events per read. The kernel queues 16384, and other processes can add events during the read.
-const MOST_EVENTS: usize = 4096;
+const MAX_EVENTS: usize = 4096;
 
 /// Maximum number of watched directories. The slow scan covers the others.
 pub(crate) const MAX_DIRECTORIES: usize = 1024;
@@ -69,7 +69,7 @@ impl Changes {
 
 /// Error returned if a directory cannot be watched.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotWatched {
+pub(crate) enum WatchError {
     #[error("{MAX_DIRECTORIES} directories are watched already")]
     Full,
     #[error("{0}")]
@@ -102,7 +102,7 @@ impl Watches {
     /// Watches a directory that was opened with `O_PATH`. Returns whether the directory is new.
     ///
     /// Blocks the calling thread.
-    pub(crate) fn add(&self, directory: &OwnedFd) -> Result<bool, NotWatched> {
+    pub(crate) fn add(&self, directory: &OwnedFd) -> Result<bool, WatchError> {
         let id = directory_id(directory)?;
         {
             let known = self.lock();
@@ -110,7 +110,7 @@ impl Watches {
                 return Ok(false);
             }
             if known.len() >= MAX_DIRECTORIES {
-                return Err(NotWatched::Full);
+                return Err(WatchError::Full);
             }
         }
         // Use the descriptor: the path can refer to another directory by now.
@@ -175,9 +175,7 @@ impl SocketWatch {
                 sleep_until(at).await;
                 // Events that are not read here are part of the next change.
                 let Self { watches, pending, .. } = self;
-                watches
-                    .inotify
-                    .read(MOST_EVENTS, |event| watches.take(event, pending))?;
+                watches.inotify.read(MAX_EVENTS, |event| watches.take(event, pending))?;
                 self.due_at = None;
                 return Ok(std::mem::take(&mut self.pending));
             }
@@ -188,9 +186,9 @@ impl SocketWatch {
                 ..
             } = self;
             let each = |event: &Event<'_>| watches.take(event, pending);
-            announced.next(MOST_EVENTS, each).await?;
+            announced.next(MAX_EVENTS, each).await?;
             if self.pending.is_empty() {
-                sleep(REST).await;
+                sleep(READ_PAUSE).await;
             } else {
                 self.due_at = Some(Instant::now() + DEBOUNCE);
             }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Refusal, asked, bad, not_found};
 use super::{MAX_COLLECTIONS, Site};
-use api::view::{CollectionRecord, NoCollection, OverviewRecord, ProcessRecord, WatcherRecord};
+use api::view::{CollectionLookupError, CollectionRecord, OverviewRecord, ProcessRecord, WatcherRecord};
 use base::clock::now_unix_ns;
 
 /// Returns the record of the overview.
@@ -70,12 +70,12 @@ pub(super) async fn collection(
     let (pid, wanted) = (number(&pid, "pid")?, number(&wanted, "number of a collection")?);
     let found = site.views.collection(pid, wanted);
     let mut record = found.map_err(|missing| match missing {
-        NoCollection::NoProcess => no_process(pid),
-        NoCollection::NoNumber(None) => not_found(
+        CollectionLookupError::NoProcess => no_process(pid),
+        CollectionLookupError::NoNumber(None) => not_found(
             &format!("no collection of pid {pid} was observed yet"),
             "wait for a collection; an idle process does not collect",
         ),
-        NoCollection::NoNumber(Some((first, last))) => not_found(
+        CollectionLookupError::NoNumber(Some((first, last))) => not_found(
             &format!("collection {wanted} of pid {pid} is not available"),
             &format!(
                 "{first} to {last} are available if they were observed; older collections are in the receiver of \

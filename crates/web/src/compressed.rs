@@ -12,14 +12,18 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 /// Minimum size of compressed responses, bytes.
-const LEAST: u64 = 1024;
+const MIN_BYTES: u64 = 1024;
 
 /// Compresses the response if the client accepts gzip and the response is large enough. Streams and small responses are
 /// not compressed.
 pub(super) async fn compressed(request: Request, next: Next) -> Response {
     let accepts = accepts_gzip(request.headers());
     let answer = next.run(request).await;
-    let is_worth = answer.body().size_hint().exact().is_some_and(|bytes| bytes >= LEAST);
+    let is_worth = answer
+        .body()
+        .size_hint()
+        .exact()
+        .is_some_and(|bytes| bytes >= MIN_BYTES);
     if !is_worth || !is_text(answer.headers()) {
         return answer;
     }

@@ -29,9 +29,9 @@ use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsAcceptor;
 
-use self::places::Places;
+use self::places::ConnectionSlots;
 use self::serving::{ConnectionPlace, answer, answer_once};
-use super::answer::AT_ONCE;
+use super::answer::MAX_CONCURRENT;
 use super::peer::Ends;
 
 /// Number of additional places for health requests.
@@ -46,11 +46,11 @@ const GRACE: Duration = Duration::from_secs(1);
 const SEND_BUFFER_BYTES: usize = 128 << 10;
 /// Deadline for the head of a request, from the start of the connection or the end of the previous request; also the
 /// idle timeout.
-const HEAD_WITHIN: Duration = Duration::from_secs(90);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(90);
 /// Maximum age of a connection. A scraper opens a new connection.
 const LIFETIME: Duration = Duration::from_secs(600);
 /// Deadline for the last response of a connection that is closing.
-const LAST_ANSWER_WITHIN: Duration = Duration::from_secs(30);
+const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause before the next accept if the system has no free file descriptor.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -63,9 +63,9 @@ struct Deadlines {
 }
 
 const DEADLINES: Deadlines = Deadlines {
-    head: HEAD_WITHIN,
+    head: HEAD_TIMEOUT,
     lifetime: LIFETIME,
-    last_answer: LAST_ANSWER_WITHIN,
+    last_answer: LAST_ANSWER_TIMEOUT,
 };
 
 /// Routers of the two kinds of places.
@@ -79,14 +79,14 @@ pub(super) struct Routers {
 
 /// Numbers of places.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+struct ConnectionLimits {
     at_once: usize,
     reserved: usize,
     grace: Duration,
 }
 
-const ROOM: Room = Room {
-    at_once: AT_ONCE,
+const ROOM: ConnectionLimits = ConnectionLimits {
+    at_once: MAX_CONCURRENT,
     reserved: RESERVED,
     grace: GRACE,
 };
@@ -102,7 +102,7 @@ pub(super) async fn serve(
     routers: Routers,
     end: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let room = Room {
+    let room = ConnectionLimits {
         reserved: if tls.is_some() { RESERVED_TLS } else { RESERVED },
         ..ROOM
     };
@@ -110,9 +110,9 @@ pub(super) async fn serve(
 }
 
 /// Places shared by the connections of one kind.
-type Shared = Arc<Mutex<Places<AbortHandle>>>;
+type Shared = Arc<Mutex<ConnectionSlots<AbortHandle>>>;
 
-fn places(shared: &Shared) -> MutexGuard<'_, Places<AbortHandle>> {
+fn places(shared: &Shared) -> MutexGuard<'_, ConnectionSlots<AbortHandle>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -121,11 +121,11 @@ async fn serve_within(
     tls: Option<TlsAcceptor>,
     routers: Routers,
     end: impl Future<Output = ()>,
-    room: Room,
+    room: ConnectionLimits,
     deadlines: Deadlines,
 ) -> io::Result<()> {
-    let general: Shared = Arc::new(Mutex::new(Places::new(room.at_once, room.grace)));
-    let reserved: Shared = Arc::new(Mutex::new(Places::new(room.reserved, Duration::ZERO)));
+    let general: Shared = Arc::new(Mutex::new(ConnectionSlots::new(room.at_once, room.grace)));
+    let reserved: Shared = Arc::new(Mutex::new(ConnectionSlots::new(room.reserved, Duration::ZERO)));
     let turns = Arc::new(Semaphore::new(1));
     let (ending, ended) = watch::channel(false);
     let mut connections = JoinSet::new();
@@ -144,8 +144,8 @@ async fn serve_within(
                 // Bound to names: a lock must not be held while the next lock is taken.
                 let in_general = places(&general).take(now);
                 let in_reserved = match in_general {
-                    Ok(_) => Err(places::Full),
-                    Err(places::Full) => places(&reserved).take(now),
+                    Ok(_) => Err(places::NoFreeSlot),
+                    Err(places::NoFreeSlot) => places(&reserved).take(now),
                 };
                 let slow = match (in_general, in_reserved) {
                     (Ok((id, slow)), _) => {
@@ -164,13 +164,13 @@ async fn serve_within(
                         places(&general).set(id, handle);
                         slow
                     }
-                    (Err(places::Full), Ok((id, oldest))) => {
+                    (Err(places::NoFreeSlot), Ok((id, oldest))) => {
                         let place = ConnectionPlace::new(&reserved, id);
                         let handle = connections.spawn(answer_once(stream, tls.clone(), routers.health.clone(), place));
                         places(&reserved).set(id, handle);
                         oldest
                     }
-                    (Err(places::Full), Err(places::Full)) => None,
+                    (Err(places::NoFreeSlot), Err(places::NoFreeSlot)) => None,
                 };
                 if let Some(slow) = slow {
                     slow.abort();
@@ -241,7 +241,7 @@ mod tests {
             all: Router::new().route("/", get(async || "here")),
             health: Router::new().fallback(async || (StatusCode::SERVICE_UNAVAILABLE, "no place")),
         };
-        let room = Room {
+        let room = ConnectionLimits {
             at_once,
             reserved: 2,
             grace,

@@ -39,7 +39,7 @@ fn files(site: &Site) -> Result<Arc<Files>, Refusal> {
 }
 
 /// Maximum time that a response waits for the disk.
-const WITHIN: Duration = Duration::from_secs(5);
+const DISK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Limit of concurrent threads that wait for the disk: a hanging disk does not affect other threads of the daemon.
 static READERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(4)));
@@ -54,7 +54,9 @@ async fn reading<T: Send + 'static>(read: impl FnOnce() -> io::Result<T> + Send 
         });
         read.await.map_err(io::Error::other)?
     };
-    timeout(WITHIN, reading).await.map_err(|_| io::ErrorKind::TimedOut)?
+    timeout(DISK_TIMEOUT, reading)
+        .await
+        .map_err(|_| io::ErrorKind::TimedOut)?
 }
 
 async fn on_disk<T: Send + 'static>(
@@ -113,22 +115,22 @@ pub(super) async fn requests(
 
 /// Requested length of the history.
 #[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct HistoryQuery {
     hours: Option<u64>,
 }
 
 /// Maximum length of a history, hours: one day is kept.
-const MOST_HOURS: u64 = 24;
+const MAX_HOURS: u64 = 24;
 
 /// Returns `/api/v1/processes/PID/history`: the history of a process on disk, beyond the half hour of its record.
 pub(super) async fn history(
     State(site): State<Site>,
     Path(pid): Path<String>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    wanted: Result<Query<HistoryQuery>, QueryRejection>,
 ) -> Result<Json<HistoryColumns>, Refusal> {
     let pid: u32 = number(&pid, "pid")?;
     let hours = asked(wanted, HOURS)?.hours.unwrap_or(1);
-    if !(1..=MOST_HOURS).contains(&hours) {
+    if !(1..=MAX_HOURS).contains(&hours) {
         return Err(bad(&format!("hours={hours} is out of range"), HOURS));
     }
     let views = Arc::clone(&site.views);
@@ -167,7 +169,7 @@ const POLICY_OF_PAGES: &str = "sandbox allow-scripts; default-src 'none'; script
 
 async fn page(site: &Site, id: &str) -> Result<Response, Refusal> {
     let (file, _, name) = found(site, id).await?;
-    let Ok(Ok(renderer)) = timeout(WITHIN, Arc::clone(&RENDERERS).acquire_owned()).await else {
+    let Ok(Ok(renderer)) = timeout(DISK_TIMEOUT, Arc::clone(&RENDERERS).acquire_owned()).await else {
         return Err(busy("another report is in progress", "retry in ten seconds"));
     };
     let rendered = spawn_blocking(move || {

@@ -29,14 +29,14 @@ const MODULES: [&str; 10] = [
 /// Error if the page cannot be created from its record.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the record of the recording as JSON: {0}")]
-pub struct NotWritten(#[from] serde_json::Error);
+pub struct PageError(#[from] serde_json::Error);
 
 /// Returns the file of a report.
 ///
 /// # Errors
 ///
 /// Returns an error if the record cannot be serialized; records of numbers and texts never fail.
-pub fn page(record: &ReportRecord) -> Result<String, NotWritten> {
+pub fn page(record: &ReportRecord) -> Result<String, PageError> {
     let script = script();
     let style = assets::text("page.css");
     // Names in the record are external: no name can end the element.

@@ -12,9 +12,9 @@ use base::clock::now_unix_ns;
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 
-use crate::events::{MOST_VIEWERS, Viewers};
+use crate::events::{MAX_VIEWERS, Viewers};
 use api::view::{
-    AlertView, CollectionRecord, HistoryColumns, ListenerRecord, NoCollection, ProcessRecord, ProcessRow,
+    AlertView, CollectionLookupError, CollectionRecord, HistoryColumns, ListenerRecord, ProcessRecord, ProcessRow,
     ReportedRequests, RuleView, TargetView, WatcherRecord,
 };
 use evidence::black_box::files::Files;
@@ -48,7 +48,7 @@ pub trait Views: Send + Sync + std::fmt::Debug {
     /// # Errors
     ///
     /// Returns an error if the process or the collection is unknown.
-    fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, NoCollection>;
+    fn collection(&self, pid: u32, number: u64) -> Result<CollectionRecord, CollectionLookupError>;
 
     /// Returns the last collections of each process or of one process, newest first, at most `limit` per process.
     fn collections(&self, pid: Option<u32>, limit: usize) -> Vec<serde_json::Value>;
@@ -143,7 +143,7 @@ impl Site {
     pub(super) fn watcher_record(&self) -> WatcherRecord {
         let listener = ListenerRecord {
             viewers: self.viewers.count(),
-            most_viewers: MOST_VIEWERS,
+            most_viewers: MAX_VIEWERS,
         };
         WatcherRecord {
             listener,

@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use super::options::TlsFiles;
 
 /// Interval between checks of the files.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Error if the certificate is unusable.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ impl Certificate {
 
     /// Reads the files again after each change. While the files are unusable, the last certificate stays in use.
     pub(crate) async fn follow(self: Arc<Self>) {
-        let mut looks = interval(LOOK_EVERY);
+        let mut looks = interval(FILE_CHECK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut seen = self.look().await;
         loop {
@@ -167,16 +167,16 @@ mod tests {
         let current = || certificate.current.read().unwrap().cert[0].clone();
         assert_eq!(current(), first);
         let follows = tokio::spawn(Arc::clone(&certificate).follow());
-        tokio::time::sleep(LOOK_EVERY / 2).await;
+        tokio::time::sleep(FILE_CHECK_INTERVAL / 2).await;
         let second = put(&files, "second");
-        tokio::time::sleep(LOOK_EVERY * 2).await;
+        tokio::time::sleep(FILE_CHECK_INTERVAL * 2).await;
         assert_eq!(current(), second);
         std::fs::write(&files.certificate, "none").unwrap();
-        tokio::time::sleep(LOOK_EVERY * 2).await;
+        tokio::time::sleep(FILE_CHECK_INTERVAL * 2).await;
         assert_eq!(current(), second);
         let other = rcgen::generate_simple_self_signed(["other".to_owned()]).unwrap();
         std::fs::write(&files.certificate, other.cert.pem()).unwrap();
-        tokio::time::sleep(LOOK_EVERY * 2).await;
+        tokio::time::sleep(FILE_CHECK_INTERVAL * 2).await;
         assert_eq!(current(), second, "the key does not match");
         follows.abort();
     }

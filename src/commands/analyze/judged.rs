@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::commands::cli::AnalyzeArgs;
 use crate::commands::output::say;
 use api::gc::Subject;
-use api::view::Found;
+use api::view::RuleFindings;
 use base::run_key::RunKey;
 use base::time::{TimeBase, Wall};
 use config::rule_files;
@@ -42,7 +42,7 @@ fn review(rules: &Arc<RuleSet>, recording: &Recording, subject: Subject, history
     let base = time_base(recording);
     // The losses of a stream with several processes cannot be attributed to one process.
     let lost = recording.stream.lost_events.filter(|_| recording.processes.len() == 1);
-    Review::of(
+    Review::for_recording(
         Arc::clone(rules),
         facts,
         base,
@@ -63,7 +63,7 @@ pub(super) fn reviews(rules: Option<&Arc<RuleSet>>, recording: &Recording) -> Op
 }
 
 /// Returns the findings for each process, most severe first, and the rules that could not be evaluated.
-pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<Found> {
+pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<RuleFindings> {
     let each = reviews.iter().zip(&recording.processes);
     each.map(|(review, (of, _))| {
         let subject = incident_subject(recording, *of);
@@ -71,7 +71,7 @@ pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<Found> {
         incidents.sort_by_key(|incident| (Reverse(incident.severity), incident.number));
         let record = |incident: &Arc<Incident>| IncidentRecord::new(incident, &subject, Wall::UNIX);
         let judged = JudgedRecord::new(*of, review, recording.observed_ns);
-        Found {
+        RuleFindings {
             incidents: incidents.into_iter().map(record).collect(),
             judged: serde_json::to_value(judged).unwrap_or_default(),
         }

@@ -21,7 +21,7 @@ use processes::files;
 const QUEUE: usize = 16;
 
 /// Interval between attempts to open a FIFO without a reader.
-const TRY_EVERY: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Destination of the recording.
 #[derive(Debug)]
@@ -197,7 +197,7 @@ async fn fifo(path: &Path) -> anyhow::Result<File> {
                 return Ok(file);
             }
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
-                tokio::time::sleep(TRY_EVERY).await;
+                tokio::time::sleep(RETRY_INTERVAL).await;
             }
             Err(error) => return Err(error).with_context(|| format!("cannot write {name}")),
         }

@@ -11,14 +11,14 @@ use crate::daemon::Signals;
 
 /// Maximum time for the daemon to end after a signal, even if a part hangs. The sum of the timeouts inside the daemon
 /// is smaller.
-const END_WITHIN: Duration = Duration::from_secs(15);
+const END_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum time after a second signal.
-const END_NOW_WITHIN: Duration = Duration::from_secs(1);
+const END_NOW_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Stack size of the thread that waits for signals.
 const END_STACK: usize = 128 << 10;
 
-/// Terminates the process [`END_WITHIN`] after SIGTERM or SIGINT, even if the executor hangs. Runs on a dedicated
+/// Terminates the process [`END_TIMEOUT`] after SIGTERM or SIGINT, even if the executor hangs. Runs on a dedicated
 /// thread.
 pub(super) fn end_at_last() -> anyhow::Result<()> {
     let runtime = executor()?;
@@ -28,8 +28,8 @@ pub(super) fn end_at_last() -> anyhow::Result<()> {
     let ending = async move {
         signals.ended().await;
         // A second signal ends the process at once.
-        let _second = tokio::time::timeout(END_WITHIN - END_NOW_WITHIN, signals.ended()).await;
-        tokio::time::sleep(END_NOW_WITHIN).await;
+        let _second = tokio::time::timeout(END_TIMEOUT - END_NOW_TIMEOUT, signals.ended()).await;
+        tokio::time::sleep(END_NOW_TIMEOUT).await;
         std::process::exit(1);
     };
     let thread = std::thread::Builder::new().name("end".to_owned()).stack_size(END_STACK);

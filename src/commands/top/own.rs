@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow};
 
 /// Timeout for the daemon to listen.
-const STARTS_WITHIN: Duration = Duration::from_secs(15);
+const START_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout for the daemon to end its sessions.
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Text before the address in the log line that reports the listener.
 const LISTENS: &str = "listening at ";
 
@@ -71,7 +71,7 @@ impl OwnDaemon {
             }
             Some(())
         });
-        daemon.address = address(&said, Instant::now() + STARTS_WITHIN)?;
+        daemon.address = address(&said, Instant::now() + START_TIMEOUT)?;
         Ok(daemon)
     }
 }
@@ -94,7 +94,7 @@ fn address(said: &Receiver<String>, until: Instant) -> anyhow::Result<String> {
 impl Drop for OwnDaemon {
     fn drop(&mut self) {
         drop(self.wanted.take());
-        let until = Instant::now() + ENDS_WITHIN;
+        let until = Instant::now() + EXIT_TIMEOUT;
         while let Ok(None) = self.child.try_wait() {
             if Instant::now() >= until {
                 let _ended_meanwhile = self.child.kill();
@@ -121,7 +121,7 @@ mod tests {
         ] {
             says.send(line.to_owned()).unwrap();
         }
-        let later = Instant::now() + STARTS_WITHIN;
+        let later = Instant::now() + START_TIMEOUT;
         assert_eq!(address(&said, later).unwrap(), "http://127.0.0.1:40113");
         says.send("ERROR no rights".to_owned()).unwrap();
         drop(says);

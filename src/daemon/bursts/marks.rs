@@ -13,9 +13,9 @@ use processes::files;
 /// File name in the state directory.
 const NAME: &str = "bursts.json";
 /// Maximum size of the file, in bytes.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 /// Maximum number of runs that are remembered; the newest are kept.
-const MOST_RUNS: usize = 64;
+const MAX_RUNS: usize = 64;
 
 /// The content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ impl BurstMarks {
     pub(crate) fn read(directory: &Path) -> Self {
         let path = directory.join(NAME);
         let boot_id = boot_id();
-        let read = files::read(&path, MOST_BYTES).ok().flatten();
+        let read = files::read(&path, MAX_BYTES).ok().flatten();
         let content = read.and_then(|json| serde_json::from_slice::<Content>(&json).ok());
         let content = content.unwrap_or_default();
         let runs = if content.boot_id == boot_id {
@@ -73,7 +73,7 @@ impl BurstMarks {
 
     fn write(&self, run: Option<RunKey>) -> io::Result<()> {
         let mut runs: Vec<_> = self.left.iter().chain(run.as_ref()).collect();
-        runs.drain(..runs.len().saturating_sub(MOST_RUNS));
+        runs.drain(..runs.len().saturating_sub(MAX_RUNS));
         let content = Content {
             boot_id: self.boot_id.clone(),
             runs: runs.into_iter().map(|run| (run.pid, run.start_time)).collect(),
@@ -109,7 +109,7 @@ mod tests {
         for pid in 100..200 {
             marks().begin(run(pid)).unwrap();
         }
-        assert!(marks().left.len() == MOST_RUNS && marks().has(run(199)) && !marks().has(run(2)));
+        assert!(marks().left.len() == MAX_RUNS && marks().has(run(199)) && !marks().has(run(2)));
         let mut other = marks();
         other.boot_id = Some("another".to_owned());
         other.end().unwrap();

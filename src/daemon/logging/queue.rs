@@ -16,8 +16,8 @@ use tracing::warn;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Maximum number of bytes and of lines in the queue.
-const MOST_BYTES: usize = 256 << 10;
-const MOST_LINES: usize = 2048;
+const MAX_BYTES: usize = 256 << 10;
+const MAX_LINES: usize = 2048;
 
 /// The queue. It is cheap to clone, and adding a line never waits for the reader.
 #[derive(Debug, Clone, Default)]
@@ -86,7 +86,7 @@ impl Shared {
 
     fn put(&self, line: &[u8]) {
         let mut state = self.state();
-        if state.lines.len() >= MOST_LINES || state.bytes + line.len() > MOST_BYTES {
+        if state.lines.len() >= MAX_LINES || state.bytes + line.len() > MAX_BYTES {
             state.unreported += 1;
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
@@ -207,7 +207,7 @@ mod tests {
             .with_ansi(false)
             .finish();
         // The writer has not started: the queue keeps one line and drops the other seven.
-        let long = "y".repeat(MOST_BYTES / 2);
+        let long = "y".repeat(MAX_BYTES / 2);
         for _ in 0..8 {
             queue.make_writer().write_all(format!("{long}\n").as_bytes()).unwrap();
         }

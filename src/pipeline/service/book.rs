@@ -13,13 +13,13 @@ use gc_rules::rule::Severity;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
 
-use crate::pipeline::service::book::living::Living;
-pub(crate) use crate::pipeline::service::book::members::{KnownOfService, Of, Service};
+use crate::pipeline::service::book::living::LivingProcess;
+pub(crate) use crate::pipeline::service::book::members::{KnownOfService, Service, ServiceProcesses};
 use crate::pipeline::service::death::Death;
 use base::run_key::RunKey;
 use processes::container::ContainerIdentity;
 use processes::service::{ServiceKey, place, version};
-use processes::surroundings::Ended;
+use processes::surroundings::ContainerEnd;
 use run::Run;
 use run::settings::Clock;
 
@@ -30,7 +30,7 @@ pub(crate) const MAX_SERVICES: usize = 1024;
 pub(crate) const MAX_DEATHS: usize = 32;
 
 /// Time for which a death is remembered: the maximum duration of an incident of a dead process.
-pub(crate) const KEPT_NS: u64 = 15 * 60 * 1_000_000_000;
+pub(crate) const DEATH_RETENTION_NS: u64 = 15 * 60 * 1_000_000_000;
 
 /// An alert on memory that fired at most this long before a death is part of it.
 const EMERGENCY_NS: u64 = 60 * 1_000_000_000;
@@ -56,7 +56,7 @@ impl ServiceBook {
             return;
         }
         let who = run.identity.who();
-        let key = ServiceKey::of(who, &resource.attributes);
+        let key = ServiceKey::for_process(who, &resource.attributes);
         let began = text(&resource.attributes, "process.creation.time");
         let began = began.and_then(|time| time.parse::<jiff::Timestamp>().ok());
         let began = began.and_then(|time| u64::try_from(time.as_nanosecond()).ok());
@@ -88,7 +88,7 @@ impl ServiceBook {
             deaths: VecDeque::new(),
         });
         service.resource = Arc::clone(resource);
-        let mut living = before.unwrap_or_else(|| Living {
+        let mut living = before.unwrap_or_else(|| LivingProcess {
             began,
             container: container.clone(),
             version: None,
@@ -110,7 +110,7 @@ impl ServiceBook {
             .is_some_and(|(_, known)| Arc::ptr_eq(known, resource))
     }
 
-    fn living(&mut self, run: RunKey) -> Option<&mut Living> {
+    fn living(&mut self, run: RunKey) -> Option<&mut LivingProcess> {
         let (key, _) = self.of_run.get(&run)?;
         self.services.get_mut(key)?.living.get_mut(&run)
     }
@@ -202,7 +202,7 @@ impl ServiceBook {
     }
 
     /// Queries an orchestrator about deaths that it has not explained yet.
-    pub(crate) fn ask(&mut self, ended: impl Fn(&ContainerIdentity) -> Option<Ended>) {
+    pub(crate) fn ask(&mut self, ended: impl Fn(&ContainerIdentity) -> Option<ContainerEnd>) {
         let deaths = self.services.values_mut().flat_map(|service| &mut service.deaths);
         for death in deaths.filter(|death| death.failed.is_none()) {
             if let Some(ended) = ended(&death.container) {
@@ -214,7 +214,7 @@ impl ServiceBook {
     /// Removes old deaths and empty services.
     pub(crate) fn forget(&mut self, now: Moment) {
         for service in self.services.values_mut() {
-            let old = |death: &Death| now.since(death.at) > KEPT_NS;
+            let old = |death: &Death| now.since(death.at) > DEATH_RETENTION_NS;
             while service.deaths.front().is_some_and(old) {
                 service.deaths.pop_front();
             }
@@ -249,6 +249,6 @@ impl ServiceBook {
         let mut services = self.services.values();
         let service = services.find(|service| service.deaths.iter().any(|death| death.run == run))?;
         let death = service.deaths.iter().find(|death| death.run == run)?;
-        service.well_since(Some(death.at), Of::All)
+        service.well_since(Some(death.at), ServiceProcesses::All)
     }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use base::run_key::RunKey;
 use base::time::Moment;
 use processes::container::ContainerIdentity;
-use processes::surroundings::Ended;
+use processes::surroundings::ContainerEnd;
 
 /// Lifetime below which a process counts as short-lived.
 pub(crate) const SHORT_LIFE_NS: u64 = 5 * 60 * 1_000_000_000;
 
 /// Time for which the exit code of a pod's container is awaited.
-const EXIT_CODE_WITHIN_NS: u64 = 5_000_000_000;
+const EXIT_CODE_TIMEOUT_NS: u64 = 5_000_000_000;
 
 /// How a process ended, as observed from outside. `None` means unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,11 +69,11 @@ impl Death {
     /// slightly later.
     pub(crate) fn is_known(&self, now: Moment) -> bool {
         let waits = self.container.pod_uid.is_some() && self.failed.is_none();
-        !waits || now.since(self.at) >= EXIT_CODE_WITHIN_NS
+        !waits || now.since(self.at) >= EXIT_CODE_TIMEOUT_NS
     }
 
     /// Records information from an orchestrator.
-    pub(crate) fn learn(&mut self, ended: Ended) {
+    pub(crate) fn learn(&mut self, ended: ContainerEnd) {
         if ended.oom_killed {
             self.oom_killed = Some(true);
         }

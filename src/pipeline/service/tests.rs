@@ -17,7 +17,7 @@ use super::*;
 use base::run_key::RunKey;
 use processes::container::ContainerIdentity;
 use processes::service::ServiceKey;
-use processes::surroundings::Ended;
+use processes::surroundings::ContainerEnd;
 use processes::{Identity, Provenance};
 
 const SECOND: u64 = 1_000_000_000;
@@ -108,7 +108,7 @@ impl Host {
         let attributes = attributes.map(|(key, value)| attribute(key, value)).to_vec();
         let resource = Arc::new(Origin::new(attributes));
         let who = identity(&["service.name"], ContainerIdentity::default(), 7);
-        let key = ServiceKey::of(&who, &resource.attributes);
+        let key = ServiceKey::for_process(&who, &resource.attributes);
         self.book
             .belongs(run(pid), key, ("app", &resource, container), self.now);
     }
@@ -320,11 +320,11 @@ fn oom_kills_raise_alerts_once_known() {
     };
     assert_eq!(of_memory(&mut host), [run(1)]);
     host.book.ask(|container| match container.container_id.as_deref() {
-        Some("2") => Some(Ended {
+        Some("2") => Some(ContainerEnd {
             oom_killed: true,
             failed: true,
         }),
-        Some("3") => Some(Ended {
+        Some("3") => Some(ContainerEnd {
             oom_killed: false,
             failed: true,
         }),
@@ -418,7 +418,7 @@ fn service_book_is_bounded() {
 fn service_key_is_stable_across_processes() {
     let key = |identity: &Identity, attributes: &[(&str, &str)]| {
         let attributes: Vec<KeyValue> = attributes.iter().map(|(key, value)| attribute(key, value)).collect();
-        ServiceKey::of(identity, &attributes).text().to_string()
+        ServiceKey::for_process(identity, &attributes).text().to_string()
     };
     let pod = |uid: &str, id: &str| ContainerIdentity {
         container_id: Some(id.to_owned()),

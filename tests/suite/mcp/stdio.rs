@@ -5,11 +5,11 @@ use std::process::{ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 use test_support::program;
-use test_support::target::Running;
+use test_support::target::RunningProcess;
 
 /// The program and its client.
 pub(super) struct Client {
-    child: Running,
+    child: RunningProcess,
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     id: u64,
@@ -28,7 +28,7 @@ impl Client {
             .unwrap();
         let (questions, answers) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         let mut client = Self {
-            child: Running(child),
+            child: RunningProcess(child),
             questions,
             answers,
             id: 0,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delivery::otlp::settings::Protocol;
-use delivery::otlp::stats::Lost;
+use delivery::otlp::stats::LostItems;
 
 use crate::otlp::given::{
     PROTOCOLS, all_to, assert_sum, gauge, large_span, record, resource, settle, span, spans_to, start,
@@ -208,7 +208,7 @@ async fn shutdown_is_bounded_and_reports_lost_items() {
         let end = tokio::time::timeout(LONG / 2, running.shutdown(Duration::from_millis(100)));
         assert_eq!(
             end.await.unwrap(),
-            Lost {
+            LostItems {
                 spans: 8,
                 points: 4,
                 records: 0,

@@ -110,7 +110,7 @@ async fn every_protocol_and_compression_is_delivered() {
             }
 
             let stats = exporter.stats();
-            let exported = Signal::ALL.map(|signal| stats.of(signal).exported);
+            let exported = Signal::ALL.map(|signal| stats.get(signal).exported);
             assert_eq!(exported, [1, 3, 1, 2]);
             assert!(running.shutdown(test_support::receiver::LONG).await.is_nothing());
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use delivery::otlp::settings::{Limits, OtlpSettings, Protocol, Receiver as Settled};
 use delivery::otlp::signal::Signal;
 use delivery::otlp::stats::SignalStats;
-use delivery::otlp::{Exporter, Running};
+use delivery::otlp::{Exporter, RunningExport};
 use gc_telemetry::origin::Origin;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::{Gauge, Metric, NumberDataPoint, metric};
@@ -111,7 +111,7 @@ pub(crate) fn gauge(name: &str, points: usize) -> Metric {
     }
 }
 
-pub(crate) fn start(settings: &OtlpSettings) -> (Exporter, Running) {
+pub(crate) fn start(settings: &OtlpSettings) -> (Exporter, RunningExport) {
     Exporter::start(settings).unwrap()
 }
 

@@ -61,7 +61,7 @@ fn exit_code_reflects_validity() {
     assert_eq!(code, Some(1));
     let name = folder.display();
     for line in [
-        format!("{name}/missing.yaml:1:1: it cannot be read: "),
+        format!("{name}/missing.yaml:1:1: cannot read the file: "),
         format!("{name}/latin.yaml:2:3: the file is not valid UTF-8 at this position\n"),
         format!("{name}/a.test.yaml:1:1: this is a test file, not a rule file; "),
         format!("{name}/wrong.yaml:2:1: unknown key `rulse`; did you mean `rules`?\n"),

@@ -2,7 +2,7 @@
 
 use gc_rules::expression::Node;
 use gc_rules::field::Root;
-use gc_rules::rule::{By, Extent, Function, On, Rule, Severity, Status};
+use gc_rules::rule::{ComparisonKey, EvaluationTrigger, Extent, Function, Rule, Severity, Status};
 use proptest::prelude::*;
 use rule_language::load::load;
 
@@ -19,7 +19,7 @@ fn keys_become_rules() {
     let rule = rules.rule("gc.pause.long").unwrap();
     assert_eq!(
         (rule.on, rule.severity, rule.status),
-        (On::Gc, Severity::Warning, Status::Stable)
+        (EvaluationTrigger::Gc, Severity::Warning, Status::Stable)
     );
     assert_eq!(
         (rule.hold_ns, rule.keep_firing_ns, rule.cooldown_ns),
@@ -38,14 +38,17 @@ fn keys_become_rules() {
         panic!("{windows:?}");
     };
     assert_eq!((share.function, share.extent), (Function::Share, Extent::Over(MINUTE)));
-    assert_eq!((share.sampled, share.min_samples, share.by), (Root::Gc, 0, By::Nothing));
+    assert_eq!(
+        (share.sampled, share.min_samples, share.by),
+        (Root::Gc, 0, ComparisonKey::Nothing)
+    );
     assert_eq!((usual.function, usual.extent), (Function::Median, Extent::Last(20)));
-    assert_eq!((usual.min_samples, usual.by), (5, By::GenerationAndType));
+    assert_eq!((usual.min_samples, usual.by), (5, ComparisonKey::GenerationAndType));
 
     let rule = rules.rule("process.pause.share").unwrap();
     assert_eq!(
         (rule.on, rule.severity, rule.status),
-        (On::Process, Severity::Error, Status::Experimental)
+        (EvaluationTrigger::Process, Severity::Error, Status::Experimental)
     );
     assert_eq!((rule.hold_ns, rule.keep_firing_ns), (30_000_000_000, 60_000_000_000));
     let labels: Vec<&str> = rule.labels.iter().map(|(name, _)| &**name).collect();
@@ -54,7 +57,7 @@ fn keys_become_rules() {
 }
 
 /// Loads the example file and a second file with these overrides.
-fn changed(change: &str) -> rule_language::load::Loaded {
+fn changed(change: &str) -> rule_language::load::LoadedRules {
     let change = format!("apiVersion: gcwatch/v1\noverrides:\n{change}");
     fine(&[file("example.yaml", example()), file("change.yaml", change)])
 }

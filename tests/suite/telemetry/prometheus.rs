@@ -25,7 +25,7 @@ use crate::telemetry::recordings::{BASE_NS, all_spans, base, end, names, read, s
 
 const FORMATS: [Format; 2] = [Format::Text, Format::OpenMetrics];
 
-fn of(attributes: &[(&str, &str)]) -> Resource {
+fn make_resource(attributes: &[(&str, &str)]) -> Resource {
     Resource {
         attributes: resource(attributes),
         ..Resource::default()
@@ -50,7 +50,7 @@ fn many_processes_are_exposed() {
             let pid = format!("{}", 1000 + processes.len());
             let id = format!("{name}-{place}");
             processes.push((
-                of(&[
+                make_resource(&[
                     ("service.name", &name),
                     ("service.instance.id", &id),
                     ("process.pid", &pid),
@@ -143,9 +143,9 @@ fn exponential_buckets_are_exact() {
 fn labels_of_processes_are_distinct() {
     let process = read("net10-idle").into_iter().next().unwrap();
     let metrics = series(&process, MetricOptions::default(), all_spans()).cumulative(BASE_NS);
-    let same = of(&[("service.name", "a"), ("service.instance.id", "1")]);
+    let same = make_resource(&[("service.name", "a"), ("service.instance.id", "1")]);
     let nobody = Resource::default();
-    let sly = of(&[
+    let sly = make_resource(&[
         ("service.name", "b"),
         ("job", "stolen"),
         ("process_pid", "1"),
@@ -199,7 +199,7 @@ proptest! {
         let process = read("net10-idle").into_iter().next().unwrap();
         let metrics = series(&process, MetricOptions::default(), all_spans()).cumulative(BASE_NS);
         let pairs: Vec<(&str, &str)> = attributes.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let hostile = of(&pairs);
+        let hostile = make_resource(&pairs);
         let nobody = Resource::default();
         for format in FORMATS {
             let (plain, _) = reported(format, &[(&nobody, &metrics)]);

@@ -7,7 +7,7 @@ use clr_gc::gc::{Collection, Suspension};
 use clr_gc::stream::Scope;
 use gc_telemetry::options::{MetricOptions, SpanOptions};
 use gc_telemetry::series::Series;
-use gc_telemetry::spans::{Encoded, NotExported, SpanIds, Tracer};
+use gc_telemetry::spans::{EncodedSpans, NotExported, SpanIds, Tracer};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use recording::Recording;
 use recording::source::Source;
@@ -54,8 +54,8 @@ pub(crate) fn read(name: &str) -> Vec<Process> {
 /// Seed of the ids in golden files.
 pub(crate) const SEED: [u8; 16] = *b"a seed for tests";
 
-/// The spans of a collection, or the reason why it has none.
-pub(crate) type Traced = Result<(SpanIds, Encoded), NotExported>;
+/// The spans of a collection, or the reason why it was not traced.
+pub(crate) type Traced = Result<(SpanIds, EncodedSpans), NotExported>;
 
 /// Returns the spans of all collections of a process.
 pub(crate) fn trace(process: &Process, options: SpanOptions) -> Vec<(Collection, Traced)> {

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::target::PATIENCE;
+use crate::target::TIMEOUT;
 
 /// Environment variable that marks the processes of a test, because other processes run on the same machine.
 pub const MARK: &str = "GCWATCH_TEST_MARK";
@@ -44,19 +44,19 @@ pub fn command(mut gcwatch: Command, folder: &Path, listen: &str, config: &str) 
 
 /// Polls until `find` returns a value.
 pub fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = find() {
             return found;
         }
-        assert!(Instant::now() < until, "{what}: nothing for {PATIENCE:?}");
+        assert!(Instant::now() < until, "{what}: nothing for {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 /// Polls until `is` returns true.
 pub fn await_that(what: &str, is: impl FnMut() -> bool) {
-    await_within(PATIENCE, what, is);
+    await_within(TIMEOUT, what, is);
 }
 
 /// Like [`await_that`], with a timeout.
@@ -186,7 +186,7 @@ impl Daemon {
 
     /// Waits for the next line that contains `words`.
     pub fn await_line(&mut self, words: &str) -> String {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let mut lines = self.said.lines();
         loop {
             let found = lines.0.iter().skip(self.passed).position(|line| line.contains(words));
@@ -209,7 +209,7 @@ impl Daemon {
 
     /// Waits until the daemon has exited and all its log lines are read.
     pub fn await_end(&mut self) -> ExitStatus {
-        let status = await_end(&mut self.child, PATIENCE);
+        let status = await_end(&mut self.child, TIMEOUT);
         let status = status.unwrap_or_else(|| panic!("the daemon exits:\n{}", self.said()));
         // The guard process may hold the pipe slightly longer.
         let (lines, bound) = (self.said.lines(), Duration::from_secs(1));
@@ -233,7 +233,7 @@ impl Daemon {
     /// Returns the status and the body of an answer.
     pub fn bytes(&self, path: &str) -> (u16, Vec<u8>) {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let host = self.address;
         let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
@@ -268,7 +268,7 @@ impl Daemon {
 
     /// Waits until the entry of a process satisfies `fits`.
     pub fn await_target(&self, pid: u32, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        fitting(PATIENCE, what, fits, || self.target(pid).unwrap_or_default())
+        fitting(TIMEOUT, what, fits, || self.target(pid).unwrap_or_default())
     }
 
     /// Returns the record of a process, or null if it does not exist.
@@ -279,7 +279,7 @@ impl Daemon {
 
     /// Waits until the record of a process satisfies `fits`.
     pub fn await_process(&self, pid: u32, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        fitting(PATIENCE, what, fits, || self.process(pid))
+        fitting(TIMEOUT, what, fits, || self.process(pid))
     }
 
     /// Returns the items of a list of the API.
@@ -296,7 +296,7 @@ impl Daemon {
         let is = |one: &Value| one["pid"] == pid && fits(one);
         let found = || self.list("/api/v1/incidents", "incidents").into_iter().find(is);
         fitting(
-            4 * PATIENCE,
+            4 * TIMEOUT,
             what,
             |found| !found.is_null(),
             || found().unwrap_or_default(),

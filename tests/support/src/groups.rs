@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use crate::harness::{Missing, Need};
-use crate::target::PATIENCE;
+use crate::target::TIMEOUT;
 
 /// Returns whether a test can create control groups.
 pub fn need(controller: &'static str) -> Need {
@@ -74,7 +74,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         let _thawed_if_it_can_be_frozen = std::fs::write(self.path.join("freezer.state"), "THAWED");
         // A process that has just exited may still be in the group.
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while std::fs::remove_dir(&self.path).is_err() && self.path.exists() && Instant::now() < until {
             let tasks = std::fs::read_to_string(self.path.join("tasks")).unwrap_or_default();
             for task in tasks.lines() {

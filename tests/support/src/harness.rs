@@ -139,9 +139,9 @@ impl Host {
             resume_unwind(failure);
         }
         let _alone = alone();
-        println!("{name}: failed next to other tests; running it again alone");
+        println!("{name}: failed next to other tests; running it again without other tests");
         test();
-        println!("{name}: passed alone");
+        println!("{name}: passed without other tests");
     }
 }
 

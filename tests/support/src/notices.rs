@@ -1,12 +1,12 @@
-//! Changes of alerts as the pipeline gives them, without a process.
+//! Changes of alerts as the pipeline would send them, without a process.
 
 use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use delivery::alerts::{IncidentNotice, Notice};
-use gc_rules::alert::{Alert, Ending, Holding, Transition};
-use gc_rules::incident::{IncidentEnding, Incidents, Share};
+use gc_rules::alert::{Alert, Ending, HoldingRule, Transition};
+use gc_rules::incident::{IncidentEnding, Incidents, QuotaOwner};
 use gc_rules::rule::Rule;
 use gc_rules::rule_set::RuleSet;
 use gc_telemetry::spans::SpanIds;
@@ -19,7 +19,7 @@ use rule_language::load::{SourceFile, load};
 /// 2026-01-02 03:04:05 UTC.
 pub const STARTED: u64 = 1_767_323_045_000_000_000;
 
-/// A minute later.
+/// One minute later.
 pub const ENDED: u64 = STARTED + 60_000_000_000;
 
 pub const RULES: &str = "\
@@ -39,7 +39,7 @@ rules:
     source: a test
 ";
 
-/// The rules of a text.
+/// Loads the rules of a text.
 pub fn rules(text: &str) -> RuleSet {
     let file = SourceFile {
         name: "test.yaml".to_owned(),
@@ -59,7 +59,7 @@ pub fn attribute(key: &str, value: &str) -> KeyValue {
     key_value(key, Value::StringValue(value.to_owned()))
 }
 
-/// A process in a cluster.
+/// Returns the resource of a process in a cluster.
 pub fn resource() -> Resource {
     Resource {
         attributes: vec![
@@ -74,7 +74,7 @@ pub fn resource() -> Resource {
     }
 }
 
-/// The beginning of the alert of a process.
+/// Returns the start of the alert of a process.
 pub fn fired(pid: u32) -> Notice {
     let alert = Alert {
         rule: rule(),
@@ -119,12 +119,12 @@ pub fn ended(pid: u32) -> Notice {
     }
 }
 
-/// The beginning of the incident of a process.
+/// Returns the start of the incident of a process.
 pub fn began(pid: u32) -> IncidentNotice {
     changes(pid).remove(0)
 }
 
-/// Its end.
+/// Returns the end of the incident of a process.
 pub fn over(pid: u32) -> IncidentNotice {
     changes(pid).remove(1)
 }
@@ -132,7 +132,7 @@ pub fn over(pid: u32) -> IncidentNotice {
 fn changes(pid: u32) -> Vec<IncidentNotice> {
     let (fired, rules) = (fired(pid), rules(RULES));
     let mut incidents = Incidents::default();
-    let held = Holding {
+    let held = HoldingRule {
         alert: Arc::clone(fired.transition.alert()),
         firing: true,
     };
@@ -144,7 +144,7 @@ fn changes(pid: u32) -> Vec<IncidentNotice> {
         process: Arc::clone(&fired.process),
         change,
         span: fired.span,
-        share: Share {
+        share: QuotaOwner {
             tenant: "user 1000".into(),
             service: "checkout".into(),
         },

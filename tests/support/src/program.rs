@@ -67,6 +67,6 @@ pub fn records_of(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-pub fn of_kind<'r>(records: &'r [Value], kind: &str) -> Vec<&'r Value> {
+pub fn select_kind<'r>(records: &'r [Value], kind: &str) -> Vec<&'r Value> {
     records.iter().filter(|record| record["kind"] == kind).collect()
 }

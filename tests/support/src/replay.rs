@@ -3,7 +3,7 @@
 use base::run_key::RunKey;
 use base::time::TimeBase;
 use clr_gc::gc::Outcome;
-use gcwatch::pipeline::replay::{Cast, Player, Stage};
+use gcwatch::pipeline::replay::{Player, ReplayFeeds, ReplayIdentity};
 use gcwatch::pipeline::{Feed, Pipeline};
 use processes::{Identity, RunState};
 use targets::clocks;
@@ -38,16 +38,16 @@ pub fn outcomes(recording: &str) -> Vec<Outcome> {
 
 /// Plays the processes of a recording as a service, at the recorded times up to its end. The processes still run
 /// afterwards.
-pub fn stage(pipeline: &Pipeline, recording: &str, service: &str) -> Stage {
+pub fn stage(pipeline: &Pipeline, recording: &str, service: &str) -> ReplayFeeds {
     let mut player = Player::open(&recordings::path(recording)).unwrap();
     let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
-    let cast = Cast {
+    let cast = ReplayIdentity {
         service: service.to_owned(),
         attributes: Vec::new(),
         base: TimeBase::at(base),
         start_time: 1,
     };
-    let mut stage = Stage::new(pipeline.clone(), cast);
+    let mut stage = ReplayFeeds::new(pipeline.clone(), cast);
     while let Some((key, outcome)) = player.next_outcome().unwrap() {
         stage.observe(key, outcome).unwrap();
     }

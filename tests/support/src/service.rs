@@ -13,11 +13,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::daemon::MARK;
 use crate::runtimes::{KNOWN, Runtime, SERVICE};
 use crate::scene::Scene;
-use crate::target::{PATIENCE, Running, await_listening, service_port};
+use crate::target::{RunningProcess, TIMEOUT, await_listening, service_port};
 
 /// A listening service with its own scene.
 pub struct Service {
-    process: Running,
+    process: RunningProcess,
     pub pid: u32,
     pub address: String,
     pub scene: Scene,
@@ -55,7 +55,7 @@ impl Service {
             .spawn()
             .unwrap();
         let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut process = Running(process);
+        let mut process = RunningProcess(process);
         let is_ready = said.any(|line| line.unwrap().starts_with("ready"));
         assert!(is_ready, "the service starts");
         std::thread::spawn(move || said.for_each(drop));
@@ -94,11 +94,11 @@ fn ask(address: &str, path: &str, header: Option<(&str, &str)>) -> (String, Stri
     let mut stream = loop {
         match TcpStream::connect(address) {
             Ok(stream) => break stream,
-            Err(error) => assert!(since.elapsed() < PATIENCE, "{address}: {error}"),
+            Err(error) => assert!(since.elapsed() < TIMEOUT, "{address}: {error}"),
         }
         std::thread::yield_now();
     };
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: {address}\r\n{header}Connection: close\r\n\r\n"

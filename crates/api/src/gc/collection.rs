@@ -148,7 +148,7 @@ fn parts(account: &Account) -> impl Clone + Iterator<Item = (&'static str, Optio
         true => *ns != Some(0),
         false => ns.is_some(),
     };
-    let parts = Cause::ALL.into_iter().map(|cause| (cause, account.of(cause)));
+    let parts = Cause::ALL.into_iter().map(|cause| (cause, account.get(cause)));
     parts.filter(said).map(|(cause, ns)| (cause.id(), ns))
 }
 

@@ -36,7 +36,7 @@ impl Serialize for SummaryRecord<'_> {
         let stopped_share = share(totals.stopped_ns, observed_ns).filter(|_| is_known);
         let groups = totals.groups.iter().map(|group| GroupRecord { group, observed_ns });
         let others = self.others.iter().map(OtherStopsRecord::from);
-        let account = AccountRecord::of_stopped_time(&totals.stopped, Some(observed_ns));
+        let account = AccountRecord::from_stopped_time(&totals.stopped, Some(observed_ns));
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("kind", "summary")?;
         map.serialize_entry("pid", &self.subject.pid)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gc_rules::record::AlertRecord;
-use gc_rules::rule::{On, Severity, Status};
+use gc_rules::rule::{EvaluationTrigger, Severity, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -56,7 +56,7 @@ pub struct RuleView {
     /// Reliability of the rule.
     pub status: Status,
     /// Trigger for evaluating the condition.
-    pub on: On,
+    pub on: EvaluationTrigger,
     /// Whether the rule is enabled.
     pub enabled: bool,
     /// File, line and column.

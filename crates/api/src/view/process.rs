@@ -52,7 +52,7 @@ pub struct ProcessRecord {
     /// Figures about reading the stream.
     pub stream: StreamFigures,
     /// Facts that were not observed, with the reasons.
-    pub unseen: Vec<Unseen>,
+    pub unseen: Vec<UnobservedFact>,
 }
 
 /// A note, or a cause that holds, which reports no problem.
@@ -166,7 +166,7 @@ pub struct HistoryColumns {
     pub start_ms: Vec<u64>,
     /// Time for which the managed threads were suspended.
     pub stopped_ns: Vec<u64>,
-    /// Longest pause of the collections that ended in the interval.
+    /// Duration of the longest pause of the collections that ended in the interval.
     pub longest_ns: Vec<Option<u64>>,
     /// 99th percentile of the pauses, too high by at most half.
     pub p99_ns: Vec<Option<u64>>,
@@ -258,7 +258,7 @@ pub struct CauseRecord {
     pub unknown_pauses: u64,
     /// Sum of the known pauses.
     pub pause_ns: u64,
-    /// Longest pause.
+    /// Duration of the longest pause.
     pub longest_ns: Option<u64>,
 }
 
@@ -331,7 +331,8 @@ pub struct StreamFigures {
 
 /// A fact that was not observed.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Unseen {
+#[schemars(rename = "Unseen")]
+pub struct UnobservedFact {
     /// Description of the fact.
     pub what: String,
     /// Reason, and the recommended action if there is one.
@@ -376,7 +377,7 @@ pub struct Neighbour {
 
 /// Reason why there is no record of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoCollection {
+pub enum CollectionLookupError {
     /// No process has this pid, or no data of it was ever read.
     NoProcess,
     /// No remembered collection of the process has this number. The values are the oldest and the newest remembered

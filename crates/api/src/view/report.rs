@@ -4,7 +4,7 @@
 use gc_rules::incident::IncidentRecord;
 use serde::Serialize;
 
-use super::{CauseRecord, CollectionLine, HeapColumns, HistoryColumns, PauseColumns, ReportedRequests, Unseen};
+use super::{CauseRecord, CollectionLine, HeapColumns, HistoryColumns, PauseColumns, ReportedRequests, UnobservedFact};
 
 /// All contents of a page.
 #[derive(Debug, Serialize)]
@@ -33,7 +33,7 @@ pub struct ReportedRecording {
     /// Requests, if the recording contains them.
     pub requests: Option<ReportedRequests>,
     /// Facts that were not observed, with the reasons.
-    pub unseen: Vec<Unseen>,
+    pub unseen: Vec<UnobservedFact>,
 }
 
 /// A process of a recording.
@@ -72,7 +72,7 @@ pub struct ReportedProcess {
 
 /// Findings of rules in a process of a recording.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct RuleFindings {
     /// Incidents of the process, the most severe first.
     pub incidents: Vec<IncidentRecord>,
     /// The record of `kind: "rules_judged"`.

@@ -101,7 +101,7 @@ pub struct ProcessRow {
 /// Memory of a process and its container by kind, in bytes; null if unknown.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub struct RowMemory {
-    /// Smallest limit that applies; null if it is unknown or there is no limit.
+    /// The lowest limit that applies; null if it is unknown or does not exist.
     pub limit: Option<u64>,
     /// Highest usage since the first attach, with one reading every 15 s.
     pub peak: Option<u64>,
@@ -137,7 +137,7 @@ pub struct MinuteRecord {
     pub stopped_ns: u64,
     /// Share of the stopped time, 0 to 1.
     pub stopped_share: Option<f64>,
-    /// Longest pause of a collection.
+    /// Duration of the longest pause of a collection.
     pub longest_ns: Option<u64>,
     /// Median of the pauses, too high by at most half because lengths are counted in classes.
     pub p50_ns: Option<u64>,

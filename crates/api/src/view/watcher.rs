@@ -110,7 +110,7 @@ pub struct StreamsRecord {
     pub bytes: u64,
     /// Number of events that runtimes dropped.
     pub lost_events: u64,
-    /// Longest lag of a process.
+    /// The longest lag of a process.
     pub lag_ns: Option<u64>,
     /// Number of collections since gcwatch started.
     pub collections: u64,

@@ -74,7 +74,7 @@ mod tests {
 
     /// Returns frames with a static lifetime.
     fn frames(raw: &[(&str, &str)]) -> Vec<&'static Frame> {
-        let frames = raw.iter().map(|(namespace, name)| Frame::of(namespace, name));
+        let frames = raw.iter().map(|(namespace, name)| Frame::new(namespace, name));
         frames.map(leak).collect()
     }
 
@@ -111,7 +111,7 @@ mod tests {
             let raw: Vec<_> = raw.split(", ").filter_map(|frame| frame.split_once(' ')).collect();
             let (called, _, rest) = asked(reason.parse().unwrap(), &collected, frames(&raw));
             assert_eq!(called.unwrap_or("-"), api, "{row}");
-            assert_eq!(Site::of(&rest).site.map_or("-", |name| &**name), by, "{row}");
+            assert_eq!(Site::from_stack(&rest).site.map_or("-", |name| &**name), by, "{row}");
         }
     }
 
@@ -127,8 +127,8 @@ mod tests {
         assert_eq!((api, from), (Some("TryStartNoGCRegion"), Some(Evidence::Reason)));
         let behind = [
             Frame::unknown(7),
-            Frame::of("System.GC", "Collect"),
-            Frame::of("A.Cache", "Trim"),
+            Frame::new("System.GC", "Collect"),
+            Frame::new("A.Cache", "Trim"),
         ];
         let (api, from, rest) = asked(1, &none, behind.map(leak).to_vec());
         assert_eq!((api, from, rest.len()), (Some("GC.Collect"), Some(Evidence::Frame), 1));

@@ -30,7 +30,7 @@ pub(super) fn fsharp_closure(segment: &str) -> Option<String> {
 }
 
 /// Returns `Shop.X` for `Shop.<File>F0123...__X`, a file-local type. The digits are a hash of the file's path.
-pub(super) fn of_file(segment: &str) -> String {
+pub(super) fn parse_file_local(segment: &str) -> String {
     let find = || {
         let (namespace, own) = segment.split_at_checked(segment.find('<')?)?;
         let (_, rest) = bracketed(own)?;

@@ -2,7 +2,7 @@
 //! generic method contains types, and the type of a state machine contains the name of its method.
 
 use super::MAX_DEPTH;
-use super::compiler_generated::{bracketed, lambda, of_file, state_machine};
+use super::compiler_generated::{bracketed, lambda, parse_file_local, state_machine};
 
 /// A parsed type name.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Type {
             if place == last {
                 arity += std::mem::take(&mut surplus);
             }
-            let name = of_file(name);
+            let name = parse_file_local(name);
             if arity == 0 {
                 return name;
             }
@@ -142,7 +142,7 @@ impl Type {
     }
 }
 
-/// Returns the name in `Map`2` and the number of its own arguments.
+/// Returns the name in `Map`2` and the number of its type arguments, without those of outer types.
 fn arity(segment: &str) -> (&str, usize) {
     let parts = segment.rsplit_once('`');
     match parts.map(|(name, arity)| (name, arity.parse::<usize>())) {
@@ -184,7 +184,7 @@ fn made(segment: &str) -> Option<String> {
         return Some(format!("closure {number}"));
     }
     if let Some(of) = state_machine(segment) {
-        let of = Own::of(&of);
+        let of = MethodName::parse(&of);
         let suffix = of.suffix.map(|suffix| format!("{suffix}, ")).unwrap_or_default();
         return Some(format!("{} ({suffix}state machine)", of.base));
     }
@@ -195,13 +195,13 @@ fn made(segment: &str) -> Option<String> {
 }
 
 /// A parsed method name without its type: lambdas, local functions, arguments, explicit implementations.
-pub(super) struct Own {
+pub(super) struct MethodName {
     pub(super) base: String,
     pub(super) suffix: Option<String>,
 }
 
-impl Own {
-    pub(super) fn of(name: &str) -> Self {
+impl MethodName {
+    pub(super) fn parse(name: &str) -> Self {
         Self::nested(name, 0)
     }
 

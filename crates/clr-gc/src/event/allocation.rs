@@ -9,8 +9,8 @@ record! {
     /// GCAllocationTick (10): about 100 KiB were allocated since the last event of the same heap and kind. Verbose. The
     /// type is that of the object that crossed the threshold only.
     ///
-    /// Versions 0 (8 bytes; manifest only), 1 (10; NativeAOT 8 has only this shape), 2 (30 + name on 64 bits; manifest
-    /// only), 3 (38 + name: .NET Core 3.x to 6), 4 (46 + name: .NET 8 and later).
+    /// There are five versions: 0 (8 bytes; manifest only), 1 (10; NativeAOT 8 has only this shape), 2 (30 + name on 64
+    /// bits; manifest only), 3 (38 + name: .NET Core 3.x to 6), 4 (46 + name: .NET 8 and later).
     AllocationTick<'a> {
         /// Bytes allocated, truncated to 32 bits.
         allocation_amount: u32 = "AllocationAmount",

@@ -4,7 +4,7 @@
 //! kept as bytes. The field names are those of TraceEvent if it has them.
 
 use super::fields::{Fields, Value};
-use super::reader::{Cursor, Short, Wire};
+use super::reader::{Cursor, PayloadTooShort, Wire};
 use super::record::{Record, record};
 use super::text::Utf16;
 use nettrace::PointerSize;
@@ -33,7 +33,7 @@ impl<'a> Record<'a> for DynamicEvent<'a> {
     }
 
     #[inline]
-    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Short> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, PayloadTooShort> {
         let name = Utf16::read(cursor, "Name")?;
         let size = u32::read(cursor, "DataSize")?;
         let data = cursor.take(size.into(), "Data")?;

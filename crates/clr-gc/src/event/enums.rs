@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::fields::{ToValue, Value};
-use super::reader::{Cursor, Short, Wire};
+use super::reader::{Cursor, PayloadTooShort, Wire};
 use nettrace::PointerSize;
 
 macro_rules! code {
@@ -67,7 +67,7 @@ macro_rules! code {
                 4
             }
             #[inline]
-            fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Self, Short> {
+            fn read(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Self, PayloadTooShort> {
                 u32::read(cursor, field).map(Self)
             }
         }

@@ -16,7 +16,7 @@ pub use plausible::{FIGURES, Figure, Implausible};
 use std::borrow::Cow;
 
 use crate::event::{GcReason, GcType, HeapStats, Phases, SuspendReason};
-use crate::gc::account::{Account, Cause, Stopped};
+use crate::gc::account::{Account, Cause, StopFacts};
 use crate::gc::allocated::{Allocated, AllocatedUnknown};
 use crate::gc::cpu_wait::CpuWait;
 use crate::gc::history::GlobalHistory;
@@ -291,7 +291,7 @@ impl Suspension {
     pub fn account(&self) -> Option<Account> {
         self.stopped_ns?;
         let spans = [(self.edges.suspend_begin?, self.edges.restart_end?)];
-        let stopped = Stopped::of(self.edges, &spans, PauseKind::Final);
+        let stopped = StopFacts::new(self.edges, &spans, PauseKind::Final);
         Some(if self.is_for_background() {
             stopped.divide().account
         } else {

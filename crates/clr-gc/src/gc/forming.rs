@@ -1,8 +1,8 @@
 //! A collection that still receives facts, in any order, and its conversion to a record.
 
 use crate::event::{GcReason, GcStart, GcType, HeapStats, PerHeapHistory, Phases};
-use crate::gc::account::{Account, Divided, Marking, MarkingCost, Stopped};
-use crate::gc::allocated::{Allocated, AllocatedUnknown, Measured, Spaces};
+use crate::gc::account::{Account, DividedStop, MarkTimes, MarkingCost, StopFacts};
+use crate::gc::allocated::{Allocated, AllocatedUnknown, CollectionFacts, Spaces};
 use crate::gc::collection::{
     Collection, Committed, GenerationSizes, Implausible, Missing, MissingParts, Pause, PerHeapSums, plausible,
 };
@@ -15,7 +15,7 @@ pub const MAX_HEAPS: u32 = 4096;
 
 /// The facts of one collection that have arrived so far.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Forming {
+pub(crate) struct FormingCollection {
     pub(crate) number: u32,
     pub(crate) clr_instance: Option<u16>,
     pub(crate) start: Option<(i64, u64, GcStart)>,
@@ -42,7 +42,7 @@ pub(crate) struct Forming {
     /// Time of GCGlobalHeapHistory.
     pub(crate) history_at: Option<i64>,
     /// Marks of the collection.
-    pub(crate) marking: Option<Marking>,
+    pub(crate) marking: Option<MarkTimes>,
     heaps: Vec<u64>,
     sums: [Option<PerHeapSums>; 5],
     spaces: Spaces,
@@ -51,7 +51,7 @@ pub(crate) struct Forming {
     histories: u32,
 }
 
-impl Forming {
+impl FormingCollection {
     pub(crate) fn new(number: u32, at: i64) -> Self {
         Self {
             number,
@@ -265,7 +265,7 @@ impl Forming {
         let can_be = spans.iter().all(|(from, to)| from <= to);
         let divided = pause_ns.map(|ns| match can_be {
             true => self.stopped(stop, &spans, kind, cost).divide(),
-            false => Divided {
+            false => DividedStop {
                 account: Account::unexplained(ns),
                 handles_ns: None,
                 marks: Vec::new(),
@@ -292,7 +292,7 @@ impl Forming {
                 .filter(|&number| number != self.number)
                 .collect(),
             kind,
-            edges: StopEdges::of(stop),
+            edges: StopEdges::from_stop(stop),
         }
     }
 
@@ -306,10 +306,10 @@ impl Forming {
         spans: &'a [(i64, i64)],
         kind: PauseKind,
         cost: &'a MarkingCost,
-    ) -> Stopped<'a> {
+    ) -> StopFacts<'a> {
         let start = self.start.as_ref();
         let sent = self.global.as_ref();
-        Stopped {
+        StopFacts {
             start: start.map(|start| start.0),
             history: self.history_at,
             is_compacting: sent.is_some_and(|sent| sent.mechanisms.is_compaction()),
@@ -321,7 +321,7 @@ impl Forming {
             handles: self.heap_stats.map(|stats| stats.gc_handle_count),
             pinned: self.heap_stats.map(|stats| stats.pinned_object_count),
             cost: Some(cost),
-            ..Stopped::of(StopEdges::of(stop), spans, kind)
+            ..StopFacts::new(StopEdges::from_stop(stop), spans, kind)
         }
     }
 
@@ -361,13 +361,13 @@ impl Forming {
     }
 
     /// Returns the input for the allocation measurement, once, when the histories are complete.
-    pub(crate) fn measured(&self, at: i64) -> Option<Measured> {
+    pub(crate) fn measured(&self, at: i64) -> Option<CollectionFacts> {
         let global = self
             .global
             .filter(|_| self.allocated.is_none() && self.has_all_histories())?;
         let start = self.start.as_ref().map(|start| start.0);
         let lasted = start.map(|start| at.saturating_sub(start));
-        Some(Measured {
+        Some(CollectionFacts {
             number: self.number,
             start,
             at,

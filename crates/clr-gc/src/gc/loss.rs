@@ -12,7 +12,7 @@ pub(crate) struct LossIntervals {
 }
 
 impl LossIntervals {
-    /// Records that events are missing between `after` (`None`: the start of the stream) and `before`.
+    /// Records that events are missing between `after` and `before`. `after` is `None` for the start of the stream.
     pub(crate) fn add(&mut self, after: Option<i64>, before: i64) {
         let (mut from, mut to) = (after.unwrap_or(i64::MIN), before);
         if from >= to {

@@ -14,7 +14,7 @@ use crate::event::{ClrEvent, DynamicData, GcReason, Kind, SuspendReason};
 use crate::gc::account::{MarkingCost, Marks};
 use crate::gc::allocated::AllocatedBytes;
 use crate::gc::collection::{Collection, Suspension};
-use crate::gc::forming::Forming;
+use crate::gc::forming::FormingCollection;
 use crate::gc::loss::LossIntervals;
 use crate::gc::stop::{Stop, StopId};
 use crate::gc::trail::Trails;
@@ -22,11 +22,11 @@ use finalizers::FinalizerThread;
 use tools::ToolThread;
 
 pub use finalizers::Finalizers;
-pub use open::Open;
+pub use open::OpenOperations;
 
 /// Maximum delay, in stream time, of facts that belong to a collection after its last fact. The histories of a server
 /// background collection follow its GCEnd. After this delay the collection is reported as incomplete.
-pub const PATIENCE_NS: i64 = 2_000_000_000;
+pub const MAX_DELAY_NS: i64 = 2_000_000_000;
 
 /// Time for which a live machine holds back a whole collection. Losses become visible up to two passes of the runtime's
 /// streaming thread (100 ms each) later.
@@ -65,7 +65,7 @@ const MAX_OTHER_REASONS: usize = 64;
 
 /// Time at which a finished collection is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settling {
+pub enum ReportTiming {
     /// The end of the stream, when every loss is known (files).
     AtTheEnd,
     /// The given number of nanoseconds of stream time after the last fact of the collection (live).
@@ -83,7 +83,7 @@ enum Share {
 }
 
 impl Share {
-    fn of(kind: Kind) -> Self {
+    fn for_kind(kind: Kind) -> Self {
         match kind {
             Kind::MarkStackRoots
             | Kind::MarkFinalizeQueueRoots
@@ -142,8 +142,8 @@ pub struct OtherStops {
 
 /// A finished item that waits until it can be reported.
 #[derive(Debug)]
-enum Settled {
-    Collection(Box<Forming>),
+enum FinishedItem {
+    Collection(Box<FormingCollection>),
     Suspension(Box<Stop>),
 }
 
@@ -158,7 +158,7 @@ struct ClosedStop {
 /// Reconstructs the collections of one runtime. See the [module](crate::gc).
 #[derive(Debug)]
 pub struct Machine {
-    settling: Settling,
+    settling: ReportTiming,
     is_finished: bool,
     clr_instance: Option<u16>,
     newest: Option<i64>,
@@ -175,11 +175,11 @@ pub struct Machine {
         clippy::vec_box,
         reason = "large and usually empty, while the vector keeps its capacity"
     )]
-    forming: Vec<Box<Forming>>,
-    settled: VecDeque<(i64, Settled)>,
+    forming: Vec<Box<FormingCollection>>,
+    settled: VecDeque<(i64, FinishedItem)>,
     /// Histories of a collection whose GCStart was never observed because the session started during it. The GCEnd in
     /// the same stop will provide its number.
-    unnumbered: Option<(u64, Box<Forming>)>,
+    unnumbered: Option<(u64, Box<FormingCollection>)>,
     trails: Trails,
     losses: LossIntervals,
     /// Reason of the newest GCTriggered since the previous GCStart.
@@ -215,7 +215,7 @@ pub struct Machine {
 
 impl Machine {
     /// Creates a machine that has observed no events.
-    pub fn new(clr_instance: Option<u16>, settling: Settling) -> Self {
+    pub fn new(clr_instance: Option<u16>, settling: ReportTiming) -> Self {
         Self {
             settling,
             is_finished: false,
@@ -252,7 +252,7 @@ impl Machine {
     }
 
     /// Creates a machine for a process that appears after these events are already known to be lost.
-    pub(crate) fn after(clr_instance: Option<u16>, settling: Settling, losses: LossIntervals) -> Self {
+    pub(crate) fn after(clr_instance: Option<u16>, settling: ReportTiming, losses: LossIntervals) -> Self {
         Self {
             losses,
             ..Self::new(clr_instance, settling)
@@ -274,7 +274,7 @@ impl Machine {
             ClrEvent::GcEnd(event) => return self.in_order(at).end(at, thread, event.count, event.depth),
             ClrEvent::HeapStats(event) => {
                 // A collection that these statistics complete is removed, so look it up first.
-                let of = self.trails.of(thread).ended;
+                let of = self.trails.get_or_insert(thread).ended;
                 let of = of.and_then(|number| self.forming.iter().find(|forming| forming.number == number));
                 let by_background = of.is_some_and(|forming| forming.announced_background());
                 self.finalizable_found(at, event.finalization_promoted_count, by_background);
@@ -292,7 +292,7 @@ impl Machine {
             ClrEvent::GlobalHeapHistory(event) => return self.in_order(at).global(at, thread, event),
             ClrEvent::PerHeapHistory(event) => return self.in_order(at).per_heap(at, thread, event),
             ClrEvent::RestartEeBegin(_) => {
-                self.in_order(at).trails.of(thread).ended = None;
+                self.in_order(at).trails.get_or_insert(thread).ended = None;
                 let stop = self.open_stop(thread)?;
                 if stop.restarting != Some(at) {
                     stop.restart_begin(at);
@@ -323,7 +323,7 @@ impl Machine {
                 self.marks.mark(number, at, event);
                 return Some(number);
             }
-            event => match Share::of(event.kind()) {
+            event => match Share::for_kind(event.kind()) {
                 Share::Running => return self.running().or_else(|| self.background_under_way()),
                 Share::Background => return self.background_under_way(),
                 Share::None => {}
@@ -337,8 +337,8 @@ impl Machine {
         self.tools.session_ended(thread);
     }
 
-    /// Records that events are missing between `after` (`None`: the start of the stream) and `before`, both in
-    /// nanoseconds since the sync point.
+    /// Records that events are missing between `after` and `before`, both in nanoseconds since the sync point. `after`
+    /// is `None` for the start of the stream.
     pub fn lost(&mut self, after: Option<i64>, before: i64) {
         self.losses.add(after, before);
         self.allocated.lost();
@@ -364,7 +364,7 @@ impl Machine {
     /// Returns whether any item needs only time to be reported: a finished collection, or a collection whose remaining
     /// facts do not arrive.
     pub fn is_waiting(&self) -> bool {
-        let in_flight = |forming: &Forming| forming.announced_background() && forming.end.is_none();
+        let in_flight = |forming: &FormingCollection| forming.announced_background() && forming.end.is_none();
         !self.settled.is_empty() || self.forming.iter().any(|forming| !in_flight(forming))
     }
 
@@ -389,8 +389,8 @@ impl Machine {
         let (since, _) = self.settled.front()?;
         let ready = match self.settling {
             _ if self.is_finished => true,
-            Settling::AtTheEnd => false,
-            Settling::After(ns) => self
+            ReportTiming::AtTheEnd => false,
+            ReportTiming::After(ns) => self
                 .newest
                 .max(self.quiet_until)
                 .is_some_and(|newest| newest >= since.saturating_add(ns)),
@@ -402,12 +402,12 @@ impl Machine {
         }
         let (_, settled) = self.settled.pop_front()?;
         Some(match settled {
-            Settled::Collection(forming) => {
+            FinishedItem::Collection(forming) => {
                 let mut collection = self.report(*forming);
                 collection.lossy |= !ready;
                 Outcome::Collection(Box::new(collection))
             }
-            Settled::Suspension(mut stop) => {
+            FinishedItem::Suspension(mut stop) => {
                 stop.void |= !ready;
                 Outcome::Suspension(self.finished_suspension(*stop))
             }
@@ -429,7 +429,7 @@ impl Machine {
 
     /// Returns whether more items wait to be reported than a live machine keeps. If so, take all outcomes.
     pub fn overflows(&self) -> bool {
-        self.settling != Settling::AtTheEnd && self.settled.len() > MAX_SETTLED / self.shared_by
+        self.settling != ReportTiming::AtTheEnd && self.settled.len() > MAX_SETTLED / self.shared_by
     }
 
     /// Returns the stops for reasons other than a collection, by reason.

@@ -124,7 +124,7 @@ pub struct StopEdges {
 }
 
 impl StopEdges {
-    pub(crate) fn of(stop: &Stop) -> Self {
+    pub(crate) fn from_stop(stop: &Stop) -> Self {
         Self {
             suspend_begin: stop.begin,
             suspend_end: stop.suspended,

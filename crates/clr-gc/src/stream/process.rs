@@ -3,7 +3,7 @@
 use nettrace::TraceHeader;
 
 use crate::event::ClrEvent;
-use crate::gc::{LossIntervals, Machine, Settling};
+use crate::gc::{LossIntervals, Machine, ReportTiming};
 use crate::stream::scope::rebuilds;
 
 /// Maximum number of processes of a stream that are tracked separately (V6 records whole machines). Events of further
@@ -63,7 +63,7 @@ pub(super) fn process_of<'p>(
     (processes, max_processes): (&'p mut Vec<Process>, usize),
     pid: Option<u64>,
     event: &ClrEvent<'_>,
-    (settling, losses, is_core_clr): (Settling, &LossIntervals, bool),
+    (settling, losses, is_core_clr): (ReportTiming, &LossIntervals, bool),
 ) -> Option<&'p mut Process> {
     let key = ProcessKey {
         pid,

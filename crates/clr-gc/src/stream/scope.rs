@@ -22,7 +22,7 @@ pub enum Scope {
 impl Scope {
     /// Returns the tag of events with this definition, or `None` if they are not decoded.
     pub(super) fn tag(self, metadata: &Metadata) -> Option<u32> {
-        let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version);
+        let layout = Layout::find(&metadata.provider, metadata.event_id, metadata.version);
         match (self, layout) {
             (Self::Everything, layout) => Some(layout.map_or(UNKNOWN_TAG, Layout::to_tag)),
             (_, Some(layout)) if rebuilds(layout.kind) || names_runtime(layout.kind) => Some(layout.to_tag()),

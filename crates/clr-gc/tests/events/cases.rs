@@ -49,7 +49,7 @@ pub(crate) static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
             let (version, sizes) = version.split_once(' ').unwrap();
             let (wide, narrow) = sizes.split_once('/').unwrap_or((sizes, sizes));
             let version = version.parse().unwrap();
-            let text = of_version(&fields, version);
+            let text = select_fields(&fields, version);
             cases.push(Case {
                 provider,
                 id: id.parse().unwrap(),
@@ -65,7 +65,7 @@ pub(crate) static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
 });
 
 /// Returns the fields that exist in this version.
-fn of_version(fields: &str, version: u32) -> String {
+fn select_fields(fields: &str, version: u32) -> String {
     let (first, later) = fields.split_once('|').unwrap_or((fields, ""));
     let later = later.split('|').filter_map(|part| part.split_once(' '));
     let later = later.filter(|(since, _)| version >= since.parse().unwrap());

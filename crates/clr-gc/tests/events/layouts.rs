@@ -10,7 +10,7 @@ const POINTERS: [PointerSize; 2] = [PointerSize::Eight, PointerSize::Four];
 /// Returns every case with both pointer sizes: case, layout, pointer size, payload.
 fn payloads() -> impl Iterator<Item = (&'static Case, Layout, PointerSize, Vec<u8>)> {
     CASES.iter().flat_map(|case| {
-        let Some(layout) = Layout::of(case.provider, case.id, Some(case.version)) else {
+        let Some(layout) = Layout::find(case.provider, case.id, Some(case.version)) else {
             panic!("{} {} version {} is unknown", case.provider, case.id, case.version);
         };
         assert_eq!(layout.name(), case.name);
@@ -130,13 +130,13 @@ fn surplus_bytes_are_ignored() {
 #[test]
 fn length_determines_missing_version() {
     for (case, layout, pointer, payload) in payloads() {
-        let unversioned = Layout::of(case.provider, case.id, None).unwrap();
+        let unversioned = Layout::find(case.provider, case.id, None).unwrap();
         assert_eq!(unversioned.version, None);
         let event = decode(unversioned, &payload, pointer).unwrap();
         assert_eq!(text(&event), case.fields, "{} version {}", layout.name(), case.version);
     }
     let too_short = decode(
-        Layout::of(RUNTIME_PROVIDER, 1, None).unwrap(),
+        Layout::find(RUNTIME_PROVIDER, 1, None).unwrap(),
         &[0; 7],
         PointerSize::Eight,
     )
@@ -154,16 +154,16 @@ fn newer_versions_are_read_as_newest_known_version() {
     for (case, layout, pointer, payload) in payloads() {
         if case.version == u32::from(layout.kind.versions().1) {
             for newer in [case.version + 1, 254, 255, 256, u32::MAX] {
-                let newer = Layout::of(case.provider, case.id, Some(newer)).unwrap();
+                let newer = Layout::find(case.provider, case.id, Some(newer)).unwrap();
                 assert_eq!(text(&decode(newer, &payload, pointer).unwrap()), case.fields);
             }
         }
     }
-    assert_eq!(Layout::of(RUNTIME_PROVIDER, 204, Some(2)), None);
-    assert_eq!(Layout::of(RUNTIME_PROVIDER, 205, Some(1)), None);
-    assert_eq!(Layout::of(RUNTIME_PROVIDER, 203, Some(1)), None);
-    assert_eq!(Layout::of(RUNTIME_PROVIDER, 80, Some(1)), None);
-    assert_eq!(Layout::of("Microsoft-Windows-DotNETRuntime2", 1, Some(2)), None);
+    assert_eq!(Layout::find(RUNTIME_PROVIDER, 204, Some(2)), None);
+    assert_eq!(Layout::find(RUNTIME_PROVIDER, 205, Some(1)), None);
+    assert_eq!(Layout::find(RUNTIME_PROVIDER, 203, Some(1)), None);
+    assert_eq!(Layout::find(RUNTIME_PROVIDER, 80, Some(1)), None);
+    assert_eq!(Layout::find("Microsoft-Windows-DotNETRuntime2", 1, Some(2)), None);
 }
 
 /// Scenario: layouts are converted to tags and back, and invalid tags are converted.
@@ -178,7 +178,7 @@ fn tags_distinguish_layouts() {
             assert!(seen.insert(layout.to_tag()));
         }
         assert_eq!(
-            Layout::of(kind.provider(), kind.id(), None),
+            Layout::find(kind.provider(), kind.id(), None),
             Some(Layout {
                 kind: *kind,
                 version: None
@@ -200,7 +200,7 @@ fn count_is_checked_against_payload() {
             .iter()
             .find(|case| case.provider == RUNTIME_PROVIDER && case.id == id)
             .unwrap();
-        let layout = Layout::of(case.provider, id, Some(0)).unwrap();
+        let layout = Layout::find(case.provider, id, Some(0)).unwrap();
         for count in [u32::MAX, 0x2000_0000, 0x1000_0001] {
             let mut payload = case.payload(PointerSize::Eight);
             payload[at..at + 4].copy_from_slice(&count.to_le_bytes());
@@ -215,7 +215,7 @@ fn count_is_checked_against_payload() {
 /// Guarantee: the message names event, version, field and both lengths.
 #[test]
 fn error_names_event_field_and_lengths() {
-    let layout = Layout::of(RUNTIME_PROVIDER, 1, Some(2)).unwrap();
+    let layout = Layout::find(RUNTIME_PROVIDER, 1, Some(2)).unwrap();
     let error = decode(layout, &[0; 20], PointerSize::Eight).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -255,7 +255,7 @@ proptest! {
                 payload[index] = byte;
             }
         }
-        let layout = Layout::of(case.provider, case.id, Some(case.version)).unwrap();
+        let layout = Layout::find(case.provider, case.id, Some(case.version)).unwrap();
         match decode(layout, &payload, pointer) {
             Ok(event) => exercise(&event),
             Err(error) => prop_assert!(error.needed > payload.len() as u64),

@@ -12,7 +12,7 @@ fn dynamic(name: &str, data: &[u8]) -> Vec<u8> {
 }
 
 fn decoded(id: u32, version: u32, payload: &[u8]) -> ClrEvent<'_> {
-    let layout = Layout::of(RUNTIME_PROVIDER, id, Some(version));
+    let layout = Layout::find(RUNTIME_PROVIDER, id, Some(version));
     match layout.map(|layout| decode(layout, payload, PointerSize::Eight)) {
         Some(Ok(event)) => event,
         other => panic!("event {id} version {version}: {other:?}"),

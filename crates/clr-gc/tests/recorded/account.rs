@@ -86,12 +86,15 @@ fn time_without_events_is_unknown() {
         Cause::Plan,
         Cause::Compact,
     ] {
-        assert_eq!(account.of(cause), None, "{cause:?}");
+        assert_eq!(account.get(cause), None, "{cause:?}");
     }
-    assert!(account.of(Cause::SlowThreads).is_some());
-    assert!(account.of(Cause::Unexplained) > Some(account.total() / 2));
+    assert!(account.get(Cause::SlowThreads).is_some());
+    assert!(account.get(Cause::Unexplained) > Some(account.total() / 2));
     // Events contain no information about missing CPU or about delays by other tools.
-    assert_eq!((account.of(Cause::NoCpu), account.of(Cause::ToolSession)), (None, None));
+    assert_eq!(
+        (account.get(Cause::NoCpu), account.get(Cause::ToolSession)),
+        (None, None)
+    );
 }
 
 /// Scenario: another tool takes a heap dump while a program allocates.
@@ -109,7 +112,7 @@ fn heap_dump_is_attributed_to_tool() {
         let ns: i64 = dumps.filter_map(|gc| gc.pause_ns).sum();
         assert!(ns > 0);
         assert_eq!(stopped.asked_by(Asker::Tool), ns);
-        assert!(stopped.parts().of(Cause::HeapDump) > Some(ns / 10 * 9));
+        assert!(stopped.parts().get(Cause::HeapDump) > Some(ns / 10 * 9));
     }
 }
 
@@ -144,7 +147,7 @@ fn difference_of_accounts_is_time_in_between() {
     let since = all.since(&before);
     assert_eq!(since.total(), after.total());
     for cause in Cause::ALL {
-        assert_eq!(since.parts().of(cause), after.parts().of(cause), "{cause:?}");
+        assert_eq!(since.parts().get(cause), after.parts().get(cause), "{cause:?}");
     }
     let askers = |stopped: &StoppedTime| Asker::ALL.map(|asker| stopped.asked_by(asker));
     assert_eq!(askers(&since), askers(&after));
@@ -170,9 +173,9 @@ fn main_cause_is_largest_part() {
         (Cause::HeapDump, &["net8-heap-dumps"], &[]),
     ] {
         let share = |name: &str| {
-            let stopped = account(&Recording::of_account(name)?);
+            let stopped = account(&Recording::read_account(name)?);
             let largest = stopped.parts().largest_first().first().map(|part| part.cause);
-            let ns = stopped.parts().of(cause).unwrap_or(0);
+            let ns = stopped.parts().get(cause).unwrap_or(0);
             Some((largest, ns as f64 / stopped.total() as f64))
         };
         for (largest, share) in much.iter().filter_map(|name| share(name)) {

@@ -9,10 +9,10 @@ use crate::recordings::{self, Recording, witness};
 
 /// Returns the pause that TraceEvent computes by its own rules.
 fn as_trace_event_says(gc: &Collection, all: &[Collection]) -> Option<i64> {
-    gc.pauses.iter().map(|pause| of_one_stop(gc, pause, all)).sum()
+    gc.pauses.iter().map(|pause| measure_stop(gc, pause, all)).sum()
 }
 
-fn of_one_stop(gc: &Collection, pause: &Pause, all: &[Collection]) -> Option<i64> {
+fn measure_stop(gc: &Collection, pause: &Pause, all: &[Collection]) -> Option<i64> {
     let edges = &pause.edges;
     let (begin, suspended, restarted) = (edges.suspend_begin?, edges.suspend_end?, edges.restart_end?);
     let sharing = |number: &u32| all.iter().find(|other| other.number == *number);

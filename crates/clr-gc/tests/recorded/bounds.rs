@@ -1,8 +1,8 @@
 //! Streams that try to exhaust memory: the memory of a live stream is bounded and known.
 
 use clr_gc::event::RUNTIME_PROVIDER;
-use clr_gc::gc::{Collection, LIVE_SETTLE_NS, MAX_SETTLED, Outcome, Settling};
-use clr_gc::stream::{Advanced, GcStream, Scope, StreamLimits};
+use clr_gc::gc::{Collection, LIVE_SETTLE_NS, MAX_SETTLED, Outcome, ReportTiming};
+use clr_gc::stream::{AdvanceOutcome, GcStream, Scope, StreamLimits};
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::{Format, Metadata, TraceHeader};
 
@@ -103,7 +103,7 @@ fn live(mut forger: Forger) -> (Vec<Collection>, u64, u64) {
     let (mut collections, mut said) = (Vec::with_capacity(200_000), 0);
     let used = allocation_counter::measure(|| {
         let limits = StreamLimits::one_live_process();
-        let mut stream = GcStream::with_limits(Scope::Collections, Settling::After(LIVE_SETTLE_NS), limits);
+        let mut stream = GcStream::with_limits(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS), limits);
         let mut take = |stream: &mut GcStream| {
             loop {
                 let advanced = stream.advance(|_| ()).unwrap();
@@ -115,7 +115,7 @@ fn live(mut forger: Forger) -> (Vec<Collection>, u64, u64) {
                         collections.push(Collection { pauses, ..*collection });
                     }
                 }
-                if advanced == Advanced::Drained {
+                if advanced == AdvanceOutcome::Drained {
                     break;
                 }
             }
@@ -162,9 +162,9 @@ fn burst_of_collections_waits_for_losses() {
     assert!(collections.iter().all(|gc| gc.is_complete() && !gc.lossy));
 }
 
-/// Scenario: parts of collections that never become complete fill each store: ends of collections that never started,
-/// in four runtimes; ends without a restart; background collections with endless stops; endless heaps; threads that
-/// stop and never restart.
+/// Scenario: parts of collections that never become complete fill each store: ends of collections that never started
+/// (in four runtimes), ends without a restart, background collections with endless stops, endless heaps, and threads
+/// that stop and never restart.
 /// Guarantee: the stream uses a few megabytes, and every reported collection is incomplete.
 #[test]
 fn incomplete_collections_use_bounded_memory() {

@@ -16,7 +16,7 @@ const EVERY_BYTE: usize = 20_000;
 const PLACES: usize = 500;
 
 fn check(name: &str, bytes: &[u8], cut: usize, truth: &HashMap<u32, Collection>) -> usize {
-    let recording = Recording::of(&bytes[..cut], Scope::Collections, |_| ());
+    let recording = Recording::read_bytes(&bytes[..cut], Scope::Collections, |_| ());
     let (collections, ending) = (recording.collections(), recording.stream.decoder().ending());
     let clean = cut == bytes.len();
     assert_eq!(ending == Some(Ending::Clean), clean, "{name} cut at {cut}: {ending:?}");

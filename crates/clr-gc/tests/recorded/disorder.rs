@@ -3,7 +3,7 @@
 use std::fmt::Arguments;
 
 use clr_gc::event::{Layout, PointerSize, decode};
-use clr_gc::gc::{Account, Cause, Collection, Machine, Outcome, Settling};
+use clr_gc::gc::{Account, Cause, Collection, Machine, Outcome, ReportTiming};
 use clr_gc::stream::Scope;
 
 use crate::account::assert_adds_up;
@@ -11,7 +11,7 @@ use crate::recordings::{self, Recording};
 
 /// A single event.
 #[derive(Clone)]
-struct Sent {
+struct SentEvent {
     at: i64,
     thread: u64,
     layout: Layout,
@@ -20,14 +20,14 @@ struct Sent {
 
 /// Returns the events that collections are built from. Events that name the program and its settings have no effect
 /// here.
-fn events(name: &str) -> Vec<Sent> {
+fn events(name: &str) -> Vec<SentEvent> {
     let mut events = Vec::new();
-    Recording::of(&recordings::bytes(name), Scope::Collections, |observed| {
+    Recording::read_bytes(&recordings::bytes(name), Scope::Collections, |observed| {
         let layout = observed.layout.unwrap();
         if ["ProcessInfo", "GCSettingsRundown"].contains(&layout.name()) {
             return;
         }
-        events.push(Sent {
+        events.push(SentEvent {
             at: observed.at,
             thread: observed.event.thread,
             layout,
@@ -37,8 +37,8 @@ fn events(name: &str) -> Vec<Sent> {
     events
 }
 
-fn collections<'e>(events: impl IntoIterator<Item = &'e Sent>) -> Vec<Collection> {
-    let mut machine = Machine::new(Some(0), Settling::AtTheEnd);
+fn collections<'e>(events: impl IntoIterator<Item = &'e SentEvent>) -> Vec<Collection> {
+    let mut machine = Machine::new(Some(0), ReportTiming::AtTheEnd);
     for event in events {
         let decoded = decode(event.layout, &event.payload, PointerSize::Eight).unwrap();
         machine.observe(event.at, event.thread, &decoded);
@@ -72,7 +72,7 @@ fn assert_accounts(claimed: &Account, truth: &Account, ns: i64, context: Argumen
         .parts()
         .filter(|part| part.cause != Cause::Unexplained && !is_shared(part.cause));
     for part in others {
-        let most = truth.of(part.cause).unwrap_or(0);
+        let most = truth.get(part.cause).unwrap_or(0);
         assert!(
             part.ns >= 0 && part.ns <= most + 1_000,
             "{context}: {part:?} of {most} ns"
@@ -123,13 +123,13 @@ fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<
     }
 }
 
-/// `of_others`: whether to compare facts that come from another collection (the bytes allocated since the previous one,
-/// the background collection in progress). If several events are missing, they may refer to another collection without
-/// a trace.
+/// Compares the claimed collections with the true ones. `of_others` includes facts that come from another collection
+/// (the bytes allocated since the previous one, the background collection in progress). If several events are missing,
+/// they may refer to another collection without a trace.
 fn check<'e>(
     name: &str,
     truth: &[Collection],
-    changed: impl IntoIterator<Item = &'e Sent>,
+    changed: impl IntoIterator<Item = &'e SentEvent>,
     what: Arguments<'_>,
     of_others: bool,
 ) -> usize {
@@ -142,7 +142,7 @@ fn check<'e>(
         "{name}, {what}: {sum} bytes were allocated, and {true_sum} are true"
     );
     // The events after a collection prove that none of its events is missing (numbers, counts, the order of edges). No
-    // events follow the last collections; only sequence numbers could prove it, and these events have none.
+    // events follow the last collections. Only sequence numbers could prove it, which these events do not contain.
     let last = truth.iter().map(|gc| gc.number).max().unwrap_or(0) - 1;
     for mut claimed in claimed
         .into_iter()
@@ -231,7 +231,7 @@ fn late_event_causes_no_wrong_collection() {
     for name in recordings::present(&RECORDINGS) {
         let events = events(name);
         let truth = collections(&events);
-        let mut changed: Vec<&Sent> = events.iter().collect();
+        let mut changed: Vec<&SentEvent> = events.iter().collect();
         for index in 1..events.len() {
             changed.swap(index - 1, index);
             let what = format_args!("with event {index} before its neighbour");
@@ -253,7 +253,7 @@ fn randomly_changed_events_cause_no_wrong_collection() {
         let events = events(name);
         let truth = collections(&events);
         for round in 0..150 {
-            let mut changed: Vec<&Sent> = events.iter().collect();
+            let mut changed: Vec<&SentEvent> = events.iter().collect();
             for _ in 0..1 + random.next(12) {
                 let index = random.next(changed.len());
                 match random.next(5) {
@@ -348,14 +348,14 @@ fn kept_items_are_bounded() {
     let (suspended, restart) = (of("GCSuspendEEEnd"), of("GCRestartEEEnd"));
     let mut many = Vec::new();
     for (index, event) in [begin, &suspended, background].into_iter().enumerate() {
-        many.push(Sent {
+        many.push(SentEvent {
             at: index as i64,
             thread: 1,
             ..event.clone()
         });
     }
     for number in 0..5_000_u32 {
-        let mut start = Sent {
+        let mut start = SentEvent {
             at: 10 + i64::from(number),
             thread: 1,
             ..background.clone()
@@ -365,7 +365,7 @@ fn kept_items_are_bounded() {
     }
     for index in 0..5_000 {
         for (step, event) in [begin, &suspended, &restart].into_iter().enumerate() {
-            many.push(Sent {
+            many.push(SentEvent {
                 at: 10_000 + index * 3 + step as i64,
                 thread: 1,
                 ..event.clone()

@@ -28,7 +28,7 @@ fn tally(name: &str) -> Tally {
     let unknown = Arc::new(Mutex::new(BTreeSet::new()));
     let seen = Arc::clone(&unknown);
     let interest = move |metadata: &Metadata| {
-        let layout = Layout::of(&metadata.provider, metadata.event_id, metadata.version);
+        let layout = Layout::find(&metadata.provider, metadata.event_id, metadata.version);
         let is_clr = [RUNTIME_PROVIDER, PRIVATE_PROVIDER].contains(&&*metadata.provider);
         let is_gc = metadata.keywords.is_some_and(|keywords| keywords & GC_KEYWORD != 0);
         if layout.is_none()

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use clr_gc::gc::{Collection, Outcome, Settling, Suspension};
+use clr_gc::gc::{Collection, Outcome, ReportTiming, Suspension};
 use clr_gc::stream::{GcStream, Observed, Scope};
 use flate2::read::GzDecoder;
 use serde_json::Value;
@@ -91,22 +91,22 @@ pub(crate) struct Recording {
 
 impl Recording {
     pub(crate) fn read(name: &str) -> Self {
-        Self::of(&bytes(name), Scope::Collections, |_| ())
+        Self::read_bytes(&bytes(name), Scope::Collections, |_| ())
     }
 
     /// Reads one of the recordings with a known cause, which exist only in the repository.
-    pub(crate) fn of_account(name: &str) -> Option<Self> {
+    pub(crate) fn read_account(name: &str) -> Option<Self> {
         let path = repository().join(format!("account/{name}.nettrace.gz"));
-        (are_all_there() || path.exists()).then(|| Self::of(&unpack(&path), Scope::Collections, |_| ()))
+        (are_all_there() || path.exists()).then(|| Self::read_bytes(&unpack(&path), Scope::Collections, |_| ()))
     }
 
-    pub(crate) fn of(bytes: &[u8], scope: Scope, observer: impl FnMut(&Observed<'_>)) -> Self {
+    pub(crate) fn read_bytes(bytes: &[u8], scope: Scope, observer: impl FnMut(&Observed<'_>)) -> Self {
         Self::in_pieces(bytes, 64 * 1024, scope, observer)
     }
 
     /// Reads a recording in pieces of `piece` bytes.
     pub(crate) fn in_pieces(bytes: &[u8], piece: usize, scope: Scope, mut observer: impl FnMut(&Observed<'_>)) -> Self {
-        let mut stream = GcStream::new(scope, Settling::AtTheEnd);
+        let mut stream = GcStream::new(scope, ReportTiming::AtTheEnd);
         for piece in bytes.chunks(piece) {
             stream.push(piece);
             stream.advance(&mut observer).unwrap();

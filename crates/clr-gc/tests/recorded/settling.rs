@@ -1,20 +1,20 @@
 //! Collections reported while events still arrive.
 
-use clr_gc::gc::{Collection, LIVE_SETTLE_NS, Outcome, Settling};
+use clr_gc::gc::{Collection, LIVE_SETTLE_NS, Outcome, ReportTiming};
 use clr_gc::stream::{GcStream, Scope, StreamLimits};
 
 use crate::recordings::{self, Recording};
 
 /// Returns the collections that a live session reports, and the number of those reported before the end. Outcomes are
-/// taken after every piece, as they become ready. `silent`: the process is one of hundreds, with a silence after every
-/// piece, and finally a silence that releases everything that was read.
+/// taken after every piece, as they become ready. With `silent`, the process is one of hundreds, with a silence after
+/// every piece, and finally a silence that releases all events that were read.
 fn live(name: &str, silent: bool) -> (Vec<Collection>, usize) {
     let limits = if silent {
         StreamLimits::one_live_process()
     } else {
         StreamLimits::default()
     };
-    let mut stream = GcStream::with_limits(Scope::Collections, Settling::After(LIVE_SETTLE_NS), limits);
+    let mut stream = GcStream::with_limits(Scope::Collections, ReportTiming::After(LIVE_SETTLE_NS), limits);
     let (mut reported, mut before_the_end) = (Vec::new(), 0);
     let mut take = |stream: &mut GcStream| {
         while let Some((_, outcome)) = stream.next_outcome() {

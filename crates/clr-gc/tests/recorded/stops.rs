@@ -12,7 +12,7 @@ use crate::recordings::{self, Recording, own};
 fn plain_stops(name: &str) -> (Recording, Vec<(u64, i64, i64)>) {
     let mut open: HashMap<u64, i64> = HashMap::new();
     let mut stops = Vec::new();
-    let recording = Recording::of(&recordings::bytes(name), Scope::Collections, |observed| {
+    let recording = Recording::read_bytes(&recordings::bytes(name), Scope::Collections, |observed| {
         let (at, thread) = (observed.at, observed.event.thread);
         match observed.decoded {
             Ok(ClrEvent::SuspendEeBegin(begin)) if begin.reason.is_gc() => {

@@ -1,7 +1,7 @@
 //! Collections requested by a tool for a heap dump.
 
 use clr_gc::event::GcReason;
-use clr_gc::gc::{Machine, Settling};
+use clr_gc::gc::{Machine, ReportTiming};
 use clr_gc::stream::Scope;
 
 use crate::recordings::{self, Recording};
@@ -56,9 +56,9 @@ fn requester_is_known_during_collection() {
             .iter()
             .find(|gc| gc.requested_by_tool == Some(true))
             .unwrap();
-        let mut machine = Machine::new(None, Settling::AtTheEnd);
+        let mut machine = Machine::new(None, ReportTiming::AtTheEnd);
         let mut named = Vec::new();
-        Recording::of(&recordings::bytes(name), Scope::Collections, |observed| {
+        Recording::read_bytes(&recordings::bytes(name), Scope::Collections, |observed| {
             let Ok(event) = &observed.decoded else { return };
             machine.observe(observed.at, observed.event.thread, event);
             let open = machine.open();

@@ -19,7 +19,7 @@ pub(crate) struct Object {
 
 /// A heap.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Made {
+pub(crate) struct GeneratedHeap {
     pub(crate) objects: Vec<Object>,
     pub(crate) types: Vec<(u64, &'static str)>,
     /// Address of the variable, object, and name.
@@ -82,10 +82,10 @@ fn u64s<const N: usize>(numbers: [u64; N]) -> Vec<u8> {
 
 impl Writer {
     fn event(&mut self, part: Option<Part>, id: u32, payload: &[u8]) {
-        self.of_thread(THREAD, part, id, payload);
+        self.write_event(THREAD, part, id, payload);
     }
 
-    fn of_thread(&mut self, thread: u64, part: Option<Part>, id: u32, payload: &[u8]) {
+    fn write_event(&mut self, thread: u64, part: Option<Part>, id: u32, payload: &[u8]) {
         self.time += 1000;
         let sequence = if thread == THREAD {
             self.sequence += 1;
@@ -116,7 +116,7 @@ fn bulk(index: Option<u32>, rows: &[Vec<u8>]) -> Vec<u8> {
     [index, u32s([rows.len() as u32]), vec![0; 2], rows.concat()].concat()
 }
 
-impl Made {
+impl GeneratedHeap {
     pub(crate) fn stream(&self) -> Vec<u8> {
         self.stream_without(None)
     }
@@ -218,7 +218,7 @@ impl Made {
         writer.event(None, 17, &bulk(Some(0), &keyed));
         if self.has_other_collections {
             // The walk of another thread.
-            writer.of_thread(THREAD + 1, None, 18, &bulk(Some(0), &[u64s([0x9999, 24, 1, 0])]));
+            writer.write_event(THREAD + 1, None, 18, &bulk(Some(0), &[u64s([0x9999, 24, 1, 0])]));
         }
         // Nodes and references are in events with a few entries each: the two streams are interleaved.
         let edges: Vec<Vec<u8>> = self
@@ -256,7 +256,7 @@ impl Made {
         if self.is_server {
             // The start was written while the threads were suspended.
             writer.time = 10_000;
-            writer.of_thread(THREAD + 7, None, 1, &start(7, 2));
+            writer.write_event(THREAD + 7, None, 1, &start(7, 2));
         }
         if self.has_other_collections {
             writer.event(None, 1, &start(8, 0));
@@ -273,7 +273,7 @@ impl Made {
 }
 
 /// Generates heaps of any shape.
-pub(crate) fn heaps() -> impl Strategy<Value = Made> {
+pub(crate) fn heaps() -> impl Strategy<Value = GeneratedHeap> {
     const TYPES: [&str; 4] = ["A", "B", "C`1[System.Int32]", "System.Object[]"];
     const FIELDS: [&str; 3] = ["x", "y", "z"];
     (1_usize..30).prop_flat_map(|count| {
@@ -310,7 +310,7 @@ pub(crate) fn heaps() -> impl Strategy<Value = Made> {
                         Some((address(array) + inside, address(object), names.next()?))
                     })
                     .collect();
-                Made {
+                GeneratedHeap {
                     objects,
                     types: (1..).zip(TYPES).collect(),
                     statics,
@@ -323,7 +323,7 @@ pub(crate) fn heaps() -> impl Strategy<Value = Made> {
                         .map(|(key, value)| (address(key), address(value)))
                         .collect(),
                     methods: vec![(1, "P", "one"), (2, "P", "two")],
-                    ..Made::default()
+                    ..GeneratedHeap::default()
                 }
             },
         )

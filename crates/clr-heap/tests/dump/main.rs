@@ -8,16 +8,16 @@ mod naive;
 
 use clr_heap::cost;
 use clr_heap::profile;
-use clr_heap::reading::{Dump, DumpReading, Holder, Refusal, Want};
+use clr_heap::reading::{Dump, DumpDetail, DumpReading, Holder, Refusal};
 use clr_heap::snapshot;
 use clr_heap::survey::{Record, Survey, survey};
 use proptest::prelude::*;
 
-use made::{Made, Object, Part};
+use made::{GeneratedHeap, Object, Part};
 
-const GRAPH: Want = Want::Graph { most: u64::MAX };
+const GRAPH: DumpDetail = DumpDetail::Graph { most: u64::MAX };
 
-fn read(stream: &[u8], want: Want, piece: usize) -> Result<Dump, Refusal> {
+fn read(stream: &[u8], want: DumpDetail, piece: usize) -> Result<Dump, Refusal> {
     let mut reading = DumpReading::new(want);
     for bytes in stream.chunks(piece) {
         reading.push(bytes)?;
@@ -25,7 +25,7 @@ fn read(stream: &[u8], want: Want, piece: usize) -> Result<Dump, Refusal> {
     reading.finish()
 }
 
-fn surveyed(made: &Made) -> Survey {
+fn surveyed(made: &GeneratedHeap) -> Survey {
     survey(read(&made.stream(), GRAPH, 1 << 16).unwrap(), None).0
 }
 
@@ -40,8 +40,8 @@ fn object(address: u64, size: u64, of: u64, edges: &[u64]) -> Object {
 
 /// Builds a heap with a static list of three leaked objects with an array each, a handle, a frame, a weak handle and a
 /// literal.
-fn small() -> Made {
-    Made {
+fn small() -> GeneratedHeap {
+    GeneratedHeap {
         objects: vec![
             // The runtime's array of statics, which a handle holds.
             object(0x1000, 0x40, 1, &[0x2000, 0x2900]),
@@ -71,7 +71,7 @@ fn small() -> Made {
         roots: vec![(0x1000, 2, 0, 0x77), (0x2800, 0, 0, 0xABC), (0x3000, 2, 2, 0x78)],
         dependents: vec![],
         methods: vec![(0xABC, "Program", "HoldOnStack"), (0xABD, "Program", "Main")],
-        ..Made::default()
+        ..GeneratedHeap::default()
     }
 }
 
@@ -103,7 +103,7 @@ fn small_heap_is_described() {
     );
     assert_eq!(
         suspect.text,
-        "static entries holds 536 B, 78 % of what lives: 3 Leaked with 456 B in Leaked[]"
+        "static entries holds 536 B, 78 % of all live bytes: 3 Leaked with 456 B in Leaked[]"
     );
     let heap = &survey.heap;
     assert_eq!((heap.objects, heap.method.as_str()), (12, "graph"));
@@ -148,7 +148,7 @@ fn dump_with_lost_event_is_refused() {
             matches!(&refusal, Some(Refusal::Incomplete { needed_mb, .. }) if *needed_mb >= 3),
             "{part:?}: {refusal:?}"
         );
-        let refusal = read(&stream, Want::Histogram, 4096).err();
+        let refusal = read(&stream, DumpDetail::Histogram, 4096).err();
         assert!(
             matches!(refusal, Some(Refusal::Incomplete { .. })),
             "{part:?}: {refusal:?}"
@@ -160,11 +160,11 @@ fn dump_with_lost_event_is_refused() {
 /// Guarantee: the histogram is complete; a graph of the same stream is refused.
 #[test]
 fn histogram_needs_no_edges() {
-    let made = Made {
+    let made = GeneratedHeap {
         has_no_edges: true,
         ..small()
     };
-    let dump = read(&made.stream(), Want::Histogram, 4096).unwrap();
+    let dump = read(&made.stream(), DumpDetail::Histogram, 4096).unwrap();
     assert_eq!(
         (dump.objects, dump.bytes),
         (12, 32 + 48 + 3 * 152 + 40 + 24 + 24 + 0x40)
@@ -179,14 +179,14 @@ fn histogram_needs_no_edges() {
 /// Guarantee: the dump is the same; without the start it is refused.
 #[test]
 fn start_of_another_thread_is_accepted() {
-    let made = Made {
+    let made = GeneratedHeap {
         is_server: true,
         ..small()
     };
     let survey = surveyed(&made);
     assert_eq!(survey.types, surveyed(&small()).types);
     assert_eq!(survey.heap.stopped_ns.len(), 1);
-    let made = Made {
+    let made = GeneratedHeap {
         has_no_start: true,
         ..small()
     };
@@ -201,7 +201,7 @@ fn start_of_another_thread_is_accepted() {
 /// Guarantee: only the dump is read.
 #[test]
 fn other_collections_are_ignored() {
-    let made = Made {
+    let made = GeneratedHeap {
         has_other_collections: true,
         ..small()
     };
@@ -212,7 +212,7 @@ fn other_collections_are_ignored() {
 /// Guarantee: the result is the histogram, with the reason.
 #[test]
 fn graph_over_budget_becomes_histogram() {
-    let want = Want::Graph {
+    let want = DumpDetail::Graph {
         most: cost::graph_bytes(5, 5),
     };
     let (survey, solved) = survey(read(&small().stream(), want, 4096).unwrap(), None);
@@ -231,12 +231,12 @@ fn graph_over_budget_becomes_histogram() {
 #[test]
 fn input_without_dump_is_refused() {
     assert!(matches!(read(b"GIF89a, and more", GRAPH, 5), Err(Refusal::Stream(_))));
-    let none = Made::default();
+    let none = GeneratedHeap::default();
     assert_eq!(
         read(&none.stream_without(Some(Part::Start)), GRAPH, 100).err(),
         Some(Refusal::NoDump)
     );
-    let small = Made {
+    let small = GeneratedHeap {
         is_32_bits: true,
         ..small()
     };
@@ -274,12 +274,12 @@ fn long_list_is_one_step() {
         let next = (node + 1 < count).then(|| at(node + 1));
         objects.push(object(at(node), 32, 2, next.as_slice()));
     }
-    let made = Made {
+    let made = GeneratedHeap {
         objects,
         types: vec![(1, "System.Object[]"), (2, "Held.ListNode")],
         statics: vec![(0x1010, 0x10_0000, "list")],
         roots: vec![(0x1000, 2, 1, 1)],
-        ..Made::default()
+        ..GeneratedHeap::default()
     };
     let survey = surveyed(&made);
     let root = &survey.roots[0];
@@ -344,9 +344,9 @@ proptest! {
     #[test]
     fn survey_matches_the_definition(made in made::heaps(), piece in 1_usize..5000) {
         let (survey, solved) = survey(read(&made.stream(), GRAPH, piece).unwrap(), None);
-        let naive = naive::Naive::of(&made);
+        let naive = naive::Naive::from_heap(&made);
         for row in &survey.types {
-            prop_assert_eq!((row.objects, row.bytes, row.retained.unwrap()), naive.of_type(row.type_id), "type {}", row.type_id);
+            prop_assert_eq!((row.objects, row.bytes, row.retained.unwrap()), naive.measure_type(row.type_id), "type {}", row.type_id);
         }
         prop_assert_eq!(survey.heap.bytes, naive.bytes());
         prop_assert_eq!(survey.roots.iter().map(|row| row.reached).sum::<u64>(), naive.bytes());
@@ -355,7 +355,7 @@ proptest! {
                 row.root_kind == root.holder && row.name.as_deref().unwrap_or_default() == root.name
             });
             let found: Vec<_> = found.map(|row| (row.retained, row.objects)).collect();
-            prop_assert_eq!(found, vec![naive.of_root(place)], "{:?}", root);
+            prop_assert_eq!(found, vec![naive.measure_root(place)], "{:?}", root);
         }
         let by_root = |root: &str| survey.paths.iter().filter(|path| path.root == root).map(|path| path.objects).sum::<u64>();
         for (root, objects) in naive.preferred() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clr_heap::reading::Holder;
 use clr_heap::survey::root_shown;
 
-use crate::made::Made;
+use crate::made::GeneratedHeap;
 
 /// A root with the objects that it refers to.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Naive {
 }
 
 impl Naive {
-    pub(crate) fn of(made: &Made) -> Self {
+    pub(crate) fn from_heap(made: &GeneratedHeap) -> Self {
         let mut objects: BTreeMap<u64, (u64, u64, Vec<u64>)> = BTreeMap::new();
         for object in &made.objects {
             let edges = object.edges.clone();
@@ -127,7 +127,7 @@ impl Naive {
     }
 
     /// Returns objects, bytes and retained bytes: the union of the objects that each object of the type retains.
-    pub(crate) fn of_type(&self, of: u64) -> (u64, u64, u64) {
+    pub(crate) fn measure_type(&self, of: u64) -> (u64, u64, u64) {
         let own: BTreeSet<u64> = self
             .objects
             .iter()
@@ -143,7 +143,7 @@ impl Naive {
     }
 
     /// Returns the bytes and objects that a root retains.
-    pub(crate) fn of_root(&self, root: usize) -> (u64, u64) {
+    pub(crate) fn measure_root(&self, root: usize) -> (u64, u64) {
         let left = self.reached(&|_| false, Some(root));
         let goes: BTreeSet<u64> = self.objects.keys().copied().filter(|one| !left.contains(one)).collect();
         (self.size(&goes), goes.len() as u64)

@@ -100,7 +100,7 @@ impl Requests {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RequestSpans {
-    /// If false, no request has pause spans.
+    /// Whether requests have pause spans.
     pub(crate) enabled: bool,
     /// Minimum lost time of a request. A request qualifies if it reaches this value or `min_share`.
     #[schemars(extend("x-maximum" = "1h"))]

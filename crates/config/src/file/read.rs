@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::environment::Environment;
 use crate::flags::ConfigFlags;
 use crate::problem::{Origin, Problem, Problems};
-use crate::{Config, Loaded, Sources};
+use crate::{Config, LoadedConfig, Sources};
 use strict_yaml::decode::decoded;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::Bounds;
@@ -31,7 +31,7 @@ pub(super) fn named(flags: &ConfigFlags, environment: &Environment) -> Option<(P
 /// # Errors
 ///
 /// The file cannot be read, or the file or the flags contain errors, all of which are returned.
-pub fn load(flags: &ConfigFlags) -> Result<Loaded, Problems> {
+pub fn load(flags: &ConfigFlags) -> Result<LoadedConfig, Problems> {
     let environment: Environment = std::env::vars_os()
         .map(|(name, value)| {
             (
@@ -69,7 +69,7 @@ fn text(path: &Path, name: &str, origin: Origin) -> Result<String, Problem> {
     let bytes = read_bounded(path, limit).map_err(|error| Problem {
         origin,
         path: key.clone(),
-        message: format!("{name} cannot be read: {error}"),
+        message: format!("cannot read {name}: {error}"),
     })?;
     decoded(bytes).map_err(|(at, message)| Problem {
         origin: Origin::File {

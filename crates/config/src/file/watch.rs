@@ -21,17 +21,17 @@ const SLOW_LOOK: Duration = Duration::from_secs(60);
 /// Interval between reads without inotify.
 const FAST_LOOK: Duration = Duration::from_secs(5);
 /// Pause between two reads of notifications, which limits the cost of a continuous writer.
-const REST: Duration = Duration::from_millis(20);
+const READ_PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of notifications per read. If reading causes notifications (a trace of gcwatch in the same
 /// directory), there is no last notification.
-const MOST_EVENTS: usize = 1024;
+const MAX_EVENTS: usize = 1024;
 /// Timeout for reading the files.
-pub const READ_WITHIN: Duration = Duration::from_secs(5);
+pub const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Size above which files are compared only by size and time, in bytes.
 const LARGEST: u64 = 4 << 20;
 
 /// Maximum number of files in a directory.
-const MOST_FILES: usize = 1000;
+const MAX_FILES: usize = 1000;
 
 /// Waits for changes of several files, or of the YAML files of a directory. The files can be written in place, replaced
 /// by a rename, or changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
@@ -100,7 +100,7 @@ impl Watch {
     async fn look(&self) -> Option<Vec<Option<u64>>> {
         let inotify = self.notifications.as_ref().ok().map(Changes::inotify).cloned();
         let paths = self.paths.clone();
-        let read = self.reading.within(READ_WITHIN, move || {
+        let read = self.reading.within(READ_TIMEOUT, move || {
             // Links can lead to other directories now, which must be watched before the files are read.
             if let Some(inotify) = inotify {
                 watch(&inotify, &paths);
@@ -118,7 +118,7 @@ impl Watch {
         let end = Instant::now() + LONGEST_WAIT;
         while Instant::now() < end {
             match tokio::time::timeout(QUIET, next(notifications)).await {
-                Ok(Ok(())) => tokio::time::sleep(REST).await,
+                Ok(Ok(())) => tokio::time::sleep(READ_PAUSE).await,
                 Ok(Err(_)) | Err(_) => return,
             }
         }
@@ -140,11 +140,11 @@ fn watch(inotify: &Inotify, paths: &[PathBuf]) {
     }
 }
 
-/// Waits for notifications of the directories, and reads up to [`MOST_EVENTS`].
+/// Waits for notifications of the directories, and reads up to [`MAX_EVENTS`].
 async fn next(notifications: &Changes) -> io::Result<()> {
     let mut taken = 0;
     while taken == 0 {
-        notifications.next(MOST_EVENTS, |_| taken += 1).await?;
+        notifications.next(MAX_EVENTS, |_| taken += 1).await?;
     }
     Ok(())
 }
@@ -159,8 +159,8 @@ pub(crate) fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
         if text.starts_with('.') || !(text.ends_with(".yaml") || text.ends_with(".yml")) {
             continue;
         }
-        if files.len() >= MOST_FILES {
-            let message = format!("the directory has more than {MOST_FILES} YAML files");
+        if files.len() >= MAX_FILES {
+            let message = format!("the directory has more than {MAX_FILES} YAML files");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         files.push(directory.join(name));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Resolver;
 use crate::document::SecretSource;
-use crate::values::Hidden;
+use crate::values::HiddenString;
 use base::secret::Secret;
 use strict_yaml::path::KeyPath;
 
@@ -28,7 +28,7 @@ const RESERVED: [&str; 11] = [
 pub(super) fn headers(
     resolver: &mut Resolver<'_>,
     section: &KeyPath,
-    given: &BTreeMap<String, Hidden>,
+    given: &BTreeMap<String, HiddenString>,
     elsewhere: &BTreeMap<String, SecretSource>,
 ) -> Vec<(String, Secret)> {
     let mut headers: BTreeMap<String, (KeyPath, Secret)> = BTreeMap::new();
@@ -49,7 +49,7 @@ pub(super) fn headers(
         }
         if let Some((other, _)) = headers.get(&name) {
             let origins = resolver.origins;
-            match origins.of(&path).rank().cmp(&origins.of(other).rank()) {
+            match origins.get(&path).rank().cmp(&origins.get(other).rank()) {
                 Ordering::Less => continue,
                 Ordering::Equal => {
                     resolver.error(path, format!("duplicate header; also set as {other}"));

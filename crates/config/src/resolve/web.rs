@@ -33,7 +33,7 @@ pub(super) fn unusable(pattern: &str, places: &[&str], example: &str) -> Option<
 /// Returns the options of the listener.
 pub(crate) fn web(resolver: &mut Resolver<'_>, document: &Document) -> WebOptions {
     let web = &document.web;
-    let path = KeyPath::of("web");
+    let path = KeyPath::from_dotted("web");
     let token = web.token_from.as_ref();
     let token = token.and_then(|source| login(resolver, source, path.key("token_from"), SHORTEST_TOKEN));
     let mut users = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn web(resolver: &mut Resolver<'_>, document: &Document) -> WebOption
     }
     let is_nobody = web.token_from.is_none() && web.users_from.is_empty();
     if is_nobody && web.protects == Protects::All {
-        let message = "requires `token_from` or `users_from`: nobody could log in";
+        let message = "requires `token_from` or `users_from`: otherwise, no user could log in";
         resolver.error(path.key("protects"), message);
     }
     let mut pattern = |key: &str, pattern: &Option<String>, places: &[&str], example: &str| {

@@ -96,12 +96,12 @@ impl Post {
         &self.connection
     }
 
-    /// Makes foreign text safe to show.
+    /// Returns a foreign text that is safe to show.
     pub(crate) fn shown(&self, text: &str) -> String {
         text::shown(text, &self.secrets)
     }
 
-    /// Makes one attempt to send, within the receiver's timeout.
+    /// Sends a request once, within the receiver's timeout.
     pub(crate) async fn send(&self, body: Vec<u8>, signature: Option<(HeaderName, HeaderValue)>) -> Answer {
         #[cfg(test)]
         if let Some(script) = &self.script {
@@ -225,7 +225,7 @@ mod tests {
     /// Scenario: the path, user or query of a webhook is a password.
     /// Guarantee: only host and port are shown.
     #[test]
-    fn only_the_host_is_shown() {
+    fn only_host_of_url_is_shown() {
         assert_eq!(
             host("https://user:pw@hooks.example:8443/T0/B0/secret?key=1"),
             "hooks.example:8443"

@@ -37,7 +37,7 @@ pub(crate) enum Answer {
     TooLarge { certain: bool, message: String },
     /// The request was refused, and a retry would be refused, too.
     Refused { message: String },
-    /// The receiver does not know the request's compression.
+    /// The receiver does not support the request's compression.
     CannotDecompress { message: String },
     /// The receiver does not accept this signal.
     Unsupported { message: String },

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::otlp::answer::{Answer, RetryCause};
 use crate::otlp::outgoing::Outgoing;
 use crate::otlp::queue::Queue;
-use crate::otlp::stats::{Dropped, Reason};
+use crate::otlp::stats::{DroppedItems, Reason};
 use crate::otlp::target::Target;
 use crate::transport::limit::RateLimit;
 
@@ -44,7 +44,7 @@ pub(crate) struct AnswerCounts {
     /// Whether a failure was logged whose end was not logged yet.
     failing: bool,
     /// Drops that were already logged.
-    logged: Dropped,
+    logged: DroppedItems,
 }
 
 impl AnswerCounts {
@@ -56,7 +56,7 @@ impl AnswerCounts {
             refused: RateLimit::default(),
             overflow: RateLimit::default(),
             failing: false,
-            logged: Dropped::default(),
+            logged: DroppedItems::default(),
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) enum DownCause {
 
 /// Answer of a receiver that did not accept a request.
 #[derive(Debug, Clone)]
-pub(crate) struct NotTaken {
+pub(crate) struct Rejection {
     pub(crate) by: Arc<Target>,
     pub(crate) cause: DownCause,
     /// Delay that the receiver has requested.
@@ -48,7 +48,7 @@ pub(crate) struct NotTaken {
 pub(crate) struct Outgoing {
     pub(crate) signal: Signal,
     queue: Mutex<Queue>,
-    /// Notifies the task that an item is due earlier than it knows.
+    /// Notifies the task that an item is due earlier than expected.
     pub(crate) wake: Notify,
     /// Notifies the task that the queue is half full and there is a queue on disk.
     pub(crate) crowded: Notify,
@@ -57,7 +57,7 @@ pub(crate) struct Outgoing {
     /// Requests that are being sent from memory. They are stored if the daemon exits while they are sent.
     sending: Mutex<Vec<Arc<Batch>>>,
     /// The receiver's answer to gcwatch's own telemetry, for the sending task.
-    not_taken: Mutex<Option<NotTaken>>,
+    not_taken: Mutex<Option<Rejection>>,
     /// Notifies about sent or dropped items and counted attempts, of any signal.
     pub(crate) settled: Arc<Notify>,
     pub(crate) control: watch::Sender<Control>,
@@ -124,7 +124,7 @@ impl Outgoing {
     }
 
     /// Queues items that were in flight elsewhere and not accepted, with the answer of the receiver.
-    pub(crate) fn take_over(&self, entries: Vec<Entry>, not_taken: Option<NotTaken>, now: Instant) {
+    pub(crate) fn take_over(&self, entries: Vec<Entry>, not_taken: Option<Rejection>, now: Instant) {
         let dropped = self.queue().take_over(entries, now);
         if not_taken.is_some() {
             *self.not_taken.lock().unwrap_or_else(PoisonError::into_inner) = not_taken;
@@ -134,7 +134,7 @@ impl Outgoing {
     }
 
     /// Returns the receiver's answer to gcwatch's own telemetry since the last call.
-    pub(crate) fn not_taken(&self) -> Option<NotTaken> {
+    pub(crate) fn not_taken(&self) -> Option<Rejection> {
         self.not_taken.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 

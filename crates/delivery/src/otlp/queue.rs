@@ -37,11 +37,11 @@ const SPILL_DELAY: Duration = Duration::from_secs(1);
 
 /// Number of bytes that are sent without waiting for more. Larger requests are not cheaper, and waiting bytes cost
 /// memory.
-const WORTH_SENDING: usize = 256 << 10;
+const EARLY_SEND_BYTES: usize = 256 << 10;
 
 /// The next action of the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum NextAction {
     /// Send a batch now.
     Now,
     /// Send a batch at this time, or earlier if more items arrive.
@@ -54,7 +54,7 @@ pub(crate) enum Due {
 
 /// The outcome of [`Queue::push`].
 #[derive(Debug)]
-pub(crate) struct Pushed {
+pub(crate) struct PushOutcome {
     /// Whether the sender must check the queue again.
     pub(crate) wake: bool,
     /// Whether the queue is crowded; see [`Queue::is_crowded`].
@@ -185,10 +185,10 @@ impl Queue {
     }
 
     /// Queues `new`. If there is not enough space, the oldest entries are dropped.
-    pub(crate) fn push(&mut self, now: Instant, new: Vec<Entry>) -> Pushed {
+    pub(crate) fn push(&mut self, now: Instant, new: Vec<Entry>) -> PushOutcome {
         if !self.takes() {
             self.count_dropped(new.iter().map(Entry::items).sum());
-            return Pushed {
+            return PushOutcome {
                 wake: false,
                 crowded: false,
                 dropped: new,
@@ -210,8 +210,8 @@ impl Queue {
         if !self.entries.is_empty() {
             self.waiting_since.get_or_insert(now);
         }
-        Pushed {
-            wake: due != Due::Now && due != self.due(now),
+        PushOutcome {
+            wake: due != NextAction::Now && due != self.due(now),
             crowded: self.is_crowded(),
             dropped,
         }
@@ -335,16 +335,20 @@ impl Queue {
     }
 
     /// Returns when the next batch must be sent.
-    pub(crate) fn due(&self, now: Instant) -> Due {
+    pub(crate) fn due(&self, now: Instant) -> NextAction {
         let Some(since) = self.waiting_since.filter(|_| !self.entries.is_empty()) else {
-            return if self.closing { Due::Done } else { Due::Never };
+            return if self.closing {
+                NextAction::Done
+            } else {
+                NextAction::Never
+            };
         };
         let at = since + self.limits.batch_delay;
-        let full = self.weight >= self.limits.batch_items || self.bytes >= self.batch_bytes().min(WORTH_SENDING);
+        let full = self.weight >= self.limits.batch_items || self.bytes >= self.batch_bytes().min(EARLY_SEND_BYTES);
         if full || self.closing || self.is_flushing() || at <= now {
-            Due::Now
+            NextAction::Now
         } else {
-            Due::At(at)
+            NextAction::At(at)
         }
     }
 
@@ -355,15 +359,15 @@ impl Queue {
     }
 
     /// Returns when queued entries must be written to the disk while the receiver does not accept them.
-    pub(crate) fn spill_due(&self, now: Instant) -> Due {
+    pub(crate) fn spill_due(&self, now: Instant) -> NextAction {
         let Some(since) = self.waiting_since.filter(|_| !self.entries.is_empty()) else {
-            return Due::Never;
+            return NextAction::Never;
         };
         let much = self.bytes >= self.batch_bytes().min(SPILL_BYTES) || self.is_crowded();
         if much || self.closing || self.is_flushing() || since + SPILL_DELAY <= now {
-            Due::Now
+            NextAction::Now
         } else {
-            Due::At(since + SPILL_DELAY)
+            NextAction::At(since + SPILL_DELAY)
         }
     }
 
@@ -372,7 +376,7 @@ impl Queue {
         self.oldest() < self.flush_to
     }
 
-    /// Makes all queued entries due at once. Returns a mark for [`is_settled`](Self::is_settled).
+    /// Marks all queued entries as due at once. Returns a mark for [`is_settled`](Self::is_settled).
     pub(crate) fn mark_flush(&mut self) -> u64 {
         self.flush_to = self.entered;
         self.entered

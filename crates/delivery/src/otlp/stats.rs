@@ -29,7 +29,7 @@ pub enum Reason {
 
 /// Numbers of dropped items, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedItems {
     /// See [`Reason::QueueFull`].
     pub queue_full: u64,
     /// See [`Reason::Expired`].
@@ -50,7 +50,7 @@ pub struct Dropped {
     pub damaged: u64,
 }
 
-impl Dropped {
+impl DroppedItems {
     /// Returns the numbers with the names of the reasons in attributes and labels.
     pub fn by_reason(&self) -> [(&'static str, u64); 9] {
         [
@@ -158,7 +158,7 @@ pub struct SignalStats {
     /// Number of items that a receiver rejected while it accepted others of the same request (OTLP's partial success).
     pub rejected: u64,
     /// Numbers of items dropped before delivery.
-    pub dropped: Dropped,
+    pub dropped: DroppedItems,
     /// Number of requests that were retries.
     pub retries: u64,
     /// Numbers of requests, by outcome.
@@ -186,7 +186,7 @@ pub struct Stats {
 
 impl Stats {
     /// Returns the counters of one signal.
-    pub fn of(&self, signal: Signal) -> &SignalStats {
+    pub fn get(&self, signal: Signal) -> &SignalStats {
         match signal {
             Signal::Traces => &self.traces,
             Signal::Metrics => &self.metrics,
@@ -198,7 +198,7 @@ impl Stats {
 
 /// Numbers of items that were lost because of a shutdown, or during it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostItems {
     /// Number of lost spans.
     pub spans: u64,
     /// Number of lost data points of metrics.
@@ -208,7 +208,7 @@ pub struct Lost {
     pub profiles: u64,
 }
 
-impl Lost {
+impl LostItems {
     /// Returns whether no item was lost.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()

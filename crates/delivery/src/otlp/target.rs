@@ -112,7 +112,7 @@ impl Target {
         &self.headers
     }
 
-    /// Makes foreign text safe to show.
+    /// Returns a foreign text that is safe to show.
     pub(crate) fn shown(&self, text: &str) -> String {
         text::shown(text, &self.secrets)
     }
@@ -122,7 +122,7 @@ impl Target {
         text::endpoint(&self.receiver.endpoint)
     }
 
-    /// Makes one attempt to send `batch`, within the receiver's timeout.
+    /// Sends `batch` once, within the receiver's timeout.
     pub(crate) async fn send(&self, batch: &Arc<Batch>) -> Answer {
         #[cfg(test)]
         if let Some(script) = &self.script {
@@ -196,7 +196,7 @@ impl Target {
             .await
         {
             Ok(response) => response.into_inner().into(),
-            Err(status) => Answer::of_status(&status),
+            Err(status) => Answer::from_status(&status),
         }
     }
 
@@ -272,7 +272,7 @@ impl Target {
     pub(crate) fn answer_of(&self, answer: &HttpAnswer) -> Answer {
         let json = self.receiver.protocol == Protocol::HttpJson;
         let content_type = answer.header(header::CONTENT_TYPE);
-        Answer::of_http(
+        Answer::from_http(
             self.signal,
             answer.status.as_u16(),
             content_type.map_or(json, |kind| kind.starts_with("application/json")),

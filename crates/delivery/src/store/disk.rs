@@ -39,7 +39,7 @@ pub(crate) struct Folder {
 }
 
 /// Maximum number of files that stay open.
-const MOST_OPEN: usize = 3;
+const MAX_OPEN: usize = 3;
 
 impl Folder {
     pub(crate) fn new(path: PathBuf) -> Self {
@@ -63,7 +63,7 @@ impl Folder {
                 }
                 opened => opened?,
             };
-            if self.open.len() >= MOST_OPEN {
+            if self.open.len() >= MAX_OPEN {
                 self.open.remove(0);
             }
             self.open.push((name.to_owned(), file));

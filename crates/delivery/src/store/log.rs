@@ -8,7 +8,7 @@ use crate::store::position::Position;
 use crate::store::record::{HEADER, Header};
 
 /// Maximum number of bytes of a damaged segment that are searched for records.
-const MOST_SEARCHED: u64 = 16 << 20;
+const MAX_SEARCHED: u64 = 16 << 20;
 
 /// Returns the size of a record with a payload of `len` bytes.
 pub(crate) fn space(len: usize) -> u64 {
@@ -164,7 +164,7 @@ impl<D: Disk> Log<D> {
     /// found. A record that was torn while it was written does not count.
     fn behind_damage(&mut self, segment: &Segment) -> u64 {
         let (at, end) = (segment.len, segment.end());
-        let len = usize::try_from(segment.file_len.saturating_sub(at).min(MOST_SEARCHED)).unwrap_or_default();
+        let len = usize::try_from(segment.file_len.saturating_sub(at).min(MAX_SEARCHED)).unwrap_or_default();
         let mut rest = vec![0; len];
         if self.disk.read_at(&segment.name(), at, &mut rest).is_err() {
             return 0;
@@ -174,7 +174,7 @@ impl<D: Disk> Log<D> {
             .filter_map(|bytes| Header::decode(bytes.try_into().ok()?));
         let behind = headers
             .map(|header| header.number)
-            .filter(|number| *number > end && *number < end + MOST_SEARCHED);
+            .filter(|number| *number > end && *number < end + MAX_SEARCHED);
         behind.max().map_or(0, |last| last - end + 1)
     }
 

@@ -4,7 +4,7 @@
 pub(crate) const HEADER: usize = 40;
 
 /// Maximum length of a request: `otlp.limits.batch_bytes` allows 64 MiB.
-const LONGEST: u32 = 256 << 20;
+const MAX_BYTES: u32 = 256 << 20;
 
 /// Three letters, and the version of the format.
 const MAGIC: u32 = u32::from_le_bytes(*b"GWR\x01");
@@ -57,7 +57,7 @@ impl Header {
         }
         let u32_at = |at: usize| Some(u32::from_le_bytes(body.get(at..at + 4)?.try_into().ok()?));
         let u64_at = |at: usize| Some(u64::from_le_bytes(body.get(at..at + 8)?.try_into().ok()?));
-        (u32_at(24)?.max(u32_at(28)?) <= LONGEST).then_some(())?;
+        (u32_at(24)?.max(u32_at(28)?) <= MAX_BYTES).then_some(())?;
         Some(Self {
             number: u64_at(4)?,
             unix_ns: u64_at(12)?,

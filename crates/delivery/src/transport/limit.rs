@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Minimum interval between messages of the same kind.
-const EVERY: Duration = Duration::from_secs(60);
+const MESSAGE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Allows an action at most once per minute.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(crate) struct RateLimit(Option<Instant>);
 impl RateLimit {
     /// Returns whether the action is allowed at `now`. If so, it is not allowed again for a minute.
     pub(crate) fn allows(&mut self, now: Instant) -> bool {
-        let allowed = self.0.is_none_or(|last| now >= last + EVERY);
+        let allowed = self.0.is_none_or(|last| now >= last + MESSAGE_INTERVAL);
         if allowed {
             self.0 = Some(now);
         }

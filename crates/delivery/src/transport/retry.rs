@@ -51,12 +51,12 @@ pub(crate) struct RpcStatus {
     #[prost(string, tag = "2")]
     pub(crate) message: String,
     #[prost(message, repeated, tag = "3")]
-    pub(crate) details: Vec<Any>,
+    pub(crate) details: Vec<ProtobufAny>,
 }
 
 /// `google.protobuf.Any`.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Any {
+pub(crate) struct ProtobufAny {
     #[prost(string, tag = "1")]
     pub(crate) type_url: String,
     #[prost(bytes = "vec", tag = "2")]
@@ -85,7 +85,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn details(type_url: &str, value: Vec<u8>) -> Vec<u8> {
-        let detail = Any {
+        let detail = ProtobufAny {
             type_url: type_url.to_owned(),
             value,
         };

@@ -128,8 +128,8 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Private directories of its user, in which a later runtime may put its socket (issue 5563 of dotnet/diagnostics).
-    /// Without a readable environment, the user's usual one.
+    /// Returns private directories of the process's user in which a later runtime may put its socket (issue 5563 of
+    /// dotnet/diagnostics). Without a readable environment, returns the user's usual directory.
     pub(super) fn runtime_directories(&self, environ: Option<&Environ>) -> Vec<PathBuf> {
         let named = environ.and_then(|environ| environ.runtime_dir.clone());
         let usual = self.status.uid.map(|uid| PathBuf::from(format!("/run/user/{uid}")));
@@ -138,7 +138,7 @@ impl<'a> Candidate<'a> {
         directories
     }
 
-    /// Whether this is the process that looks. It is never the process behind a socket that the operator named: in
+    /// Returns whether this is the process that scans. A socket named by the operator never belongs to this process: in
     /// separate pid namespaces, both can have pid 1 and the same start time.
     pub(super) fn is_own(&self) -> bool {
         self.host.own_pid() == Some(self.pid)

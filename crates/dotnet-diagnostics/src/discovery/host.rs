@@ -22,12 +22,12 @@ pub(super) struct Host {
     proc_root: PathBuf,
     /// Sockets that the operator configured.
     given: BTreeMap<SocketName, SocketAddress>,
-    seen: Arc<Seen>,
+    seen: Arc<ScanCache>,
 }
 
 /// Values that are read once per scan, on demand.
 #[derive(Debug, Default)]
-struct Seen {
+struct ScanCache {
     /// Paths on which runtimes listen, by network namespace. All processes of a namespace share one table in `/proc`.
     listeners: Mutex<HashMap<(u64, u64), Arc<Listeners>>>,
     credentials: OnceLock<Credentials>,
@@ -70,7 +70,7 @@ impl Host {
         &self.given
     }
 
-    /// Our own pid in this `/proc`. `None`: it is not ours.
+    /// Returns gcwatch's pid in this `/proc`, or `None` if this `/proc` does not contain gcwatch.
     pub(super) fn own_pid(&self) -> Option<u32> {
         let link = std::fs::read_link(self.proc_root.join("self")).ok()?;
         link.to_str()?.parse().ok()

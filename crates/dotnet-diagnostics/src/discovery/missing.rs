@@ -58,7 +58,7 @@ impl Missing<'_> {
             .unwrap_or_else(|| self.unexplained())
     }
 
-    /// The environment, and therefore TMPDIR, cannot be read.
+    /// Returns an obstacle if the environment, and therefore TMPDIR, cannot be read.
     fn rights(&self) -> Option<Obstacle> {
         if self.environ.is_some() {
             return None;
@@ -77,7 +77,7 @@ impl Missing<'_> {
         Some(Obstacle::new(Reason::Permission, tried, self.candidate.remedy()))
     }
 
-    /// A file exists at the expected location but cannot be opened.
+    /// Returns an obstacle if a file exists at the expected location but cannot be opened.
     fn refused(&self) -> Option<Obstacle> {
         let expected = self.expected;
         let found = match self.error {
@@ -164,7 +164,7 @@ impl Missing<'_> {
         })
     }
 
-    /// The process cannot create a socket in the directory.
+    /// Returns an obstacle if the process cannot create a socket in the directory.
     fn unwritable(&self) -> Option<Obstacle> {
         let path = self.expected.path().parent()?;
         let shown_path = shown(&path.to_string_lossy());

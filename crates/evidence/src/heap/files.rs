@@ -5,8 +5,8 @@
 //! an answer is late: this process holds no file but the pipes and one file of the target, and little memory.
 //!
 //! ```text
-//! question  `o`, length, path: open a file in place of the one before
-//!           `r`, offset, count: read so many bytes of it, or fewer at its end
+//! question  `o`, length, path: open a file in place of the previous one
+//!           `r`, offset, count: read `count` bytes of it, or fewer at its end
 //! answer    0: no; 1, length, bytes
 //! ```
 
@@ -32,10 +32,10 @@ const ARGUMENT: &str = "heap-files";
 const PROGRAM: &str = "/proc/self/exe";
 /// Maximum size of an assembly: offsets in its headers have 32 bits. Only its metadata is read.
 const MAX_FILE_BYTES: u64 = u32::MAX as u64;
-/// Maximum length of a path, that of Linux. A question fits into an empty pipe, so that to ask does not block.
+/// Maximum length of a path on Linux, in bytes. A question fits into an empty pipe, so sending it does not block.
 const MAX_PATH_BYTES: usize = 4096;
 /// Time for a process that is not needed any longer to exit.
-const EXITS_WITHIN: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of processes that are left behind at a time. Each has a few megabytes.
 const MAX_LEFT: usize = 8;
 
@@ -49,7 +49,7 @@ pub fn is_asked_for() -> bool {
 pub fn main() -> ExitCode {
     let pid = std::env::args().nth(2).and_then(|pid| pid.parse().ok());
     let _no_name = set_name(c"gcwatch-files");
-    let Some(Ok(files)) = pid.map(OwnFiles::of) else {
+    let Some(Ok(files)) = pid.map(OwnFiles::for_process) else {
         return ExitCode::FAILURE;
     };
     let open = |path: &Path| files.open(path, MAX_FILE_BYTES).ok();
@@ -93,9 +93,9 @@ fn bytes_at(mut file: &File, at: u64, count: u32) -> Option<Vec<u8>> {
 /// A question to the process.
 #[derive(Debug, PartialEq, Eq)]
 enum Question {
-    /// Opens a file, in place of the one before.
+    /// Opens a file, in place of the previous one.
     Open(Vec<u8>),
-    /// Reads so many bytes of the file, from an offset on.
+    /// Reads a number of bytes of the file, starting at an offset.
     Read(u64, u32),
 }
 
@@ -163,7 +163,7 @@ pub struct LateFiles {
 
 impl Files {
     /// Starts the process that reads the files of a target.
-    pub(super) fn of(pid: u32, until: Instant) -> io::Result<Self> {
+    pub(super) fn for_process(pid: u32, until: Instant) -> io::Result<Self> {
         let mut command = Command::new(PROGRAM);
         command.arg(ARGUMENT).arg(pid.to_string());
         Self::start(command, until)
@@ -187,12 +187,12 @@ impl Files {
         })
     }
 
-    /// Opens a file in place of the one before. Returns whether it was opened in time.
+    /// Opens a file in place of the previous one. Returns whether it was opened in time.
     pub(super) fn open(&mut self, path: &str) -> bool {
         path.len() <= MAX_PATH_BYTES && self.ask(&Question::Open(path.as_bytes().to_vec())).is_some()
     }
 
-    /// Reads so many bytes of the open file, or fewer at its end. Returns `None` if they are not read in time.
+    /// Reads `count` bytes of the open file, or fewer at its end. Returns `None` if they are not read in time.
     pub(super) fn read(&mut self, at: u64, count: u32) -> Option<Vec<u8>> {
         self.ask(&Question::Read(at, count))
     }
@@ -250,14 +250,14 @@ impl Files {
         Ok(())
     }
 
-    /// Ends the process, or leaves it behind. Returns whether its files were late.
+    /// Waits for the process to exit, or leaves it behind. Returns the files that were late.
     pub(super) fn finish(mut self) -> Option<LateFiles> {
         drop(self.input);
         if self.state != State::Answers {
             let _ended_already = self.process.kill();
         }
-        // Its end of the pipe closes when it exits; a thread that a file system holds keeps it open.
-        let until = Instant::now() + EXITS_WITHIN;
+        // The process's end of the pipe closes when it exits. A thread that is blocked by a file system keeps it open.
+        let until = Instant::now() + EXIT_TIMEOUT;
         let has_exited = loop {
             match is_ready(&self.output, until) {
                 Ok(true) => match self.output.read(&mut [0; 64]) {
@@ -351,11 +351,11 @@ mod tests {
         Instant::now() + Duration::from_secs(3600)
     }
 
-    /// Scenario: a file is opened and read at its beginning, beyond its end and without bytes; then a missing file is
-    /// opened and read; then the questions end, or continue with nonsense.
-    /// Guarantee: every question has its answer, the missing file has none, and nonsense is an error.
+    /// Scenario: a file is opened and read at its start, beyond its end and with a count of 0; a missing file is opened
+    /// and read; the input ends, or continues with an invalid question.
+    /// Guarantee: every question is answered, the missing file is not read, and the invalid question is an error.
     #[test]
-    fn questions_have_answers() {
+    fn questions_are_answered() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, "0123456789").unwrap();
@@ -377,11 +377,12 @@ mod tests {
         serve(&mut input.as_slice(), &mut output, open).unwrap_err();
     }
 
-    /// Scenario: a process takes questions and never answers, until the deadline; one exits at once; one answers with
-    /// more than was asked for.
-    /// Guarantee: the first is late and killed, the other two are not late; each question ends, and none is asked later.
+    /// Scenario: one process reads questions and never answers before the deadline; one exits at once; one answers with
+    /// more bytes than requested.
+    /// Guarantee: the first process is late and killed, and the other two are not late; every question returns, and no
+    /// further questions are asked.
     #[test]
-    fn a_late_answer_ends_the_questions() {
+    fn late_answer_prevents_questions() {
         let mut sleep = Command::new("sleep");
         sleep.arg("600");
         let mut silent = Files::start(sleep, Instant::now()).unwrap();
@@ -401,11 +402,11 @@ mod tests {
         assert_eq!((long.state, long.finish()), (State::Ended, None));
     }
 
-    /// Scenario: processes are left behind, for one target and then for as many as there may be; one of them exits.
-    /// Guarantee: the target is refused while its process lives, every target while there are too many, and none
-    /// afterwards.
+    /// Scenario: processes are left behind, for one target and then up to the maximum; one of them exits.
+    /// Guarantee: the target is refused while its process lives; every target is refused while the maximum is reached,
+    /// and none afterwards.
     #[test]
-    fn processes_that_are_left_behind_are_counted() {
+    fn remaining_processes_are_limited() {
         let sleep = || Command::new("sleep").arg("600").spawn().unwrap();
         let mut left = LeftBehind::default();
         let mut sleeping: Vec<Child> = (0..MAX_LEFT).map(|_| sleep()).collect();

@@ -158,12 +158,12 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: bytes and a link to a file are added, the linked file is deleted, a file is left incomplete, a foreign
-    /// file is in the folder; the folder is opened again.
-    /// Guarantee: both files are there in order, with their content, for their user only; the incomplete file is gone;
-    /// the foreign file stays and is not listed.
+    /// Scenario: bytes and a link to a file are added; the linked file is deleted; the folder also has an incomplete
+    /// file and a foreign file; the folder is opened again.
+    /// Guarantee: both files are listed in order, with their content, and only the user can read them; the incomplete
+    /// file is deleted; the foreign file is kept and not listed.
     #[test]
-    fn files_wait_for_next_gcwatch() {
+    fn files_wait_for_next_instance() {
         let state = tempfile::tempdir().unwrap();
         let (outgoing, waiting) = Outgoing::open(state.path()).unwrap();
         assert!(waiting.is_empty());
@@ -194,7 +194,7 @@ mod tests {
         assert!(outgoing.read(&first).unwrap().is_none());
     }
 
-    /// Scenario: keys that leave the folder, are empty, too long or have other characters.
+    /// Scenario: keys would leave the folder, are empty or too long, or have invalid characters.
     /// Guarantee: no file is written.
     #[test]
     fn foreign_keys_are_refused() {

@@ -32,7 +32,7 @@ pub(super) struct Entry {
     pub(super) bytes: u64,
 }
 
-/// Something that happened.
+/// An event for the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
     /// A file is in the folder.
@@ -47,7 +47,7 @@ pub(super) enum Input {
     Elapsed,
 }
 
-/// Something to do.
+/// An action for the uploader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Output {
     /// Send this object.
@@ -183,8 +183,8 @@ mod tests {
     }
 
     /// Scenario: three objects arrive; the first one fails twice, later all succeed.
-    /// Guarantee: one object is sent at a time; after a failure nothing is sent before the pause is over, which doubles;
-    /// the failed object comes last; each file is deleted once, after its object was accepted.
+    /// Guarantee: one object is sent at a time; after a failure, no object is sent during the pause, which doubles each
+    /// time; the failed object is sent last; each file is deleted once, after its object was accepted.
     #[test]
     fn failed_object_is_sent_last_after_a_pause() {
         let mut queue = Queue::new(LIMITS);
@@ -212,8 +212,8 @@ mod tests {
         assert_eq!((queue.count(), queue.bytes(), queue.due()), (0, 0, None));
     }
 
-    /// Scenario: an object with the key of a waiting one; an object with the key of the one that is being sent, which
-    /// fails.
+    /// Scenario: an object arrives with the key of a waiting object; another object arrives with the key of the object
+    /// that is being sent and then fails.
     /// Guarantee: only the newest object of a key stays.
     #[test]
     fn newest_object_of_key_stays() {
@@ -230,8 +230,9 @@ mod tests {
         assert_eq!(queue.step(Input::Elapsed, at(1), 1.0), [Output::Send(newest)]);
     }
 
-    /// Scenario: more objects than fit, by number and by bytes, while one is being sent, which had failed before.
-    /// Guarantee: the oldest waiting object makes room; the object that is being sent stays.
+    /// Scenario: more objects arrive than fit, by number and by bytes, while an object that has failed before is being
+    /// sent.
+    /// Guarantee: the oldest waiting object is dropped, and the object that is being sent stays.
     #[test]
     fn oldest_object_makes_room() {
         let mut queue = Queue::new(LIMITS);
@@ -247,14 +248,17 @@ mod tests {
         let large = entry(5, "5", 95);
         let dropped = queue.step(Input::Arrived(large.clone()), at(2), 1.0);
         let oldest = [&all[2], &all[3], &large].map(|entry| Output::Drop(entry.clone()));
-        assert_eq!(dropped, oldest, "it does not fit beside the object that is being sent");
+        assert_eq!(
+            dropped, oldest,
+            "the large object does not fit with the one that is being sent"
+        );
         assert_eq!((queue.count(), queue.bytes()), (1, 10));
     }
 
     proptest! {
-        /// Scenario: any sequence of arrivals, successes, failures, missing files and times.
-        /// Guarantee: at most one object is being sent; the limits hold but for that object; every object that arrived
-        /// is deleted, replaced or dropped once, or still counted.
+        /// Scenario: arrivals, successes, failures, missing files and times occur in any order.
+        /// Guarantee: at most one object is being sent; the limits hold except for that object; every object that
+        /// arrived is deleted, replaced or dropped once, or still counted.
         #[test]
         fn every_object_is_accounted_for(inputs in proptest::collection::vec((0_u8..6, 0_u64..60, 0_u64..4), 0..200)) {
             let mut queue = Queue::new(LIMITS);

@@ -1,4 +1,4 @@
-//! Where objects are stored, and one request to it.
+//! The destination of objects, and a single request to it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
@@ -73,14 +73,14 @@ impl Place {
 
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Sent {
-    /// The store has all of it.
+pub(super) enum SendOutcome {
+    /// The store has the whole object.
     Stored,
     /// The store does not have it, for this reason.
     Failed(String),
 }
 
-/// Where the objects of this host are stored.
+/// The destination of this host's objects.
 #[derive(Debug, Clone)]
 pub(super) enum Target {
     Objects {
@@ -141,7 +141,7 @@ impl Target {
     }
 
     /// Stores a file under a key: the whole file or nothing.
-    pub(super) async fn send(&self, key: &str, file: File, bytes: u64) -> Sent {
+    pub(super) async fn send(&self, key: &str, file: File, bytes: u64) -> SendOutcome {
         let sent = match self {
             Self::Folder(folder) => {
                 let to = folder.join(key);
@@ -156,8 +156,8 @@ impl Target {
             }
         };
         match sent {
-            Ok(()) => Sent::Stored,
-            Err(reason) => Sent::Failed(reason),
+            Ok(()) => SendOutcome::Stored,
+            Err(reason) => SendOutcome::Failed(reason),
         }
     }
 }
@@ -224,7 +224,7 @@ fn copy(mut file: File, to: &Path) -> io::Result<()> {
     copied
 }
 
-/// An error with its causes, in one line.
+/// Returns an error with its causes, in one line.
 fn text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -244,9 +244,9 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: addresses of every kind, and addresses with other schemes, without bucket, with a user, a query or a
-    /// relative folder.
-    /// Guarantee: bucket and prefix are read; the others are refused.
+    /// Scenario: addresses of every kind are parsed; other addresses have an unknown scheme, no bucket, a user, a query
+    /// or a relative folder.
+    /// Guarantee: bucket and prefix of the valid addresses are returned, and the other addresses are refused.
     #[test]
     fn addresses_are_read() {
         let s3 = |root: &str, prefix: &str| Place::S3 {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     /// Scenario: a file is stored on a volume, then again with other content, then below a name that is a file.
-    /// Guarantee: the newest content is there, no other file; the last one fails with a reason.
+    /// Guarantee: the volume has only the newest content; the last attempt fails with a reason.
     #[tokio::test]
     async fn volume_has_whole_files() {
         let (volume, source) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -289,7 +289,7 @@ mod tests {
             let path = source.path().join("x");
             File::create(&path).unwrap().write_all(content.as_bytes()).unwrap();
             let sent = target.send("0f/incident.json", File::open(&path).unwrap(), 3).await;
-            assert_eq!(sent, Sent::Stored);
+            assert_eq!(sent, SendOutcome::Stored);
             let folder = volume.path().join("node7/0f");
             assert_eq!(fs::read_to_string(folder.join("incident.json")).unwrap(), content);
             assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
@@ -297,7 +297,7 @@ mod tests {
         let file = File::open(source.path().join("x")).unwrap();
         assert!(matches!(
             target.send("0f/incident.json/x", file, 3).await,
-            Sent::Failed(_)
+            SendOutcome::Failed(_)
         ));
     }
 }

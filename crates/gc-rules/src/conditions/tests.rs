@@ -52,11 +52,11 @@ fn parts_have_the_value_of_the_whole() {
             }
         }
     }
-    let conditions = Conditions::of(&rules);
+    let conditions = Conditions::from_rules(&rules);
     let mut truths = conditions.round();
     for (place, rule) in rules.iter().enumerate() {
         let Expression { node, .. } = &rule.when;
-        assert_eq!(truths.of(place, &scope), node.holds(&scope), "{node:?}");
+        assert_eq!(truths.evaluate(place, &scope), node.holds(&scope), "{node:?}");
     }
 }
 
@@ -73,7 +73,7 @@ fn most_shared_part_comes_first() {
         rule(all([above(2), above(0)])),
         Arc::new(off),
     ];
-    let conditions = Conditions::of(&rules);
+    let conditions = Conditions::from_rules(&rules);
     assert_eq!(*conditions.parts, [above(0), above(1), above(2)]);
     assert_eq!(*conditions.of_rule, [[0, 1].into(), [0, 2].into(), [].into()]);
 }

@@ -13,11 +13,11 @@ const KINDS: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
     /// `None` before the first collection.
-    newest: Option<Box<[Option<OfKind>; KINDS]>>,
+    newest: Option<Box<[Option<KindResults>; KINDS]>>,
 }
 
 #[derive(Debug)]
-struct OfKind {
+struct KindResults {
     kind: Kind,
     /// Results for each feed, then for each turn `on: gc`; `None` if not evaluated yet.
     truths: Box<[Option<Truth>]>,
@@ -25,21 +25,21 @@ struct OfKind {
 
 /// Returns the number of conditions of a rule set that can have a part that depends only on the kind.
 fn conditions(rules: &RuleSet) -> usize {
-    rules.plan.feeds() + rules.turns.of_kind().len()
+    rules.plan.feeds() + rules.turns.kind_conditions().len()
 }
 
 impl Kinds {
     /// Returns the maximum memory for a rule set, in bytes.
     pub(super) fn most_memory(rules: &RuleSet) -> usize {
-        KINDS * (size_of::<Option<OfKind>>() + conditions(rules) * size_of::<Option<Truth>>())
+        KINDS * (size_of::<Option<KindResults>>() + conditions(rules) * size_of::<Option<Truth>>())
     }
 
     /// Returns the results for a rule set and the kind of the current collection.
-    pub(super) fn of_current(&mut self, scope: &Scope<'_>, rules: &RuleSet) -> KindTruths<'_> {
-        let truths = Kind::of(scope).and_then(|kind| {
+    pub(super) fn for_current(&mut self, scope: &Scope<'_>, rules: &RuleSet) -> KindTruths<'_> {
+        let truths = Kind::for_scope(scope).and_then(|kind| {
             let place = kind.generation.map_or(0, |generation| generation as usize);
             let known = self.newest.get_or_insert_default().get_mut(place)?;
-            let known = known.get_or_insert_with(|| OfKind {
+            let known = known.get_or_insert_with(|| KindResults {
                 kind,
                 truths: vec![None; conditions(rules)].into_boxed_slice(),
             });
@@ -54,7 +54,7 @@ impl Kinds {
     }
 }
 
-/// Results of one kind, see [`Kinds::of_current`]. Without results, each part is evaluated on every call.
+/// Results of one kind, see [`Kinds::for_current`]. Without results, each part is evaluated on every call.
 #[derive(Default)]
 pub(super) struct KindTruths<'k> {
     feeds: &'k mut [Option<Truth>],
@@ -63,12 +63,12 @@ pub(super) struct KindTruths<'k> {
 
 impl KindTruths<'_> {
     /// Evaluates the part of a feed's condition.
-    pub(super) fn of_feed(&mut self, feed: usize, part: &Expression, scope: &Scope<'_>) -> Truth {
+    pub(super) fn evaluate_feed(&mut self, feed: usize, part: &Expression, scope: &Scope<'_>) -> Truth {
         known(self.feeds.get_mut(feed), part, scope)
     }
 
     /// Evaluates the part of the condition of a rule `on: gc`, given its turn.
-    pub(super) fn of_rule(&mut self, turn: usize, part: &Expression, scope: &Scope<'_>) -> Truth {
+    pub(super) fn evaluate_rule(&mut self, turn: usize, part: &Expression, scope: &Scope<'_>) -> Truth {
         known(self.rules.get_mut(turn), part, scope)
     }
 }

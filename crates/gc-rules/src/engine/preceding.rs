@@ -16,7 +16,7 @@ const MAX_BACKGROUND: usize = 4;
 
 /// The newest restarts, and the number of foreground collections of each background collection.
 #[derive(Debug, Default)]
-pub(super) struct Preceding {
+pub(super) struct PrecedingRestarts {
     stops: VecDeque<Restart>,
     /// The latest end, including ends of removed entries.
     newest_end: Option<i64>,
@@ -34,7 +34,7 @@ struct Restart {
     end: Option<i64>,
 }
 
-impl Preceding {
+impl PrecedingRestarts {
     /// Returns the facts that follow from earlier collections, then records this collection.
     pub(super) fn collection<'a>(&mut self, collection: &'a Collection) -> GcFacts<'a> {
         let facts = GcFacts {

@@ -20,7 +20,7 @@ pub(super) struct Round {
 
 impl Round {
     /// Creates the first round of the rules `on: gc`, or of all other rules. No rule is quiet.
-    pub(super) fn of(rules: &RuleSet, on_gc: bool) -> Self {
+    pub(super) fn new(rules: &RuleSet, on_gc: bool) -> Self {
         Self {
             on_gc,
             quiet: vec![None; rules.turns.round(on_gc).len()].into_boxed_slice(),
@@ -32,7 +32,7 @@ impl Round {
         self.quiet.is_empty()
     }
 
-    /// Returns the places of the runs that are not quiet.
+    /// Returns the indexes of the runs that are not quiet.
     pub(super) fn awake(&self, rules: &RuleSet) -> impl Iterator<Item = usize> {
         let turns = rules.turns.round(self.on_gc).iter().zip(&self.quiet);
         turns
@@ -51,7 +51,7 @@ impl Round {
         }
     }
 
-    /// Wakes the rule at `place` in the runs because its alert starts.
+    /// Wakes the rule at index `place` in the runs because its alert starts.
     pub(super) fn wake_one(&mut self, rules: &RuleSet, place: usize, run: &mut RuleRun) {
         let mut turns = rules.turns.round(self.on_gc).iter().zip(&mut self.quiet);
         if let Some((_, quiet)) = turns.find(|(turn, _)| turn.run as usize == place)
@@ -73,13 +73,13 @@ impl Round {
     ) {
         self.number += 1;
         let mut conditions = rules.conditions.round();
-        let of_kind = if self.on_gc { rules.turns.of_kind() } else { &[] };
+        let of_kind = if self.on_gc { rules.turns.kind_conditions() } else { &[] };
         for (place, (turn, quiet)) in rules.turns.round(self.on_gc).iter().zip(&mut self.quiet).enumerate() {
             let mut condition = || {
                 let part = of_kind.get(place).and_then(Option::as_ref);
-                match part.map(|part| truths.of_rule(place, part, scope)) {
+                match part.map(|part| truths.evaluate_rule(place, part, scope)) {
                     Some(Ok(Some(false))) => Ok(Some(false)),
-                    _ => conditions.of(turn.rule as usize, scope),
+                    _ => conditions.evaluate(turn.rule as usize, scope),
                 }
             };
             let still = match *quiet {

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use base::time::Moment;
 
 use super::state::{RuleState, State};
-use crate::alert::{Alert, Ending, Holding};
+use crate::alert::{Alert, Ending, HoldingRule};
 use crate::expression::{EvaluationError, Expression};
 use crate::field::Scope;
-use crate::rule::{On, Rule, Severity};
+use crate::rule::{EvaluationTrigger, Rule, Severity};
 
 /// Maximum duration for which an alert continues while its condition is unknown: 15 minutes.
 pub const HELD_UNKNOWN_NS: u64 = 15 * 60 * 1_000_000_000;
 
 /// Minimum interval between two renderings of an alert's texts.
-const RENDERED_EVERY_NS: u64 = 1_000_000_000;
+const RENDERED_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Memory of an active rule without its texts, in bytes.
-pub(super) const MOST_ACTIVE: usize = size_of::<Active>() + size_of::<Alert>() + size_of::<Past>();
+pub(super) const MAX_ACTIVE: usize = size_of::<Active>() + size_of::<Alert>() + size_of::<RunHistory>();
 
 /// An evaluation that failed.
 #[derive(Debug, Clone, Copy)]
@@ -105,12 +105,12 @@ pub(super) struct Status {
     quiet: bool,
     /// `None` if the rule never fired, failed or was suppressed. Boxed because each of hundreds of processes has dozens
     /// of rules.
-    past: Option<Box<Past>>,
+    past: Option<Box<RunHistory>>,
 }
 
 /// State that most rules never need.
 #[derive(Debug, Clone, Default)]
-struct Past {
+struct RunHistory {
     /// The end of the cooldown.
     cooling: Moment,
     suppressed: u64,
@@ -139,7 +139,7 @@ impl RuleRun {
     }
 
     /// Evaluates whether the rule applies to the subject of the engine.
-    pub(super) fn select(&mut self, scope: &Scope<'_>, subject: On) {
+    pub(super) fn select(&mut self, scope: &Scope<'_>, subject: EvaluationTrigger) {
         let status = &mut self.status;
         let selected = match &self.rule.select {
             _ if self.rule.on.subject() != subject => false,
@@ -172,7 +172,7 @@ impl RuleRun {
             return false;
         }
         let figure = self.rule.summary.figure(scope);
-        let due = scope.now >= active.rendered.after(RENDERED_EVERY_NS);
+        let due = scope.now >= active.rendered.after(RENDERED_INTERVAL_NS);
         let severity = self.rule.severity_now(scope).max(active.alert.severity);
         let higher = figure.filter(|figure| active.alert.peak.is_none_or(|peak| *figure > peak));
         let is_worse = severity > active.alert.severity;
@@ -196,9 +196,9 @@ impl RuleRun {
     }
 
     /// Returns the current alert of an active rule.
-    pub(super) fn holding(&self) -> Option<Holding> {
+    pub(super) fn holding(&self) -> Option<HoldingRule> {
         let active = self.status.active()?;
-        Some(Holding {
+        Some(HoldingRule {
             alert: active.now(),
             firing: active.firing,
         })
@@ -356,7 +356,7 @@ impl Status {
         self.phase = phase;
     }
 
-    fn past(&mut self) -> &mut Past {
+    fn past(&mut self) -> &mut RunHistory {
         self.past.get_or_insert_default()
     }
 

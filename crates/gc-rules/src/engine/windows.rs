@@ -10,10 +10,10 @@ use super::kinds::KindTruths;
 use super::run::Failure;
 use crate::expression::{Truth, decide};
 use crate::field::{Scope, WindowValues};
-use crate::plan::{Meaning, Measured, When};
+use crate::plan::{Meaning, MeasuredSeries, SampleTrigger};
 use crate::rule::{Rule, Window};
 use crate::rule_set::RuleSet;
-use crate::window::{Asked, Kept, Key, Occasions, SeriesSet, Taken, Worth, worth};
+use crate::window::{Key, Occasions, ReadContext, SampleValue, SeriesSample, SeriesSet, SeriesState, worth};
 
 /// Size of a cache line, in bytes.
 const A_LINE: usize = 64;
@@ -24,7 +24,7 @@ pub(super) struct Windows {
     rules: Arc<RuleSet>,
     /// State of each series of the plan; `None` if no selected rule uses it. Half of the series never keep a sample,
     /// and for those a collection touches only this state.
-    kept: Box<[Option<Kept>]>,
+    kept: Box<[Option<SeriesState>]>,
     samples: SeriesSet,
     /// The series that have been sampled for less time than the process has been observed, with their start.
     began: Vec<(usize, Moment)>,
@@ -57,7 +57,7 @@ impl Windows {
         reason = "a pattern is hashed by its text, which does not change"
     )]
     pub(super) fn adopt(self, rules: &Arc<RuleSet>) -> Self {
-        let mut occasions: HashMap<(When, u64), Occasions> = self
+        let mut occasions: HashMap<(SampleTrigger, u64), Occasions> = self
             .rules
             .plan
             .occasions
@@ -67,7 +67,7 @@ impl Windows {
             .collect();
         let mut samples = self.samples;
         let before = self.rules.plan.meanings(&self.rules.windows).zip(self.kept).enumerate();
-        let mut before: HashMap<Meaning<'_>, (usize, Kept)> = before
+        let mut before: HashMap<Meaning<'_>, (usize, SeriesState)> = before
             .filter_map(|(series, (meaning, kept))| Some((meaning, (series, kept?))))
             .collect();
         let mut adopted = Self::new(rules);
@@ -105,7 +105,7 @@ impl Windows {
             match *kept {
                 Some(same) if used => *kept = moved(same, &mut before, &mut self.samples),
                 None if used => {
-                    *kept = Some(Kept::Nothing);
+                    *kept = Some(SeriesState::Nothing);
                     if now > Moment::FIRST {
                         self.began.push((series, now));
                     }
@@ -129,7 +129,7 @@ impl Windows {
     /// between evaluations would be sequential.
     pub(super) fn touch(&self) {
         let occasions = self.occasions.iter().flatten().map(Occasions::touch);
-        let kept = self.kept.iter().step_by(A_LINE / size_of::<Option<Kept>>());
+        let kept = self.kept.iter().step_by(A_LINE / size_of::<Option<SeriesState>>());
         black_box((
             self.samples.touch(),
             occasions.fold(0, |read, one| read ^ one),
@@ -152,35 +152,35 @@ impl Windows {
     }
 
     /// Returns whether a selected rule uses one of the series.
-    fn uses(&self, measured: &Measured) -> bool {
+    fn uses(&self, measured: &MeasuredSeries) -> bool {
         let kept = self.kept.get(measured.series()).unwrap_or_default();
         kept.iter().any(Option::is_some)
     }
 
     pub(super) fn has_ticks(&self) -> bool {
         let plan = &self.rules.plan;
-        let mut feeds = plan.feeds_at(When::Tick);
+        let mut feeds = plan.feeds_at(SampleTrigger::Tick);
         feeds.any(|(_, feed)| plan.measured_of(feed).iter().any(|measured| self.uses(measured)))
     }
 
     /// Adds a sample to each series with this trigger. Series by key ignore samples without a key.
     pub(super) fn sample(
         &mut self,
-        when: When,
+        when: SampleTrigger,
         key: Option<Key>,
         scope: &Scope<'_>,
         time: Moment,
         truths: &mut KindTruths<'_>,
     ) {
-        if when == When::Keyed && key.is_none() {
+        if when == SampleTrigger::Keyed && key.is_none() {
             return;
         }
         let rules = Arc::clone(&self.rules);
-        let sample = Sampled { key, scope, time };
+        let sample = SampledEvent { key, scope, time };
         for (place, feed) in rules.plan.feeds_at(when) {
             let filter = || {
                 let of_kind = match &feed.of_kind {
-                    Some(part) => truths.of_feed(place, part, scope),
+                    Some(part) => truths.evaluate_feed(place, part, scope),
                     None => Ok(Some(true)),
                 };
                 match &feed.of_each {
@@ -199,7 +199,7 @@ impl Windows {
 
     /// Adds a sample to the used series of a feed. The filter and values are evaluated only if one of the series is in
     /// use.
-    fn feed(&mut self, measured: &[Measured], mut filter: impl FnMut() -> Truth, sample: &Sampled<'_>) {
+    fn feed(&mut self, measured: &[MeasuredSeries], mut filter: impl FnMut() -> Truth, sample: &SampledEvent<'_>) {
         let mut fulfilled = None;
         for measured in measured {
             let mut known = None;
@@ -210,33 +210,35 @@ impl Windows {
                 let worth = *known.get_or_insert_with(|| {
                     let worth = match *fulfilled.get_or_insert_with(&mut filter) {
                         Ok(Some(true)) => worth(measured.of.as_ref(), sample.scope),
-                        Ok(Some(false)) => Ok(Worth::Not),
-                        Ok(None) => Ok(Worth::Unknown),
+                        Ok(Some(false)) => Ok(SampleValue::Not),
+                        Ok(None) => Ok(SampleValue::Unknown),
                         Err(error) => Err(error),
                     };
                     worth.unwrap_or_else(|error| {
                         let failure = Failure { error, at: sample.time };
                         failed(&mut self.failed, measured, failure);
-                        Worth::Unknown
+                        SampleValue::Unknown
                     })
                 });
                 let worth = match worth {
-                    Worth::Counts(_) if measured.counts(series) => Worth::Counts(1.0),
-                    Worth::Not if !measured.counts(series) && !matches!(kept, Kept::Uniform(_)) => continue,
+                    SampleValue::Counts(_) if measured.counts(series) => SampleValue::Counts(1.0),
+                    SampleValue::Not if !measured.counts(series) && !matches!(kept, SeriesState::Uniform(_)) => {
+                        continue;
+                    }
                     other => other,
                 };
-                self.add(series, kept, &sample.of(worth));
+                self.add(series, kept, &sample.with_value(worth));
             }
         }
     }
 
-    fn add(&mut self, series: usize, kept: Kept, sample: &Taken) {
+    fn add(&mut self, series: usize, kept: SeriesState, sample: &SeriesSample) {
         let rules = &self.rules;
         let window = || rules.windows.get(*rules.plan.series.get(series)?);
         let expires = match kept {
-            Kept::Uniform(uniform) if uniform.is(sample.worth) => return,
-            Kept::Samples(series) => self.samples.add(series, sample, window),
-            Kept::Nothing | Kept::Uniform(_) => {
+            SeriesState::Uniform(uniform) if uniform.is(sample.worth) => return,
+            SeriesState::Samples(series) => self.samples.add(series, sample, window),
+            SeriesState::Nothing | SeriesState::Uniform(_) => {
                 let Some(window) = window() else { return };
                 let occasions = occasions_of(rules, &self.occasions, series);
                 let (with, expires) = self.samples.take(kept, sample, window, occasions);
@@ -265,7 +267,7 @@ impl Windows {
     }
 
     /// Returns the window values at that time. Windows by key use `key`.
-    pub(super) fn values(&self, key: Option<Key>, at: Asked) -> Values<'_> {
+    pub(super) fn values(&self, key: Option<Key>, at: ReadContext) -> Values<'_> {
         Values { windows: self, key, at }
     }
 
@@ -276,8 +278,9 @@ impl Windows {
 
     /// Returns the place of its window in the set and the maximum memory in bytes for each series.
     pub(super) fn most_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
-        let one =
-            |window: &Window| size_of::<Option<Kept>>() + size_of::<(usize, Moment)>() + SeriesSet::most_memory(window);
+        let one = |window: &Window| {
+            size_of::<Option<SeriesState>>() + size_of::<(usize, Moment)>() + SeriesSet::most_memory(window)
+        };
         let plan = &rules.plan;
         let series = (0..).zip(plan.series.iter().zip(&plan.occasions_of));
         series.filter_map(move |(series, (place, occasions))| {
@@ -292,15 +295,15 @@ impl Windows {
 }
 
 /// The event on which series are sampled.
-struct Sampled<'s> {
+struct SampledEvent<'s> {
     key: Option<Key>,
     scope: &'s Scope<'s>,
     time: Moment,
 }
 
-impl Sampled<'_> {
-    fn of(&self, worth: Worth) -> Taken {
-        Taken {
+impl SampledEvent<'_> {
+    fn with_value(&self, worth: SampleValue) -> SeriesSample {
+        SeriesSample {
             key: self.key,
             worth,
             time: self.time,
@@ -310,7 +313,7 @@ impl Sampled<'_> {
 }
 
 /// Records that a sample of several series could not be evaluated.
-fn failed(failures: &mut Vec<(usize, u64, Failure)>, measured: &Measured, failure: Failure) {
+fn failed(failures: &mut Vec<(usize, u64, Failure)>, measured: &MeasuredSeries, failure: Failure) {
     for series in measured.series() {
         match failures.iter_mut().find(|(known, ..)| *known == series) {
             Some((_, count, newest)) => {
@@ -328,9 +331,9 @@ fn occasions_of<'o>(rules: &RuleSet, occasions: &'o [Option<Occasions>], series:
 }
 
 /// Moves a series and its samples from one set to another.
-fn moved(kept: Kept, from: &mut SeriesSet, to: &mut SeriesSet) -> Option<Kept> {
+fn moved(kept: SeriesState, from: &mut SeriesSet, to: &mut SeriesSet) -> Option<SeriesState> {
     match kept {
-        Kept::Samples(series) => to.take_from(from, series).map(Kept::Samples),
+        SeriesState::Samples(series) => to.take_from(from, series).map(SeriesState::Samples),
         other => Some(other),
     }
 }
@@ -341,7 +344,7 @@ fn moved(kept: Kept, from: &mut SeriesSet, to: &mut SeriesSet) -> Option<Kept> {
 pub(super) struct Values<'a> {
     windows: &'a Windows,
     key: Option<Key>,
-    at: Asked,
+    at: ReadContext,
 }
 
 impl WindowValues for Values<'_> {

@@ -127,7 +127,7 @@ pub struct StreamFacts {
     /// Current wall clock.
     pub wall: Wall,
     /// Operations in progress.
-    pub open: Open,
+    pub open: OperationStarts,
     /// Whether the collection under evaluation belongs to a heap dump taken by gcwatch.
     pub own_dump: bool,
     /// Objects whose finalizers have not run.
@@ -248,7 +248,7 @@ pub struct ContainerFacts {
 
 /// Start times of operations in progress. Values are `None` if there is no such operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Open {
+pub struct OperationStarts {
     /// The oldest suspension: SuspendEEBegin without RestartEEEnd.
     pub stop: Option<Moment>,
     /// The oldest blocking or foreground collection: GCStart without GCEnd.

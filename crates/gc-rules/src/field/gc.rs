@@ -122,7 +122,7 @@ fn survival(sizes: &GenerationSizes) -> Option<Value<'static>> {
 /// Returns the part of the collection's stops that has this cause, or unknown if a part of a stop is unknown.
 fn stopped(gc: &Collection, cause: Cause) -> Option<Value<'static>> {
     gc.pause_ns?;
-    ns(gc.account().of(cause))
+    ns(gc.account().get(cause))
 }
 
 fn reason_name(reason: Option<GcReason>) -> Option<Value<'static>> {
@@ -462,7 +462,7 @@ mod tests {
         assert!(names.eq(STOPPED_FIELDS.iter().map(|field| field.name)));
     }
 
-    /// The phases of a sweeping collection with the given `mark_roots`.
+    /// Returns the phases of a sweeping collection with the given `mark_roots`.
     fn sweeping(mark_roots: i64) -> Phases {
         Phases {
             mark_sized_refs: Some(0),

@@ -39,7 +39,7 @@ pub(crate) struct Kind {
 
 impl Kind {
     /// Returns the kind of the current collection, or `None` if there is no collection.
-    pub(crate) fn of(scope: &Scope<'_>) -> Option<Self> {
+    pub(crate) fn for_scope(scope: &Scope<'_>) -> Option<Self> {
         let gc = scope.gc?.collection;
         Some(Self {
             generation: gc.generation,
@@ -109,10 +109,10 @@ mod tests {
         let facts = (ProcessFacts::default(), StreamFacts::default());
         let scope = |collection| scope(&facts, collection);
         let (one, other) = (collection(1, 5), collection(2, 7));
-        let kind = Kind::of(&scope(&one));
-        assert_eq!(kind, Kind::of(&scope(&other)));
+        let kind = Kind::for_scope(&scope(&one));
+        assert_eq!(kind, Kind::for_scope(&scope(&other)));
         for name in FIELDS {
-            let field = Field::of(name).unwrap();
+            let field = Field::find(name).unwrap();
             assert!(Kind::decides(field));
             assert_eq!(field.read(&scope(&one)), field.read(&scope(&other)), "{name}");
         }
@@ -128,7 +128,7 @@ mod tests {
         for (part, change) in change.iter().enumerate() {
             let mut changed = collection(3, 5);
             change(&mut changed);
-            assert_ne!(Kind::of(&self::scope(&facts, &changed)), kind, "{part}");
+            assert_ne!(Kind::for_scope(&self::scope(&facts, &changed)), kind, "{part}");
         }
     }
 }

@@ -204,13 +204,13 @@ fields! { FIELDS Process
 }
 
 /// Minimum number of requests. A share of fewer requests is not meaningful.
-const LEAST_REQUESTS: u64 = 20;
+const MIN_REQUESTS: u64 = 20;
 
 fn touched_share<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
     let requests = scope
         .stream
         .requests
-        .filter(|requests| requests.judged >= LEAST_REQUESTS)?;
+        .filter(|requests| requests.judged >= MIN_REQUESTS)?;
     Some(Value::Double(requests.touched as f64 / requests.judged as f64))
 }
 
@@ -319,7 +319,7 @@ mod tests {
             };
             let process = ProcessFacts::default();
             let scope = Scope::new(&process, &stream, Moment::from_ns(1));
-            match Field::of("process.requests_touched_share").unwrap().read(&scope)? {
+            match Field::find("process.requests_touched_share").unwrap().read(&scope)? {
                 Value::Double(share) => Some(share),
                 other => panic!("{other:?}"),
             }

@@ -51,7 +51,7 @@ mod tests {
     fn read(name: &str, stream: &StreamFacts) -> Option<f64> {
         let process = ProcessFacts::default();
         let scope = Scope::new(&process, stream, Moment::from_ns(10_000_000_000));
-        match Field::of(name).unwrap().read(&scope)? {
+        match Field::find(name).unwrap().read(&scope)? {
             Value::Int(number) => Some(number as f64),
             Value::Double(number) => Some(number),
             other => panic!("{other:?}"),

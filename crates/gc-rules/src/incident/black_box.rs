@@ -8,17 +8,17 @@ use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 
 use super::record::id_of;
-use super::{Incident, RECORDED_NS, RECORDS_EVERY_NS};
+use super::{Incident, RECORDED_NS, RECORDS_INTERVAL_NS};
 
 /// Maximum length of the process name in an id, in characters.
-const MOST_NAME: usize = 40;
+const MAX_NAME: usize = 40;
 
 /// Maximum number of recordings that are remembered. The oldest one is evicted.
-const MOST_BEGUN: usize = 4096;
+const MAX_BEGUN: usize = 4096;
 
 /// The owner of a share of resources that all processes have in common: queue slots, turns, files.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Share {
+pub struct QuotaOwner {
     /// The namespace, pod, container or user, which a process cannot choose.
     pub tenant: Arc<str>,
     /// The service within the tenant. A process can choose this name.
@@ -32,18 +32,18 @@ pub trait Recordings: Debug + Send + Sync {
     /// # Errors
     ///
     /// Returns the id of the existing recording if one was started before. No recording starts.
-    fn begin(&self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>>;
+    fn begin(&self, share: &QuotaOwner, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>>;
 }
 
-/// The recordings of all processes that started in the last ten minutes ([`RECORDS_EVERY_NS`]). Each rule of a service
-/// has at most one recording in that time.
+/// The recordings of all processes that started in the last ten minutes ([`RECORDS_INTERVAL_NS`]). Each rule of a
+/// service has at most one recording in that time.
 #[derive(Debug, Default)]
-pub struct BegunRecordings(VecDeque<Begun>);
+pub struct BegunRecordings(VecDeque<StartedRecording>);
 
 #[derive(Debug)]
-struct Begun {
+struct StartedRecording {
     at: Moment,
-    share: Share,
+    share: QuotaOwner,
     rule: Arc<str>,
     id: Arc<str>,
 }
@@ -54,16 +54,16 @@ impl BegunRecordings {
     /// # Errors
     ///
     /// Returns the id of the existing recording if one was started before. No recording starts.
-    pub fn begin(&mut self, share: &Share, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
+    pub fn begin(&mut self, share: &QuotaOwner, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
         let begun = &mut self.0;
-        begun.retain(|one| at.since(one.at) < RECORDS_EVERY_NS);
+        begun.retain(|one| at.since(one.at) < RECORDS_INTERVAL_NS);
         if let Some(one) = begun.iter().find(|one| one.rule == *rule && one.share == *share) {
             return Err(Arc::clone(&one.id));
         }
-        if begun.len() >= MOST_BEGUN {
+        if begun.len() >= MAX_BEGUN {
             begun.pop_front();
         }
-        begun.push_back(Begun {
+        begun.push_back(StartedRecording {
             at,
             share: share.clone(),
             rule: Arc::clone(rule),
@@ -78,7 +78,7 @@ impl BegunRecordings {
     }
 
     /// Returns the owner of the recording with this id, or `None` if there is no such recording.
-    pub fn share(&self, id: &str) -> Option<Share> {
+    pub fn share(&self, id: &str) -> Option<QuotaOwner> {
         let mut begun = self.0.iter();
         begun.find(|one| *one.id == *id).map(|one| one.share.clone())
     }
@@ -89,14 +89,14 @@ impl BegunRecordings {
 pub(super) struct Recorder {
     run: RunKey,
     process: Arc<str>,
-    share: Share,
+    share: QuotaOwner,
     recordings: Arc<dyn Recordings>,
     /// Start and id of the newest recording.
     newest: Option<(Moment, Arc<str>)>,
 }
 
 impl Recorder {
-    pub(super) fn new(run: RunKey, process: Arc<str>, share: Share, recordings: Arc<dyn Recordings>) -> Self {
+    pub(super) fn new(run: RunKey, process: Arc<str>, share: QuotaOwner, recordings: Arc<dyn Recordings>) -> Self {
         Self {
             run,
             process,
@@ -107,12 +107,12 @@ impl Recorder {
     }
 
     /// Changes the owner of the process.
-    pub(super) fn belongs(&mut self, share: Share) {
+    pub(super) fn belongs(&mut self, share: QuotaOwner) {
         self.share = share;
     }
 
     /// Records an incident that is severe enough and not recorded yet. Returns whether the incident now has a
-    /// recording: a recording of the current events, or an earlier one of the same rule and service.
+    /// recording: a recording of the current events, or an existing recording of the same rule and service.
     pub(super) fn record(&mut self, incident: &mut Incident, now: Moment, wall: Wall) -> bool {
         if incident.black_box.is_some() || incident.process_ended.is_some() || !incident.is_recorded() {
             return false;
@@ -147,7 +147,7 @@ pub fn recording_id(unix_ns: u64, process: &str, pid: u32, what: &str) -> Arc<st
     let name: String = process
         .chars()
         .map(|c| if is_plain(c) { c } else { '-' })
-        .take(MOST_NAME)
+        .take(MAX_NAME)
         .collect();
     let name = name.trim_matches('-');
     let name = if name.is_empty() { "process" } else { name };
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn rule_of_service_has_one_recording_per_ten_minutes() {
         let mut recordings = BegunRecordings::default();
-        let share = |tenant: &str, service: &str| Share {
+        let share = |tenant: &str, service: &str| QuotaOwner {
             tenant: tenant.into(),
             service: service.into(),
         };
@@ -173,12 +173,12 @@ mod tests {
             recordings.begin(&share(tenant, service), &rule.into(), Moment::from_ns(at), &id.into())
         };
         let slow = ("a", "shop", "slow");
-        let (start, later) = (RECORDS_EVERY_NS, RECORDS_EVERY_NS + 1);
+        let (start, later) = (RECORDS_INTERVAL_NS, RECORDS_INTERVAL_NS + 1);
         assert_eq!(begin(&mut recordings, slow, start, "1"), Ok(()));
         for other in [("b", "shop", "slow"), ("a", "cart", "slow"), ("a", "shop", "full")] {
             assert_eq!(begin(&mut recordings, other, later, &format!("{other:?}")), Ok(()));
         }
-        let last = start + RECORDS_EVERY_NS - 1;
+        let last = start + RECORDS_INTERVAL_NS - 1;
         assert_eq!(begin(&mut recordings, slow, last, "2"), Err("1".into()));
         let other = r#"("b", "shop", "slow")"#;
         assert_eq!(recordings.share(other), Some(share("b", "shop")));
@@ -186,11 +186,11 @@ mod tests {
         assert_eq!(recordings.share("1"), None);
         recordings.forget("3");
         assert_eq!(begin(&mut recordings, slow, last + 2, "4"), Ok(()));
-        for number in 0..2 * MOST_BEGUN {
+        for number in 0..2 * MAX_BEGUN {
             let own = number.to_string();
             assert_eq!(begin(&mut recordings, ("c", &own, "slow"), last, "any"), Ok(()));
         }
-        assert_eq!(recordings.0.len(), MOST_BEGUN);
+        assert_eq!(recordings.0.len(), MAX_BEGUN);
     }
 
     /// Scenario: processes have common, non-ASCII, long or empty names.

@@ -5,7 +5,7 @@ mod census;
 mod stacks;
 
 use base::time::rfc3339;
-pub use census::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MOST_LIVING};
+pub use census::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MAX_LIVING};
 pub use stacks::{FoundStack, FoundStacks};
 
 use schemars::JsonSchema;
@@ -14,11 +14,12 @@ use serde::{Deserialize, Serialize};
 use crate::rule::Evidence;
 
 /// Maximum number of sites, types and callers of a burst in an incident.
-pub const MOST_FOUND: usize = 3;
+pub const MAX_FOUND: usize = 3;
 
 /// Findings of bursts and of the census. Each kind is requested once per incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Found {
+#[schemars(rename = "Found")]
+pub struct Findings {
     /// Code that requests collections.
     pub callers: Option<FoundCallers>,
     /// Code that allocates.
@@ -64,7 +65,7 @@ pub struct FoundCallers {
     pub stopped_ns: Option<i64>,
     /// Number of stops without a request. The runtime does not report their requester.
     pub unasked_stops: Option<u64>,
-    /// Callers with the longest stopped time, at most [`MOST_FOUND`].
+    /// Callers with the longest stopped time, at most [`MAX_FOUND`].
     pub callers: Vec<FoundCaller>,
 }
 
@@ -106,9 +107,9 @@ pub struct FoundAllocations {
     pub method: Option<String>,
     /// Total amount of allocated memory.
     pub total: Option<FoundAmount>,
-    /// Types with the most bytes, at most [`MOST_FOUND`].
+    /// Types with the most bytes, at most [`MAX_FOUND`].
     pub types: Vec<FoundType>,
-    /// Sites with the most bytes, at most [`MOST_FOUND`].
+    /// Sites with the most bytes, at most [`MAX_FOUND`].
     pub sites: Vec<FoundSite>,
     /// Path of the flame graph of all stacks (SVG) while this gcwatch instance runs; null if there is no flame graph.
     #[serde(default)]
@@ -191,7 +192,7 @@ impl Finding {
     }
 }
 
-impl Found {
+impl Findings {
     /// Returns whether this kind was requested and its result is final.
     pub fn has(&self, evidence: Evidence) -> bool {
         match evidence {

@@ -8,10 +8,10 @@ use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use clr_gc::gc::StoppedTime;
 
-use self::open::{Open, finished, is_of, member};
-use super::black_box::{Recorder, Recordings, Share};
+use self::open::{OpenIncident, finished, is_of, member};
+use super::black_box::{QuotaOwner, Recorder, Recordings};
 use super::{Finding, Incident, IncidentChange, IncidentEnding, Member, REFRESH_NS};
-use crate::alert::{Alert, Ending, Holding, Transition};
+use crate::alert::{Alert, Ending, HoldingRule, Transition};
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, HarmUnit, Role};
 use crate::rule_set::RuleSet;
@@ -19,7 +19,7 @@ use crate::rule_set::RuleSet;
 /// The incidents of one process.
 #[derive(Debug, Default)]
 pub struct Incidents {
-    open: Vec<Open>,
+    open: Vec<OpenIncident>,
     /// Number of the newest incident.
     number: u64,
     /// Newest memory ledger of the process, for new incidents.
@@ -46,7 +46,7 @@ impl Incidents {
     /// Continues an incident from before a restart of gcwatch. Its members can be inactive until `until`.
     pub fn resume(&mut self, incident: Arc<Incident>, until: Moment) {
         self.number = self.number.max(incident.number);
-        self.open.push(Open {
+        self.open.push(OpenIncident {
             passed_on: incident.began,
             incident,
             ending: IncidentEnding::Unknown,
@@ -57,7 +57,7 @@ impl Incidents {
     }
 
     /// Sets the memory ledger. Incidents that gather it hold the newest ledger until the process exits.
-    pub fn know_ledger(&mut self, ledger: Arc<Ledger>) {
+    pub fn set_ledger(&mut self, ledger: Arc<Ledger>) {
         for open in &mut self.open {
             open.gather(Some(&ledger));
         }
@@ -66,19 +66,19 @@ impl Incidents {
 
     /// Sets the stopped time of the last minutes and the start of that period. Incidents of stopped time hold the
     /// newest values until the process exits.
-    pub fn know_stopped(&mut self, since: Moment, stopped: StoppedTime) {
+    pub fn set_stopped_time(&mut self, since: Moment, stopped: StoppedTime) {
         self.recently_stopped = Some((since, stopped));
     }
 
     /// Starts to record severe incidents because the events of the process are retained, unless `recordings` contains a
     /// recording of the same rule and service.
-    pub fn keep_events(&mut self, run: RunKey, process: Arc<str>, share: Share, recordings: Arc<dyn Recordings>) {
+    pub fn keep_events(&mut self, run: RunKey, process: Arc<str>, share: QuotaOwner, recordings: Arc<dyn Recordings>) {
         self.recorder
             .get_or_insert_with(|| Recorder::new(run, process, share, recordings));
     }
 
     /// Updates the owner of the process.
-    pub fn know_share(&mut self, share: Share) {
+    pub fn set_share(&mut self, share: QuotaOwner) {
         if let Some(recorder) = &mut self.recorder {
             recorder.belongs(share);
         }
@@ -92,7 +92,7 @@ impl Incidents {
 
     /// Sets the recording that contains the end of the most recent process of the service that died; `None` if there is
     /// no recording. Incidents without their own recording refer to it.
-    pub fn know_recording(&mut self, id: Option<Arc<str>>) {
+    pub fn set_recording(&mut self, id: Option<Arc<str>>) {
         if self.of_dead == id {
             return;
         }
@@ -107,7 +107,7 @@ impl Incidents {
 
     /// Records the result of a burst for the incident with this number. Returns `None` if the incident has ended, or if
     /// there was no burst; the reason is then part of the next change.
-    pub fn know_found(&mut self, number: u64, finding: Finding) -> Option<IncidentChange> {
+    pub fn record_finding(&mut self, number: u64, finding: Finding) -> Option<IncidentChange> {
         let mut open = self.open.iter_mut();
         let open = open.find(|open| open.incident.number == number)?;
         let (evidence, is_none) = (finding.evidence(), finding.is_none());
@@ -135,7 +135,7 @@ impl Incidents {
         &mut self,
         rules: &RuleSet,
         transitions: &[Transition],
-        holding: &[Holding],
+        holding: &[HoldingRule],
         (now, wall): (Moment, Wall),
     ) -> Vec<IncidentChange> {
         let mut changes = Vec::new();
@@ -203,7 +203,7 @@ impl Incidents {
     /// Closes all incidents.
     pub fn end(&mut self, ending: IncidentEnding, now: Moment) -> Vec<IncidentChange> {
         let all = std::mem::take(&mut self.open);
-        let end = |open: Open| IncidentChange::Ended(finished(open.incident, ending, now));
+        let end = |open: OpenIncident| IncidentChange::Ended(finished(open.incident, ending, now));
         all.into_iter().map(end).collect()
     }
 
@@ -236,7 +236,7 @@ impl Incidents {
             }
             let incident = Arc::new(incident);
             changes.push(IncidentChange::Began(Arc::clone(&incident)));
-            self.open.push(Open {
+            self.open.push(OpenIncident {
                 incident,
                 ending: IncidentEnding::Cleared,
                 passed_on: alert.started,
@@ -257,7 +257,7 @@ impl Incidents {
     /// Returns the open incident that an alert belongs to: the incident of its rule or group, or an incident that it is
     /// a consequence of, or an incident that is a consequence of it.
     fn home(&self, rules: &RuleSet, alert: &Alert, group: Option<usize>) -> Option<usize> {
-        let of_rule = |open: &Open| {
+        let of_rule = |open: &OpenIncident| {
             let mut members = open.incident.members.iter();
             members.any(|member| member.rule().id == alert.rule.id)
         };
@@ -281,8 +281,9 @@ impl Incidents {
         changes: &mut Vec<IncidentChange>,
     ) {
         let Some(group) = group else { return };
-        let is_consequence =
-            |open: &Open| open.incident.group.is_some() && open.groups(rules).all(|known| rules.follows(known, group));
+        let is_consequence = |open: &OpenIncident| {
+            open.incident.group.is_some() && open.groups(rules).all(|known| rules.follows(known, group))
+        };
         let merged: Vec<usize> = (0..self.open.len())
             .filter(|&at| at != home && self.open.get(at).is_some_and(is_consequence))
             .collect();
@@ -310,7 +311,7 @@ impl Incidents {
     fn explain(
         &mut self,
         rules: &RuleSet,
-        holding: &[Holding],
+        holding: &[HoldingRule],
         (now, wall): (Moment, Wall),
         changes: &mut Vec<IncidentChange>,
     ) {
@@ -341,7 +342,7 @@ impl Incidents {
         let Some((since, stopped)) = &self.recently_stopped else {
             return;
         };
-        let wants = |open: &&mut Open| {
+        let wants = |open: &&mut OpenIncident| {
             open.incident.symptom.unit == Some(HarmUnit::Nanoseconds) && open.incident.process_ended.is_none()
         };
         for open in self.open.iter_mut().filter(wants) {
@@ -355,7 +356,7 @@ impl Incidents {
     /// enough of it.
     fn consequence(&self, at: usize) -> Option<usize> {
         let causes = self.open.get(at)?.incident.causes();
-        let is_of = |open: &Open| {
+        let is_of = |open: &OpenIncident| {
             let mut of = causes.iter().flat_map(|cause| &cause.rule().consequence_of);
             of.any(|symptom| open.incident.harms().any(|member| member.rule().id == *symptom))
         };
@@ -374,7 +375,7 @@ impl Incidents {
             Ending::ProcessEnded => IncidentEnding::ProcessEnded,
             Ending::RuleChanged => IncidentEnding::RuleChanged,
         };
-        let of = |open: &Open| open.incident.members.iter().any(|member| is_of(member, alert));
+        let of = |open: &OpenIncident| open.incident.members.iter().any(|member| is_of(member, alert));
         let Some(home) = self.open.iter().position(of) else {
             return;
         };
@@ -401,15 +402,16 @@ impl Incidents {
     fn hold(
         &mut self,
         rules: &RuleSet,
-        holding: &[Holding],
+        holding: &[HoldingRule],
         (now, wall): (Moment, Wall),
         changes: &mut Vec<IncidentChange>,
     ) {
         for held in holding.iter().filter(|held| held.alert.rule.is_harm()) {
             let alert = &held.alert;
             let group = rules.group_of(alert);
-            let known = |open: &Open| open.incident.members.iter().any(|member| is_of(member, alert));
-            let same_group = |open: &Open| group.is_some() && open.groups(rules).any(|known| Some(known) == group);
+            let known = |open: &OpenIncident| open.incident.members.iter().any(|member| is_of(member, alert));
+            let same_group =
+                |open: &OpenIncident| group.is_some() && open.groups(rules).any(|known| Some(known) == group);
             let home = self.open.iter().position(known);
             let Some(home) = home.or_else(|| self.open.iter().position(same_group)) else {
                 continue;

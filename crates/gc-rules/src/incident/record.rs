@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::remedy::{remedy_for_a_file, remedy_for_a_process};
-use super::{Found, FoundAllocations, FoundCallers, FoundCensus, FoundStacks, Incident, IncidentEnding, Member};
+use super::{Findings, FoundAllocations, FoundCallers, FoundCensus, FoundStacks, Incident, IncidentEnding, Member};
 use crate::account::AccountRecord;
 use crate::ledger::Ledger;
 use crate::record::owned;
-use crate::rule::{Evidence, On, Role, Severity};
+use crate::rule::{EvaluationTrigger, Evidence, Role, Severity};
 
 /// Path under which recordings are served.
 const BLACK_BOX: &str = "/api/v1/evidence/";
@@ -106,15 +106,16 @@ pub struct IncidentRecord {
 pub struct EvidenceRecord {
     /// Name of the evidence in rules.
     pub name: Evidence,
-    /// Location: the name of a field of the same record, or the path under which gcwatch serves the evidence.
+    /// Location of the evidence: the name of a field of the same record, or the path of the evidence on the
+    /// listener of gcwatch.
     #[serde(rename = "where")]
     pub place: String,
     /// Content of the evidence in one clause.
     pub text: String,
-    /// Path under which gcwatch serves a report page; null if the evidence is not a recording.
+    /// Path of a report page on the listener of gcwatch; null if the evidence is not a recording.
     pub report: Option<String>,
-    /// Address outside of the host: of the recording, or of the record that has this evidence. The object is there as
-    /// soon as the store has accepted it. Null if evidence stays on the host (`evidence.store`).
+    /// Address outside the host: of the recording, or of the record with this evidence. The object exists as soon as
+    /// the store has accepted it. Null if evidence stays on the host (`evidence.store`).
     pub stored: Option<String>,
 }
 
@@ -199,7 +200,7 @@ impl IncidentRecord {
             gc_number: alert.and_then(|alert| alert.collection),
             account: incident.stopped.as_deref().map(|(since, until, stopped)| {
                 let over = i64::try_from(until.since(*since)).ok();
-                AccountRecord::of_stopped_time(stopped, over)
+                AccountRecord::from_stopped_time(stopped, over)
             }),
             causes,
             members: incident
@@ -216,7 +217,7 @@ impl IncidentRecord {
         }
     }
 
-    /// Adds the addresses of evidence outside of the host. `base` is the address of this host's objects, or `None` if
+    /// Adds the addresses of evidence outside the host. `base` is the address of this host's objects, or `None` if
     /// evidence stays on the host.
     #[must_use]
     pub fn in_store(mut self, base: Option<&str>) -> Self {
@@ -229,7 +230,7 @@ impl IncidentRecord {
         self
     }
 
-    /// Returns the address of one kind of evidence outside of the host.
+    /// Returns the address of one kind of evidence outside the host.
     pub fn evidence_stored(&self, name: Evidence) -> Option<&str> {
         self.evidence_of(name).and_then(|evidence| evidence.stored.as_deref())
     }
@@ -276,7 +277,7 @@ fn evidence(incident: &Incident) -> Vec<EvidenceRecord> {
         report: Some(format!("{BLACK_BOX}{id}.html")),
         stored: None,
     });
-    let nothing = Found::default();
+    let nothing = Findings::default();
     let found = incident.found.as_deref().unwrap_or(&nothing);
     let all = [
         own(
@@ -344,7 +345,7 @@ impl MemberRecord {
 fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
     let is_late = incident.process_ended.is_some() || !incident.is_open();
     // The pid of a service is 0, and gcwatch itself is not a .NET process.
-    let is_own = incident.symptom.on == On::Watcher;
+    let is_own = incident.symptom.on == EvaluationTrigger::Watcher;
     let pid = run.filter(|run| !is_late && !is_own && run.pid > 0)?.pid;
     Some(format!(
         "gcwatch record --pid {pid} --duration 60s -o {pid}.nettrace && gcwatch analyze {pid}.nettrace"

@@ -3,10 +3,10 @@
 
 use base::run_key::RunKey;
 
-use super::Found;
+use super::Findings;
 
 /// Returns the commands of a remedy that a burst has already run with a finding.
-fn done(found: Option<&Found>) -> impl Iterator<Item = &'static str> {
+fn done(found: Option<&Findings>) -> impl Iterator<Item = &'static str> {
     let callers = found.and_then(|found| found.callers.as_ref());
     let allocations = found.and_then(|found| found.allocations.as_ref());
     let callers = callers.filter(|found| !found.callers.is_empty());
@@ -17,7 +17,7 @@ fn done(found: Option<&Found>) -> impl Iterator<Item = &'static str> {
 
 /// Returns the remedy for a running process. The pid of `run` is inserted into commands. Sentences with a command whose
 /// answer is part of the incident are omitted.
-pub fn remedy_for_a_process(remedy: &str, found: Option<&Found>, run: Option<RunKey>) -> String {
+pub fn remedy_for_a_process(remedy: &str, found: Option<&Findings>, run: Option<RunKey>) -> String {
     let mut sentences = sentences(remedy);
     for command in done(found) {
         sentences.retain(|sentence| !sentence.contains(command));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::time::Wall;
 use serde::{Deserialize, Serialize};
 
-use super::{Found, Incident, Member};
+use super::{Findings, Incident, Member};
 use crate::alert::Alert;
 use crate::ledger::Ledger;
 use crate::record::owned;
@@ -38,7 +38,7 @@ pub struct StoredIncident {
     #[serde(default)]
     is_recorded_before: bool,
     #[serde(default)]
-    found: Option<Found>,
+    found: Option<Findings>,
 }
 
 /// Texts of a rule.
@@ -78,10 +78,10 @@ struct StoredMember {
 
 impl StoredIncident {
     /// Creates the stored form of an incident in its current state.
-    pub fn of(incident: &Incident, wall: Wall) -> Self {
+    pub fn from_incident(incident: &Incident, wall: Wall) -> Self {
         Self {
             number: incident.number,
-            symptom: StoredRule::of(&incident.symptom),
+            symptom: StoredRule::from_rule(&incident.symptom),
             group: incident.group.as_deref().map(str::to_owned),
             labels: owned(&incident.labels),
             severity: incident.severity,
@@ -91,7 +91,7 @@ impl StoredIncident {
             members: incident
                 .members
                 .iter()
-                .map(|member| StoredMember::of(member, wall))
+                .map(|member| StoredMember::from_member(member, wall))
                 .collect(),
             ledger: incident.ledger.as_deref().copied(),
             black_box: incident.black_box.as_deref().map(str::to_owned),
@@ -139,7 +139,7 @@ impl StoredIncident {
 }
 
 impl StoredRule {
-    fn of(rule: &Rule) -> Self {
+    fn from_rule(rule: &Rule) -> Self {
         Self {
             id: rule.id.to_string(),
             title: rule.title.to_string(),
@@ -174,10 +174,10 @@ impl StoredRule {
 }
 
 impl StoredMember {
-    fn of(member: &Member, wall: Wall) -> Self {
+    fn from_member(member: &Member, wall: Wall) -> Self {
         let alert = &member.alert;
         Self {
-            rule: StoredRule::of(&alert.rule),
+            rule: StoredRule::from_rule(&alert.rule),
             group: member.group.as_deref().map(str::to_owned),
             count: member.count,
             peak: member.peak,
@@ -249,11 +249,11 @@ mod tests {
         let wall = Wall::ahead(3_600_000_000_000);
         let changes = sample(wall.moment(1_800_000_000_000_000_000));
         let incident = changes[0].incident();
-        let stored = StoredIncident::of(incident, wall);
+        let stored = StoredIncident::from_incident(incident, wall);
         let text = serde_json::to_string(&stored).unwrap();
         assert_eq!(serde_json::from_str::<StoredIncident>(&text).unwrap(), stored);
         let restored = stored.restore(&RuleSet::default(), wall);
-        assert_eq!(StoredIncident::of(&restored, wall), stored);
+        assert_eq!(StoredIncident::from_incident(&restored, wall), stored);
         assert_eq!(
             restored.head().unwrap().alert.summary,
             incident.head().unwrap().alert.summary

@@ -6,17 +6,17 @@
 use std::sync::Arc;
 
 use crate::engine::{Engine, State};
-use crate::rule::{Function, On, Rule, Severity, Window};
+use crate::rule::{EvaluationTrigger, Function, Rule, Severity, Window};
 use crate::rule_set::RuleSet;
 
 /// Maximum number of collections at which rules that were never known are checked; afterwards they are checked again
 /// only at the end. The reasons why a rule is unknown exist from the start, and a check costs as much as an evaluation.
-const MOST_LOOKS: u32 = 2048;
+const MAX_LOOKS: u32 = 2048;
 
 /// Enabled rules that were unknown or not selected from start to end, or that are unknown at the end because the time
 /// was too short.
 #[derive(Debug, Clone, Default)]
-pub struct NotJudged {
+pub struct UnjudgedRules {
     /// The process was observed for less time than a window of the rule requires.
     pub too_short: Vec<Arc<Rule>>,
     /// Values, settings or limits that the rule needs were never known, or the number of samples was too small.
@@ -27,7 +27,7 @@ pub struct NotJudged {
     pub so_far: Vec<(Arc<Rule>, String)>,
 }
 
-impl NotJudged {
+impl UnjudgedRules {
     /// Returns the number of rules.
     pub fn count(&self) -> usize {
         self.too_short.len() + self.unknown.len()
@@ -44,7 +44,7 @@ pub(super) struct KnownRules {
 impl KnownRules {
     /// Checks the rules after a collection.
     pub(super) fn at_collection(&mut self, engine: &Engine) {
-        if self.looks < MOST_LOOKS {
+        if self.looks < MAX_LOOKS {
             self.looks += 1;
             self.look(engine);
         }
@@ -60,7 +60,7 @@ impl KnownRules {
     }
 
     /// Returns the rules that were never known in a process that was observed for `watched_ns`.
-    pub(super) fn others(&self, engine: &Engine, watched_ns: u64) -> NotJudged {
+    pub(super) fn others(&self, engine: &Engine, watched_ns: u64) -> UnjudgedRules {
         let rules = engine.rules();
         let is_too_short = |rule: &Rule, state: State| {
             state == State::Unknown && windows(rules, rule).map(|window| window.min_watched_ns).max() > Some(watched_ns)
@@ -70,7 +70,7 @@ impl KnownRules {
             let trends = [Slope, RelativeSlope, R2, Change, RelativeChange];
             windows(rules, rule).any(|window| trends.contains(&window.function))
         };
-        let mut others = NotJudged::default();
+        let mut others = UnjudgedRules::default();
         let states = engine.states().into_iter().map(|state| state.state);
         for ((rule, known), state) in rules.rules.iter().zip(&self.known).zip(states) {
             // The rule can have been false at the start, when there was no data yet.
@@ -81,7 +81,9 @@ impl KnownRules {
             }
         }
         let mut candidates = others.too_short.clone();
-        candidates.retain(|rule| rule.on == On::Process && rule.severity >= Severity::Warning && !is_trend(rule));
+        candidates.retain(|rule| {
+            rule.on == EvaluationTrigger::Process && rule.severity >= Severity::Warning && !is_trend(rule)
+        });
         candidates.sort_by_key(|rule| std::cmp::Reverse(rule.severity));
         let reported = engine.alerts();
         for rule in candidates {

@@ -88,7 +88,8 @@ impl Function {
 /// Selects the samples of a window that are comparable with the current collection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum By {
+#[schemars(rename = "By")]
+pub enum ComparisonKey {
     /// All samples.
     #[default]
     #[serde(skip)]

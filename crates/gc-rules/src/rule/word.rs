@@ -12,7 +12,7 @@ words! {
         Info = "info",
         /// Should be investigated in working hours.
         Warning = "warning",
-        /// Something does not work as it should.
+        /// A part of the service does not work as it should.
         Error = "error",
         /// Immediate action needed.
         Critical = "critical",
@@ -53,7 +53,7 @@ words! {
         Stable = "stable",
         /// Believed to be reliable.
         Test = "test",
-        /// Its threshold is a first guess.
+        /// The threshold is an initial estimate.
         #[default]
         Experimental = "experimental",
         /// Will be removed; its description names the replacement.
@@ -64,8 +64,9 @@ words! {
 words! {
     /// Time at which the condition is evaluated.
     #[derive(Default)]
-    pub enum On {
-        /// At each collection, for that collection. Each match is an occurrence. The alert ends `keep_firing_for` after
+    #[schemars(rename = "On")]
+    pub enum EvaluationTrigger {
+        /// For a collection: at each collection. Each match is an occurrence. The alert ends `keep_firing_for` after
         /// the last occurrence.
         Gc = "gc",
         /// For the process: once per second, at each collection (of generation 0 and 1 only if the previous one was at
@@ -88,7 +89,7 @@ words! {
     }
 }
 
-impl On {
+impl EvaluationTrigger {
     /// Returns the subject of such a rule: a process, a service, or gcwatch itself.
     pub fn subject(self) -> Self {
         match self {

@@ -1,6 +1,6 @@
 //! Aggregates of the samples of a sub-interval, one type per class of functions.
 
-use super::Worth;
+use super::SampleValue;
 use crate::rule::Function;
 
 const NS_PER_S: f64 = 1e9;
@@ -19,11 +19,11 @@ pub(super) struct Sample {
 
 impl Sample {
     /// Creates a sample, or returns `None` if its value is unknown.
-    pub(super) fn of(worth: Worth, time: u64, origin: u64) -> Option<Self> {
+    pub(super) fn new(worth: SampleValue, time: u64, origin: u64) -> Option<Self> {
         let value = match worth {
-            Worth::Unknown => return None,
-            Worth::Counts(value) => Some(value),
-            Worth::Not => None,
+            SampleValue::Unknown => return None,
+            SampleValue::Counts(value) => Some(value),
+            SampleValue::Not => None,
         };
         Some(Self { time, origin, value })
     }

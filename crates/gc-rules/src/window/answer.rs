@@ -1,7 +1,7 @@
 //! Computes functions of samples that are stored individually.
 
 use super::aggregate::{Trend, change, share};
-use super::{Asked, Worth};
+use super::{ReadContext, SampleValue};
 use crate::rule::Function;
 
 const NS_PER_HOUR: f64 = 3.6e12;
@@ -10,11 +10,11 @@ const NS_PER_HOUR: f64 = 3.6e12;
 pub(super) const ORDERED: usize = 64;
 
 /// Returns the number that is stored for a sample.
-pub(super) fn number(worth: Worth) -> f64 {
+pub(super) fn number(worth: SampleValue) -> f64 {
     match worth {
-        Worth::Counts(value) => value,
-        Worth::Not => 0.0,
-        Worth::Unknown => f64::NAN,
+        SampleValue::Counts(value) => value,
+        SampleValue::Not => 0.0,
+        SampleValue::Unknown => f64::NAN,
     }
 }
 
@@ -23,7 +23,7 @@ pub(super) fn number(worth: Worth) -> f64 {
 /// sorted here.
 pub(super) fn answer(
     function: Function,
-    at: Asked,
+    at: ReadContext,
     oldest: Option<u64>,
     known: impl DoubleEndedIterator<Item = (u64, f64)> + Clone,
     sorted: Option<&[f64]>,
@@ -84,28 +84,28 @@ fn ordered(
     ordinals.sort_unstable();
     let mut sorted = [0.0; ORDERED];
     for (place, number) in sorted.iter_mut().zip(&*ordinals) {
-        *place = of_ordinal(*number);
+        *place = from_ordinal(*number);
     }
     make(sorted.get(..count)?)
 }
 
 /// Returns an integer with the order of `value` by [`f64::total_cmp`].
 fn ordinal(value: f64) -> i64 {
-    of_bits(value.to_bits().cast_signed())
+    reorder_bits(value.to_bits().cast_signed())
 }
 
 /// Returns the value of an [`ordinal`].
-fn of_ordinal(number: i64) -> f64 {
-    f64::from_bits(of_bits(number).cast_unsigned())
+fn from_ordinal(number: i64) -> f64 {
+    f64::from_bits(reorder_bits(number).cast_unsigned())
 }
 
 /// Reverses the order of negative numbers. The function is its own inverse.
-fn of_bits(bits: i64) -> i64 {
+fn reorder_bits(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
-/// Returns the position of the median among `count` values: the last place that is not above it, and the fraction of
-/// the distance to the next place.
+/// Returns the position of the median among `count` values: the last index that is not above it, and the fraction of
+/// the distance to the next index.
 fn middle(count: usize) -> Option<(usize, f64)> {
     let last = count.checked_sub(1)?;
     Some((last / 2, if last % 2 == 0 { 0.0 } else { 0.5 }))

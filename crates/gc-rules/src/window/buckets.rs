@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::aggregate::{Aggregate, Sample};
-use super::{Asked, BUCKETS, Worth};
+use super::{BUCKETS, ReadContext, SampleValue};
 use crate::rule::Window;
 
 /// Maximum number of tallies before the newest sub-interval.
@@ -132,11 +132,11 @@ impl<A: Aggregate> Buckets<A> {
 
     /// Adds a sample. Samples that expired until `now` must already be removed. Returns the time at which the next
     /// sample expires.
-    pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) -> u64 {
+    pub(super) fn add(&mut self, worth: SampleValue, time: u64, now: u64) -> u64 {
         if self.origin == 0 {
             self.origin = time;
         }
-        let sample = Sample::of(worth, time, self.origin);
+        let sample = Sample::new(worth, time, self.origin);
         let in_newest = time >= self.begin && time - self.begin < self.width;
         if in_newest && !self.current.is_empty() {
             self.current.add(sample);
@@ -228,7 +228,7 @@ impl<A: Aggregate> Buckets<A> {
     }
 
     /// Returns the covered time, in nanoseconds.
-    pub(super) fn length(&self, at: Asked) -> u64 {
+    pub(super) fn length(&self, at: ReadContext) -> u64 {
         let now = at.now.ns();
         let covered = now - self.oldest(now).saturating_mul(self.width).min(now);
         covered.min(at.watched)
@@ -242,7 +242,7 @@ impl<A: Aggregate> Buckets<A> {
         )
     }
 
-    pub(super) fn answer(&self, window: &Window, at: Asked) -> Option<f64> {
+    pub(super) fn answer(&self, window: &Window, at: ReadContext) -> Option<f64> {
         let total = self.total();
         total
             .aggregate
@@ -253,7 +253,7 @@ impl<A: Aggregate> Buckets<A> {
         self.older.capacity() * size_of::<Tally<A>>()
     }
 
-    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
+    #[expect(clippy::unused_self, reason = "all kinds of series have the same method")]
     pub(super) fn most_memory(&self) -> usize {
         // The capacity of a queue doubles until it suffices.
         PLACES.next_power_of_two() * size_of::<Tally<A>>()

@@ -1,11 +1,11 @@
 //! Windows of a few samples.
 
 use super::answer::{ORDERED, answer, number};
-use super::{Asked, Worth};
+use super::{ReadContext, SampleValue};
 use crate::rule::Window;
 
 /// Maximum number of samples of a window that stores them in one block of memory.
-pub(super) const MOST: usize = ORDERED;
+pub(super) const MAX_SAMPLES: usize = ORDERED;
 
 /// The newest samples by time. If two samples have the same time, the last one added is newer.
 ///
@@ -13,7 +13,7 @@ pub(super) const MOST: usize = ORDERED;
 /// sample is known without reading their memory, so that adding a sample waits for one memory access instead of several
 /// in sequence.
 #[derive(Debug)]
-pub(super) struct Few {
+pub(super) struct RecentSamples {
     /// Samples in order of time up to `next`; if full, the older samples follow from there to the end. An unknown value
     /// is NaN.
     ring: Box<[(u64, f64)]>,
@@ -22,11 +22,11 @@ pub(super) struct Few {
     unknown: u8,
 }
 
-impl Few {
-    /// Creates a window of the newest `most` samples, up to [`MOST`].
+impl RecentSamples {
+    /// Creates a window of the newest `most` samples, up to [`MAX_SAMPLES`].
     pub(super) fn new(most: usize) -> Self {
         Self {
-            ring: vec![(0, 0.0); most.clamp(1, MOST)].into_boxed_slice(),
+            ring: vec![(0, 0.0); most.clamp(1, MAX_SAMPLES)].into_boxed_slice(),
             next: 0,
             full: false,
             unknown: 0,
@@ -40,7 +40,7 @@ impl Few {
         time(next) ^ time(self.before(next))
     }
 
-    /// Returns the place before another place.
+    /// Returns the index before another index.
     fn before(&self, place: usize) -> usize {
         place.checked_sub(1).unwrap_or(self.ring.len() - 1)
     }
@@ -52,7 +52,7 @@ impl Few {
     }
 
     /// Adds a sample.
-    pub(super) fn add(&mut self, worth: Worth, time: u64, _now: u64) -> u64 {
+    pub(super) fn add(&mut self, worth: SampleValue, time: u64, _now: u64) -> u64 {
         let mut place = usize::from(self.next);
         let mut others = place;
         if self.full {
@@ -89,7 +89,7 @@ impl Few {
     }
 
     /// Samples do not expire.
-    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
+    #[expect(clippy::unused_self, reason = "all kinds of series have the same method")]
     pub(super) fn expire(&mut self, _now: u64) -> u64 {
         u64::MAX
     }
@@ -104,7 +104,7 @@ impl Few {
         (count as u64 - u64::from(self.unknown), u64::from(self.unknown))
     }
 
-    pub(super) fn answer(&self, window: &Window, at: Asked) -> Option<f64> {
+    pub(super) fn answer(&self, window: &Window, at: ReadContext) -> Option<f64> {
         let oldest = self.in_order().next().map(|(time, _)| time);
         let known = self.in_order().filter(|(_, value)| !value.is_nan());
         answer(window.function, at, oldest, known, None)

@@ -1,6 +1,6 @@
 //! Windows of one sample.
 
-use super::{Asked, Worth};
+use super::{ReadContext, SampleValue};
 use crate::rule::Window;
 
 /// The newest sample. If two samples have the same time, the last one added is newer.
@@ -21,14 +21,14 @@ impl Default for Latest {
 }
 
 impl Latest {
-    pub(super) fn add(&mut self, worth: Worth, time: u64, _now: u64) -> u64 {
+    pub(super) fn add(&mut self, worth: SampleValue, time: u64, _now: u64) -> u64 {
         if time < self.time {
             return u64::MAX;
         }
         self.time = time;
         self.value = match worth {
-            Worth::Counts(value) => value,
-            Worth::Not | Worth::Unknown => f64::NAN,
+            SampleValue::Counts(value) => value,
+            SampleValue::Not | SampleValue::Unknown => f64::NAN,
         };
         u64::MAX
     }
@@ -38,7 +38,7 @@ impl Latest {
     }
 
     /// The sample stays until another one is added.
-    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
+    #[expect(clippy::unused_self, reason = "all kinds of series have the same method")]
     pub(super) fn expire(&mut self, _now: u64) -> u64 {
         u64::MAX
     }
@@ -48,16 +48,16 @@ impl Latest {
         (known, 1 - known)
     }
 
-    pub(super) fn answer(&self, _window: &Window, _at: Asked) -> Option<f64> {
+    pub(super) fn answer(&self, _window: &Window, _at: ReadContext) -> Option<f64> {
         Some(self.value).filter(|value| !value.is_nan())
     }
 
-    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
+    #[expect(clippy::unused_self, reason = "all kinds of series have the same method")]
     pub(super) fn memory(&self) -> usize {
         0
     }
 
-    #[expect(clippy::unused_self, reason = "one of the kinds of series, which all have it")]
+    #[expect(clippy::unused_self, reason = "all kinds of series have the same method")]
     pub(super) fn most_memory(&self) -> usize {
         0
     }

@@ -9,7 +9,7 @@ use base::time::Moment;
 
 use super::aggregate::{Aggregate, Counts, Sums};
 use super::buckets::{Buckets, Tally};
-use super::{Asked, Class, Worth};
+use super::{Class, ReadContext, SampleValue};
 use crate::rule::Window;
 
 /// Number of samples in each sub-interval of a length.
@@ -43,7 +43,7 @@ impl Occasions {
     pub(crate) fn add(&mut self, time: Moment, now: Moment) -> Moment {
         self.fresh = false;
         let (time, now) = (time.min(now).ns(), now.ns());
-        Moment::from_ns(self.buckets.add(Worth::Counts(1.0), time, now))
+        Moment::from_ns(self.buckets.add(SampleValue::Counts(1.0), time, now))
     }
 
     /// Removes expired samples. Returns the time at which the next sample expires.
@@ -77,12 +77,12 @@ pub(crate) enum Uniform {
 impl Uniform {
     /// Returns the property of a series with this first sample, or `None` if the series stores its samples or ignores
     /// this sample.
-    pub(crate) fn of(class: Class, worth: Worth) -> Option<Self> {
+    pub(crate) fn from_first(class: Class, worth: SampleValue) -> Option<Self> {
         match (class, worth) {
-            (Class::Counts, Worth::Counts(_)) => Some(Self::Counts),
-            (Class::Counts, Worth::Not) => Some(Self::Not),
-            (Class::Sums, Worth::Counts(0.0)) => Some(Self::Zero),
-            (Class::Counts | Class::Sums | Class::Extremes | Class::Ends | Class::Trend, Worth::Unknown) => {
+            (Class::Counts, SampleValue::Counts(_)) => Some(Self::Counts),
+            (Class::Counts, SampleValue::Not) => Some(Self::Not),
+            (Class::Sums, SampleValue::Counts(0.0)) => Some(Self::Zero),
+            (Class::Counts | Class::Sums | Class::Extremes | Class::Ends | Class::Trend, SampleValue::Unknown) => {
                 Some(Self::Unknown)
             }
             _ => None,
@@ -90,12 +90,12 @@ impl Uniform {
     }
 
     /// Returns whether another sample is like the earlier samples.
-    pub(crate) fn is(self, worth: Worth) -> bool {
+    pub(crate) fn is(self, worth: SampleValue) -> bool {
         match self {
-            Self::Unknown => worth == Worth::Unknown,
-            Self::Not => worth == Worth::Not,
-            Self::Counts => matches!(worth, Worth::Counts(_)),
-            Self::Zero => worth == Worth::Counts(0.0),
+            Self::Unknown => worth == SampleValue::Unknown,
+            Self::Not => worth == SampleValue::Not,
+            Self::Counts => matches!(worth, SampleValue::Counts(_)),
+            Self::Zero => worth == SampleValue::Counts(0.0),
         }
     }
 
@@ -131,10 +131,10 @@ impl Uniform {
         }
     }
 
-    pub(super) fn answer(self, window: &Window, at: Asked, occasions: &Occasions) -> Option<f64> {
+    pub(super) fn answer(self, window: &Window, at: ReadContext, occasions: &Occasions) -> Option<f64> {
         let length = || occasions.buckets.length(at);
         let taken = occasions.buckets.total();
-        match Class::of(window) {
+        match Class::for_window(window) {
             Class::Counts => {
                 let total: Tally<Counts> = self.tally(&taken);
                 total.aggregate.answer(total.known, window.function, &length)

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::answer::{answer, number};
-use super::{Asked, Class, Worth};
+use super::{Class, ReadContext, SampleValue};
 use crate::rule::{Function, Window};
 
 /// Samples of a time span, a large number of samples, or samples that differ from their predecessor. An unknown value
@@ -23,12 +23,12 @@ pub(super) struct Samples {
     /// instead of a sort.
     sorted: Option<Vec<f64>>,
     /// The last computed value, until a sample is added or removed.
-    made: Cell<Option<Made>>,
+    made: Cell<Option<ComputedValue>>,
 }
 
 /// The value of a function of the current samples; NaN if there is no value.
 #[derive(Debug, Clone, Copy)]
-struct Made {
+struct ComputedValue {
     function: Function,
     value: f64,
 }
@@ -86,7 +86,7 @@ impl Samples {
     }
 
     /// Adds a sample. Returns the time at which the next sample expires.
-    pub(super) fn add(&mut self, worth: Worth, time: u64, now: u64) -> u64 {
+    pub(super) fn add(&mut self, worth: SampleValue, time: u64, now: u64) -> u64 {
         self.put(number(worth), time, now);
         self.expires()
     }
@@ -130,7 +130,7 @@ impl Samples {
         ((self.kept.len() - usize::from(unknown)) as u64, u64::from(unknown))
     }
 
-    pub(super) fn answer(&self, window: &Window, at: Asked) -> Option<f64> {
+    pub(super) fn answer(&self, window: &Window, at: ReadContext) -> Option<f64> {
         let function = window.function;
         // The values of these functions change over time even without new samples.
         let changes = matches!(function, Function::Rate | Function::Share);
@@ -140,7 +140,7 @@ impl Samples {
         let oldest = self.kept.front().map(|(time, _)| *time);
         let known = self.kept.iter().copied().filter(|(_, value)| !value.is_nan());
         let value = answer(function, at, oldest, known, self.sorted.as_deref());
-        self.made.set(Some(Made {
+        self.made.set(Some(ComputedValue {
             function,
             value: value.unwrap_or(f64::NAN),
         }));

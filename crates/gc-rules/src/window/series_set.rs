@@ -8,21 +8,21 @@ use base::time::Moment;
 
 use super::aggregate::{Counts, Ends, Extremes, Sums, Trend};
 use super::buckets::Buckets;
-use super::few::{self, Few};
+use super::few::{self, RecentSamples};
 use super::latest::Latest;
 use super::occasions::{Occasions, Uniform};
 use super::samples::Samples;
-use super::{Asked, Class, Kept, Key, MAX_LAST, MAX_SAMPLES, Taken, Worth, nothing};
-use crate::rule::{By, Extent, Window};
+use super::{Class, Key, MAX_LAST, MAX_SAMPLES, ReadContext, SampleValue, SeriesSample, SeriesState, nothing};
+use crate::rule::{ComparisonKey, Extent, Window};
 
 /// Number of series by which the capacity of a class grows.
 const MORE: usize = 4;
 
-/// Minimum number of bytes that a series counts for. It ensures that loaded rules (`rule_language::MOST_WINDOW_BYTES`)
+/// Minimum number of bytes that a series counts for. It ensures that loaded rules (`rule_language::MAX_WINDOW_BYTES`)
 /// never have more series than a `u16` can number.
-const LEAST: usize = 64;
+const MIN_SERIES_BYTES: usize = 64;
 
-/// Location of the samples of a series: its class, and its place in the order in which the series of that class
+/// Location of the samples of a series: its class, and its position in the order in which the series of that class
 /// started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SeriesAt {
@@ -47,7 +47,7 @@ pub(crate) struct SeriesSet {
     ends: Vec<Buckets<Ends>>,
     trend: Vec<Buckets<Trend>>,
     latest: Vec<Latest>,
-    few: Vec<Few>,
+    few: Vec<RecentSamples>,
     samples: Vec<Samples>,
     keyed: Vec<[Option<SeriesAt>; Key::COUNT]>,
 }
@@ -80,16 +80,16 @@ macro_rules! each {
 
 impl SeriesSet {
     /// Starts the series of a window. Returns `None` if there are too many series, which cannot happen with loaded
-    /// rules ([`LEAST`]).
+    /// rules ([`MIN_SERIES_BYTES`]).
     fn begin(&mut self, window: &Window) -> Option<SeriesAt> {
-        if window.by == By::GenerationAndType {
+        if window.by == ComparisonKey::GenerationAndType {
             return put(&mut self.keyed, [None; Key::COUNT]).map(SeriesAt::Keyed);
         }
         self.begin_whole(window)
     }
 
     fn begin_whole(&mut self, window: &Window) -> Option<SeriesAt> {
-        let class = Class::of(window);
+        let class = Class::for_window(window);
         let (over, most) = match window.extent {
             Extent::Last(n) => (None, usize::try_from(n).unwrap_or(MAX_LAST).min(MAX_LAST)),
             Extent::Over(ns) => (Some(ns), MAX_SAMPLES),
@@ -102,8 +102,8 @@ impl SeriesSet {
             Class::Ends => put(&mut self.ends, Buckets::over(length)).map(SeriesAt::Ends),
             Class::Trend => put(&mut self.trend, Buckets::over(length)).map(SeriesAt::Trend),
             Class::Latest => put(&mut self.latest, Latest::default()).map(SeriesAt::Latest),
-            Class::Marks | Class::Samples | Class::Sorted if over.is_none() && most <= few::MOST => {
-                put(&mut self.few, Few::new(most)).map(SeriesAt::Few)
+            Class::Marks | Class::Samples | Class::Sorted if over.is_none() && most <= few::MAX_SAMPLES => {
+                put(&mut self.few, RecentSamples::new(most)).map(SeriesAt::Few)
             }
             Class::Marks | Class::Samples | Class::Runs | Class::Sorted => {
                 put(&mut self.samples, Samples::new(class, most, over)).map(SeriesAt::Samples)
@@ -113,7 +113,7 @@ impl SeriesSet {
 
     /// Starts a series whose earlier samples were all alike. The window must use sub-intervals.
     fn begin_uniform(&mut self, window: &Window, uniform: Uniform, before: &Occasions) -> Option<SeriesAt> {
-        match Class::of(window) {
+        match Class::for_window(window) {
             Class::Counts => put(&mut self.counts, uniform.series(before)).map(SeriesAt::Counts),
             Class::Sums => put(&mut self.sums, uniform.series(before)).map(SeriesAt::Sums),
             Class::Extremes => put(&mut self.extremes, uniform.series(before)).map(SeriesAt::Extremes),
@@ -127,24 +127,24 @@ impl SeriesSet {
     /// `occasions` contains the times of earlier samples and expires separately.
     pub(crate) fn take(
         &mut self,
-        kept: Kept,
-        sample: &Taken,
+        kept: SeriesState,
+        sample: &SeriesSample,
         window: &Window,
         occasions: Option<&Occasions>,
-    ) -> (Option<Kept>, Moment) {
-        let class = Class::of(window);
-        let contains = sample.worth != Worth::Not || class.counts();
+    ) -> (Option<SeriesState>, Moment) {
+        let class = Class::for_window(window);
+        let contains = sample.worth != SampleValue::Not || class.counts();
         let began = match kept {
-            Kept::Uniform(uniform) if uniform.is(sample.worth) => return (Some(kept), Moment::NEVER),
-            Kept::Uniform(uniform) => match occasions {
+            SeriesState::Uniform(uniform) if uniform.is(sample.worth) => return (Some(kept), Moment::NEVER),
+            SeriesState::Uniform(uniform) => match occasions {
                 Some(before) => self.begin_uniform(window, uniform, before),
                 None => self.begin(window),
             },
-            _ if !contains => return (Some(Kept::Nothing), Moment::NEVER),
+            _ if !contains => return (Some(SeriesState::Nothing), Moment::NEVER),
             _ => {
-                let uniform = Uniform::of(class, sample.worth);
+                let uniform = Uniform::from_first(class, sample.worth);
                 match uniform.filter(|_| occasions.is_some_and(Occasions::is_fresh)) {
-                    Some(uniform) => return (Some(Kept::Uniform(uniform)), Moment::NEVER),
+                    Some(uniform) => return (Some(SeriesState::Uniform(uniform)), Moment::NEVER),
                     None => self.begin(window),
                 }
             }
@@ -153,7 +153,7 @@ impl SeriesSet {
             Some(at) if contains => self.add(at, sample, || Some(window)),
             _ => Moment::NEVER,
         };
-        (began.map(Kept::Samples), expires)
+        (began.map(SeriesState::Samples), expires)
     }
 
     /// Adds a sample to a series. A series by key ignores a sample without a key. Expired samples must already be
@@ -162,11 +162,11 @@ impl SeriesSet {
     pub(crate) fn add<'w>(
         &mut self,
         series: SeriesAt,
-        sample: &Taken,
+        sample: &SeriesSample,
         window: impl FnOnce() -> Option<&'w Window>,
     ) -> Moment {
         let series = match series {
-            SeriesAt::Keyed(place) => match self.of_key(place, sample.key, window) {
+            SeriesAt::Keyed(place) => match self.get_or_begin(place, sample.key, window) {
                 Some(series) => series,
                 None => return Moment::NEVER,
             },
@@ -177,7 +177,7 @@ impl SeriesSet {
         expires.map_or(Moment::NEVER, Moment::from_ns)
     }
 
-    fn of_key<'w>(
+    fn get_or_begin<'w>(
         &mut self,
         place: u16,
         key: Option<Key>,
@@ -230,7 +230,9 @@ impl SeriesSet {
             SeriesAt::Latest(place) => {
                 moved(&mut other.latest, place, &mut self.latest, Latest::default()).map(SeriesAt::Latest)
             }
-            SeriesAt::Few(place) => moved(&mut other.few, place, &mut self.few, Few::new(0)).map(SeriesAt::Few),
+            SeriesAt::Few(place) => {
+                moved(&mut other.few, place, &mut self.few, RecentSamples::new(0)).map(SeriesAt::Few)
+            }
             SeriesAt::Samples(place) => {
                 let nothing = Samples::new(Class::Samples, 0, None);
                 moved(&mut other.samples, place, &mut self.samples, nothing).map(SeriesAt::Samples)
@@ -250,7 +252,7 @@ impl SeriesSet {
         series: SeriesAt,
         window: &Window,
         key: Option<Key>,
-        at: Asked,
+        at: ReadContext,
         is_enough: impl Fn((u64, u64)) -> bool,
     ) -> Option<f64> {
         let series = match series {
@@ -279,11 +281,11 @@ impl SeriesSet {
         let one = alone.begin_whole(window).and_then(|series| {
             // While a class grows, the memory of each series is allocated twice.
             let memory = at!(alone, series, get, series => 2 * size_of_val(series) + series.most_memory());
-            memory.map(|memory| memory.max(LEAST))
+            memory.map(|memory| memory.max(MIN_SERIES_BYTES))
         });
         match window.by {
-            By::Nothing => one.unwrap_or_default(),
-            By::GenerationAndType => Key::COUNT * (size_of::<Option<SeriesAt>>() + one.unwrap_or_default()),
+            ComparisonKey::Nothing => one.unwrap_or_default(),
+            ComparisonKey::GenerationAndType => Key::COUNT * (size_of::<Option<SeriesAt>>() + one.unwrap_or_default()),
         }
     }
 }

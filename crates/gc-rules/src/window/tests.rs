@@ -15,7 +15,7 @@ fn window(function: Function, extent: Extent) -> Window {
         filter: None,
         sampled: Root::Gc,
         extent,
-        by: By::Nothing,
+        by: ComparisonKey::Nothing,
         min_samples: 0,
         min_watched_ns: 0,
         unknown_share: Double(0.1),
@@ -23,21 +23,21 @@ fn window(function: Function, extent: Extent) -> Window {
 }
 
 /// The samples of a window, and their times.
-struct Sampled {
-    kept: Kept,
+struct SampledWindow {
+    kept: SeriesState,
     set: SeriesSet,
     began: Moment,
     occasions: Option<Occasions>,
 }
 
-impl Sampled {
+impl SampledWindow {
     fn new(window: &Window, began: u64) -> Self {
         let over = match (window.extent, window.by) {
-            (Extent::Over(ns), By::Nothing) => Some(ns),
+            (Extent::Over(ns), ComparisonKey::Nothing) => Some(ns),
             _ => None,
         };
         Self {
-            kept: Kept::Nothing,
+            kept: SeriesState::Nothing,
             set: SeriesSet::default(),
             began: Moment::from_ns(began),
             occasions: over.map(Occasions::over),
@@ -53,13 +53,13 @@ impl Sampled {
 }
 
 /// Adds a sample like an engine: expired samples are removed first.
-fn add(sampled: &mut Sampled, window: &Window, key: Option<Key>, worth: Worth, time: u64, now: u64) {
+fn add(sampled: &mut SampledWindow, window: &Window, key: Option<Key>, worth: SampleValue, time: u64, now: u64) {
     let (time, now) = (Moment::from_ns(time), Moment::from_ns(now));
     sampled.expire(now);
-    let sample = Taken { key, worth, time, now };
+    let sample = SeriesSample { key, worth, time, now };
     match sampled.kept {
-        Kept::Samples(_) if worth == Worth::Not && !Class::of(window).counts() => {}
-        Kept::Samples(series) => {
+        SeriesState::Samples(_) if worth == SampleValue::Not && !Class::for_window(window).counts() => {}
+        SeriesState::Samples(series) => {
             sampled.set.add(series, &sample, || Some(window));
         }
         kept => {
@@ -72,14 +72,14 @@ fn add(sampled: &mut Sampled, window: &Window, key: Option<Key>, worth: Worth, t
     }
 }
 
-fn value(sampled: &mut Sampled, window: &Window, key: Option<Key>, at: Asked) -> Option<f64> {
+fn value(sampled: &mut SampledWindow, window: &Window, key: Option<Key>, at: ReadContext) -> Option<f64> {
     sampled.expire(at.now);
     let (set, occasions) = (&sampled.set, sampled.occasions.as_ref());
     sampled.kept.value(set, window, key, sampled.began, at, occasions)
 }
 
-fn asked(now: u64, watched: u64) -> Asked {
-    Asked {
+fn asked(now: u64, watched: u64) -> ReadContext {
+    ReadContext {
         now: Moment::from_ns(now),
         watched,
         so_far: false,
@@ -87,22 +87,22 @@ fn asked(now: u64, watched: u64) -> Asked {
 }
 
 fn counts(function: Function) -> bool {
-    Class::of(&window(function, Extent::Over(S))).counts()
+    Class::for_window(&window(function, Extent::Over(S))).counts()
 }
 
 /// A sample in the order of arrival.
 #[derive(Debug, Clone, Copy)]
-struct Came {
+struct ArrivedSample {
     time: u64,
-    worth: Worth,
+    worth: SampleValue,
 }
 
 /// Returns the samples of a window by definition, sorted by time.
-fn within(window: &Window, came: &[Came], now: u64) -> Vec<Came> {
-    let mut all: Vec<Came> = came
+fn within(window: &Window, came: &[ArrivedSample], now: u64) -> Vec<ArrivedSample> {
+    let mut all: Vec<ArrivedSample> = came
         .iter()
         .copied()
-        .filter(|one| counts(window.function) || one.worth != Worth::Not)
+        .filter(|one| counts(window.function) || one.worth != SampleValue::Not)
         .collect();
     all.sort_by_key(|one| one.time);
     if window.function == Function::Turns {
@@ -110,10 +110,10 @@ fn within(window: &Window, came: &[Came], now: u64) -> Vec<Came> {
         all.dedup_by_key(|one| one.worth);
         all.reverse();
     }
-    let newest = |all: Vec<Came>, most: usize| all[all.len().saturating_sub(most)..].to_vec();
+    let newest = |all: Vec<ArrivedSample>, most: usize| all[all.len().saturating_sub(most)..].to_vec();
     match window.extent {
         Extent::Last(n) => newest(all, n as usize),
-        Extent::Over(ns) if matches!(Class::of(window), Class::Sorted | Class::Runs) => {
+        Extent::Over(ns) if matches!(Class::for_window(window), Class::Sorted | Class::Runs) => {
             all.retain(|one| one.time + ns > now);
             newest(all, MAX_SAMPLES)
         }
@@ -132,16 +132,16 @@ fn covered_from(ns: u64, now: u64) -> u64 {
 }
 
 /// Returns the value of a window by definition.
-fn naive(window: &Window, came: &[Came], at: Asked) -> Option<f64> {
+fn naive(window: &Window, came: &[ArrivedSample], at: ReadContext) -> Option<f64> {
     let within = within(window, came, at.now.ns());
     let origin = within.first().map_or(0, |one| one.time);
-    let hours = |one: &Came| (one.time - origin) as f64 / 3.6e12;
+    let hours = |one: &ArrivedSample| (one.time - origin) as f64 / 3.6e12;
     let known: Vec<(f64, f64)> = within
         .iter()
         .filter_map(|one| match one.worth {
-            Worth::Counts(value) => Some((hours(one), value)),
-            Worth::Not => Some((hours(one), 0.0)),
-            Worth::Unknown => None,
+            SampleValue::Counts(value) => Some((hours(one), value)),
+            SampleValue::Not => Some((hours(one), 0.0)),
+            SampleValue::Unknown => None,
         })
         .collect();
     let unknown = within.len() - known.len();
@@ -225,22 +225,27 @@ fn agree(function: Function, ours: Option<f64>, naive: Option<f64>) -> bool {
 }
 
 /// Returns the value of a sample for a function.
-fn worth_for(function: Function, worth: Worth) -> Worth {
+fn worth_for(function: Function, worth: SampleValue) -> SampleValue {
     match worth {
-        Worth::Counts(_) if counts(function) => Worth::Counts(1.0),
+        SampleValue::Counts(_) if counts(function) => SampleValue::Counts(1.0),
         // If a mean is only the rounding error of zero, the quotient is meaningless.
-        Worth::Counts(value) if function == Function::RelativeSlope => Worth::Counts(value.abs() + 1.0),
+        SampleValue::Counts(value) if function == Function::RelativeSlope => SampleValue::Counts(value.abs() + 1.0),
         worth => worth,
     }
 }
 
-fn came() -> impl Strategy<Value = Vec<(u64, u64, Worth)>> {
+fn came() -> impl Strategy<Value = Vec<(u64, u64, SampleValue)>> {
     let worth = prop_oneof![
-        12 => (-40i32..40).prop_map(|value| Worth::Counts(f64::from(value) / 4.0)),
-        3 => Just(Worth::Not),
-        1 => Just(Worth::Unknown),
+        12 => (-40i32..40).prop_map(|value| SampleValue::Counts(f64::from(value) / 4.0)),
+        3 => Just(SampleValue::Not),
+        1 => Just(SampleValue::Unknown),
     ];
-    let alike = [Worth::Counts(1.0), Worth::Counts(0.0), Worth::Not, Worth::Unknown];
+    let alike = [
+        SampleValue::Counts(1.0),
+        SampleValue::Counts(0.0),
+        SampleValue::Not,
+        SampleValue::Unknown,
+    ];
     let alike = prop::sample::select(alike.to_vec());
     let when = || (0..4000u64, prop_oneof![4 => Just(0u64), 1 => 0..9000u64]);
     let begin = (alike, prop::collection::vec(when(), 0..60));
@@ -255,7 +260,7 @@ fn came() -> impl Strategy<Value = Vec<(u64, u64, Worth)>> {
 
 proptest! {
     /// Scenario: samples arrive at any time; some are late, unknown or excluded by the filter, and half of the cases
-    /// start with samples that are alike. Windows are over time and over samples.
+    /// start with equal samples. Windows cover a time or a number of samples.
     /// Guarantee: after each sample, every function has the value that its definition yields for all samples, within
     /// the documented resolution.
     #[test]
@@ -271,7 +276,7 @@ proptest! {
         quiet in 0..60u64,
     ) {
         let window = Window { unknown_share, min_samples, ..window(function, extent) };
-        let mut live = Sampled::new(&window, 0);
+        let mut live = SampledWindow::new(&window, 0);
         let began = 1_700_000_000 * S;
         let mut now = began;
         let mut so_far = Vec::new();
@@ -283,7 +288,7 @@ proptest! {
             now = now.max(time);
             let worth = worth_for(function, *worth);
             add(&mut live, &window, None, worth, time, now);
-            so_far.push(Came { time, worth });
+            so_far.push(ArrivedSample { time, worth });
             let last = index + 1 == came.len();
             let asked = if last { now + quiet * S } else { now };
             let at = self::asked(asked, asked - began);
@@ -297,15 +302,15 @@ proptest! {
     #[test]
     fn slopes_stay_exact(years in 0..40u64, level in 0..1_000_000_000_000u64, per_hour in 1..1_000_000u32) {
         let window = window(Function::Slope, Extent::Over(3600 * S));
-        let mut live = Sampled::new(&window, 0);
+        let mut live = SampledWindow::new(&window, 0);
         let began = (1 + years * 365 * 86_400) * S;
         let mut slope = None;
         // A first sample at the beginning makes the offset of the following samples as long as the time of observation.
-        add(&mut live, &window, None, Worth::Counts(1.0), S, S);
+        add(&mut live, &window, None, SampleValue::Counts(1.0), S, S);
         for minute in 0..120u64 {
             let now = began + minute * 60 * S;
             let sample = level as f64 + f64::from(per_hour) * minute as f64 / 60.0;
-            add(&mut live, &window, None, Worth::Counts(sample), now, now);
+            add(&mut live, &window, None, SampleValue::Counts(sample), now, now);
             slope = value(&mut live, &window, None, asked(now, now));
         }
         let value = slope.unwrap_or_default();
@@ -326,20 +331,20 @@ fn memory_is_bounded() {
         Extent::Last(u32::MAX),
     ] {
         for &function in Function::ALL {
-            for by in [By::Nothing, By::GenerationAndType] {
+            for by in [ComparisonKey::Nothing, ComparisonKey::GenerationAndType] {
                 let window = Window {
                     by,
                     ..window(function, extent)
                 };
-                let mut live = Sampled::new(&window, 0);
+                let mut live = SampledWindow::new(&window, 0);
                 for sample in 0..100_000u64 {
                     let time = 1_700_000_000 * S + sample * 1_000_000;
                     let key = Key(sample as usize % Key::COUNT);
                     // The first sample differs from the others, so no window is uniform.
                     let worth = if sample == 0 {
-                        Worth::Unknown
+                        SampleValue::Unknown
                     } else {
-                        Worth::Counts(sample as f64)
+                        SampleValue::Counts(sample as f64)
                     };
                     add(&mut live, &window, Some(key), worth, time, time);
                 }
@@ -359,16 +364,19 @@ fn memory_is_bounded() {
 #[test]
 fn series_move_with_their_samples() {
     let key = Some(Key(4));
-    let add = |set: &mut SeriesSet, window: &Window, kept: &mut Kept, second: u64| {
-        let (worth, now) = (Worth::Counts((second % 7) as f64 + 1.0), Moment::from_ns(second * S));
+    let add = |set: &mut SeriesSet, window: &Window, kept: &mut SeriesState, second: u64| {
+        let (worth, now) = (
+            SampleValue::Counts((second % 7) as f64 + 1.0),
+            Moment::from_ns(second * S),
+        );
         let time = now;
-        let sample = Taken { key, worth, time, now };
+        let sample = SeriesSample { key, worth, time, now };
         match *kept {
-            Kept::Samples(series) => _ = set.add(series, &sample, || Some(window)),
+            SeriesState::Samples(series) => _ = set.add(series, &sample, || Some(window)),
             none => *kept = set.take(none, &sample, window, None).0.unwrap(),
         }
     };
-    let value = |set: &SeriesSet, window: &Window, kept: Kept| {
+    let value = |set: &SeriesSet, window: &Window, kept: SeriesState| {
         kept.value(set, window, key, Moment::FIRST, asked(30 * S, 30 * S), None)
     };
     let (mut still, mut moving, mut moved) = (SeriesSet::default(), SeriesSet::default(), SeriesSet::default());
@@ -378,15 +386,17 @@ fn series_move_with_their_samples() {
         .into_iter()
         .chain([1, 10, 100].map(Extent::Last))
     {
-        for (function, by) in Function::ALL
-            .iter()
-            .flat_map(|function| [(*function, By::Nothing), (*function, By::GenerationAndType)])
-        {
+        for (function, by) in Function::ALL.iter().flat_map(|function| {
+            [
+                (*function, ComparisonKey::Nothing),
+                (*function, ComparisonKey::GenerationAndType),
+            ]
+        }) {
             let window = Window {
                 by,
                 ..window(function, extent)
             };
-            let (mut one, mut other) = (Kept::Nothing, Kept::Nothing);
+            let (mut one, mut other) = (SeriesState::Nothing, SeriesState::Nothing);
             for second in 1..20 {
                 add(&mut still, &window, &mut one, second);
                 add(&mut moving, &window, &mut other, second);
@@ -396,10 +406,10 @@ fn series_move_with_their_samples() {
     }
     let mut known = 0;
     for (window, one, other) in series.iter_mut().rev().step_by(2) {
-        let Kept::Samples(at) = *other else {
+        let SeriesState::Samples(at) = *other else {
             panic!("{:?} keeps no samples", window.function);
         };
-        *other = Kept::Samples(moved.take_from(&mut moving, at).unwrap());
+        *other = SeriesState::Samples(moved.take_from(&mut moving, at).unwrap());
         assert_eq!(
             value(&moved, window, *other),
             value(&still, window, *one),
@@ -424,7 +434,7 @@ fn window_without_samples_counts_zero() {
     let at = asked(1000 * S, 60 * S);
     for &function in Function::ALL {
         let window = window(function, Extent::Over(60 * S));
-        let value = value(&mut Sampled::new(&window, 0), &window, None, at);
+        let value = value(&mut SampledWindow::new(&window, 0), &window, None, at);
         let counted = matches!(
             function,
             Function::Count | Function::Rate | Function::Sum | Function::Share | Function::Turns
@@ -443,10 +453,10 @@ fn share_refers_to_observed_time() {
         min_watched_ns: 10 * S,
         ..window(Function::Share, Extent::Over(60 * S))
     };
-    let mut live = Sampled::new(&window, 0);
+    let mut live = SampledWindow::new(&window, 0);
     let began = 1_700_000_000 * S;
     let second = began + 2 * S;
-    add(&mut live, &window, None, Worth::Counts(S as f64), second, second);
+    add(&mut live, &window, None, SampleValue::Counts(S as f64), second, second);
     let mut share = |seconds: u64| {
         let at = asked(began + seconds * S, seconds * S);
         value(&mut live, &window, None, at)
@@ -455,7 +465,7 @@ fn share_refers_to_observed_time() {
     assert_eq!(share(10), Some(0.1));
     assert_eq!(share(20), Some(0.05));
     let at = asked(began + 20 * S, 20 * S);
-    let (worth, now) = (Worth::Counts(200.0 * S as f64), at.now.ns());
+    let (worth, now) = (SampleValue::Counts(200.0 * S as f64), at.now.ns());
     add(&mut live, &window, None, worth, now, now);
     assert_eq!(value(&mut live, &window, None, at), Some(1.0));
 }
@@ -469,7 +479,7 @@ fn new_window_ignores_time_before_its_start() {
         min_watched_ns: 60 * S,
         ..window(Function::Count, Extent::Over(600 * S))
     };
-    let mut live = Sampled::new(&window, 3600 * S);
+    let mut live = SampledWindow::new(&window, 3600 * S);
     let mut count = |seconds: u64| {
         let at = asked(seconds * S, seconds * S);
         value(&mut live, &window, None, at)
@@ -484,13 +494,13 @@ fn new_window_ignores_time_before_its_start() {
 #[test]
 fn kinds_are_separate() {
     let window = Window {
-        by: By::GenerationAndType,
+        by: ComparisonKey::GenerationAndType,
         ..window(Function::Median, Extent::Last(5))
     };
-    let mut live = Sampled::new(&window, 0);
+    let mut live = SampledWindow::new(&window, 0);
     let (small, full) = (Some(Key(1)), Some(Key(5)));
     for (key, value) in [(small, 1.0), (full, 100.0), (small, 3.0), (full, 300.0), (None, 7.0)] {
-        add(&mut live, &window, key, Worth::Counts(value), S, S);
+        add(&mut live, &window, key, SampleValue::Counts(value), S, S);
     }
     let at = asked(S, S);
     let mut median = |key| value(&mut live, &window, key, at);

@@ -43,7 +43,7 @@ impl Labels {
     pub(super) const OVERFLOW: Self = Self((Label::OVERFLOW as u128) << 32 << (2 * BITS));
 
     /// Creates labels from at most three values; unknown values are omitted.
-    pub(super) fn of<const N: usize>(labels: [Option<Label>; N]) -> Self {
+    pub(super) fn new<const N: usize>(labels: [Option<Label>; N]) -> Self {
         const { assert!(N <= 3) }
         let mut all = 0;
         for place in 0..3 {
@@ -180,7 +180,7 @@ mod tests {
         #[test]
         fn packed_labels_are_restored(labels in prop::array::uniform3(prop::option::of(label()))) {
             let known: Vec<Label> = labels.iter().copied().flatten().collect();
-            prop_assert_eq!(Labels::of(labels).labels().collect::<Vec<_>>(), known);
+            prop_assert_eq!(Labels::new(labels).labels().collect::<Vec<_>>(), known);
         }
     }
 
@@ -188,7 +188,7 @@ mod tests {
     /// Guarantee: the constants equal the corresponding labels.
     #[test]
     fn constants_match_labels() {
-        assert_eq!(Labels::OVERFLOW, Labels::of([Some(Label::Overflow)]));
-        assert_eq!(Labels::NONE, Labels::of([]));
+        assert_eq!(Labels::OVERFLOW, Labels::new([Some(Label::Overflow)]));
+        assert_eq!(Labels::NONE, Labels::new([]));
     }
 }

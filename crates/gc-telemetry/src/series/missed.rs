@@ -13,7 +13,7 @@ use clr_gc::gc::Collection;
 
 /// Maximum number of open gaps; above the maximum, the oldest gap is missed. A gap closes after two collections, so
 /// more gaps are possible only if most events of a long background collection are lost.
-const MOST_GAPS: usize = 16;
+const MAX_GAPS: usize = 16;
 
 /// Skipped numbers from `first` to `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +32,12 @@ impl Gap {
 
 /// Gaps of one run.
 #[derive(Debug, Default)]
-pub(super) struct Missed {
+pub(super) struct RunGaps {
     newest: Option<u32>,
     gaps: VecDeque<Gap>,
 }
 
-impl Missed {
+impl RunGaps {
     /// Observes a collection and returns the number of collections found missed since the last call.
     pub(super) fn observe(&mut self, collection: &Collection) -> u64 {
         self.number(collection.number, collection.gc_type)
@@ -70,7 +70,7 @@ impl Missed {
                 !std::mem::replace(&mut gap.is_passed, true)
             });
         }
-        while self.gaps.len() > MOST_GAPS {
+        while self.gaps.len() > MAX_GAPS {
             missed += self.gaps.pop_front().map_or(0, Gap::count);
         }
         missed
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn missed(numbers: &[(u32, GcType)]) -> u64 {
-        let mut state = Missed::default();
+        let mut state = RunGaps::default();
         numbers
             .iter()
             .map(|(number, gc_type)| state.number(*number, Some(*gc_type)))
@@ -169,11 +169,11 @@ mod tests {
             let after = seen.len() as u32 + 1;
             let first = numbers.first().copied().unwrap_or(after);
             numbers.extend([after, after + 1, after + 2]);
-            let mut state = Missed::default();
+            let mut state = RunGaps::default();
             let mut count = 0;
             for number in &numbers {
                 count += state.number(*number, Some(GcType::BLOCKING));
-                prop_assert!(state.gaps.len() <= MOST_GAPS);
+                prop_assert!(state.gaps.len() <= MAX_GAPS);
             }
             let expected = (first..after).filter(|number| !numbers.contains(number)).count();
             prop_assert_eq!(count, expected as u64);

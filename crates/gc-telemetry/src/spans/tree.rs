@@ -7,7 +7,7 @@ use clr_gc::gc::{Collection, HeapGeneration, Missing, Pause, PauseKind};
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message as _;
 
-use super::Encoded;
+use super::EncodedSpans;
 use super::attributes::Attributes;
 use crate::anomaly::{Anomaly, Marks};
 use crate::definition::span as row;
@@ -61,7 +61,7 @@ pub(super) fn spans(
     options: &SpanOptions,
     trace_state: &str,
     anomalies: &[Anomaly<'_>],
-) -> Encoded {
+) -> EncodedSpans {
     let mut tree = Tree {
         base,
         ids,
@@ -70,7 +70,7 @@ pub(super) fn spans(
         count: 0,
     };
     let name = root_name(collection);
-    let marks = Marks::of(anomalies);
+    let marks = Marks::from_anomalies(anomalies);
     tree.span(ids.root(), None, &name, extent(collection), |wire| {
         attributes(wire, collection, options.phases);
         // Marks are rare, so they are built as messages first.
@@ -94,7 +94,7 @@ pub(super) fn spans(
             }
         }
     }
-    Encoded {
+    EncodedSpans {
         fields: tree.wire.into_bytes(),
         count: tree.count,
     }
@@ -174,7 +174,7 @@ impl Tree<'_> {
             let suspend = suspend.filter(inside);
             let restart = restart.filter(|(from, to)| from <= to).filter(inside);
             let parent = self.child_with(root, name, part, |wire| {
-                let mut attributes = Attributes::of(wire, field::ATTRIBUTES);
+                let mut attributes = Attributes::new(wire, field::ATTRIBUTES);
                 attributes
                     .text(&row::PAUSE_KIND, Some(pause.kind.name()))
                     .seconds(&row::PAUSE_SUSPEND, suspend.filter(is_short).map(length))
@@ -286,7 +286,7 @@ fn links(wire: &mut Wire, collection: &Collection, others: &Ids) {
         wire.message(field::LINKS, |wire| {
             wire.bytes(field::LINK_TRACE_ID, ids.trace_id);
             wire.bytes(field::LINK_SPAN_ID, ids.span_id);
-            Attributes::of(wire, field::LINK_ATTRIBUTES)
+            Attributes::new(wire, field::LINK_ATTRIBUTES)
                 .text(&row::LINK, Some(relation))
                 .int(&row::NUMBER, Some(number));
             wire.fixed32(field::LINK_FLAGS, FLAGS);
@@ -303,7 +303,7 @@ fn worst_request(wire: &mut Wire, collection: &Collection) {
     wire.message(field::LINKS, |wire| {
         wire.bytes(field::LINK_TRACE_ID, trace_id);
         wire.bytes(field::LINK_SPAN_ID, span_id);
-        Attributes::of(wire, field::LINK_ATTRIBUTES).text(&row::LINK, Some("worst_request"));
+        Attributes::new(wire, field::LINK_ATTRIBUTES).text(&row::LINK, Some("worst_request"));
     });
 }
 
@@ -313,7 +313,7 @@ fn nanoseconds(ns: u64) -> i64 {
 
 /// Writes the attributes of the root.
 fn attributes(wire: &mut Wire, collection: &Collection, phases: bool) {
-    let mut list = Attributes::of(wire, field::ATTRIBUTES);
+    let mut list = Attributes::new(wire, field::ATTRIBUTES);
     let worst = collection.requests.and_then(|impact| impact.worst);
     let global = collection.global.as_ref();
     let stats = collection.heap_stats.as_ref();

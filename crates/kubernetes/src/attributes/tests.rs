@@ -169,7 +169,7 @@ fn annotations_and_labels_are_reported() {
 /// Guarantee: name, tag and digest are parsed.
 #[test]
 fn image_parts_are_parsed() {
-    let is = |text, name, tag, digest| assert_eq!(Image::of(text), Image { name, tag, digest });
+    let is = |text, name, tag, digest| assert_eq!(Image::parse(text), Image { name, tag, digest });
     is("web", "web", None, None);
     is("shop/web:1", "shop/web", Some("1"), None);
     is("host:5000/web", "host:5000/web", None, None);

@@ -9,14 +9,14 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::*;
-use crate::script::{Asked, End, Script, ScriptedAnswer};
+use crate::script::{End, RecordedRequest, Script, ScriptedAnswer};
 use crate::transport::tests::server;
 use crate::watch::SILENT;
 use processes::container::ContainerIdentity;
 use processes::surroundings::Surroundings as _;
 
 /// Much longer than any scenario takes on the paused clock.
-const PATIENCE: Duration = Duration::from_secs(36_000);
+const TIMEOUT: Duration = Duration::from_secs(36_000);
 
 /// A server and its follower.
 struct Scene {
@@ -35,10 +35,10 @@ impl Drop for Scene {
 
 impl Scene {
     fn begin(answers: impl IntoIterator<Item = ScriptedAnswer>) -> Self {
-        Self::of(answers, |follower| tokio::spawn(follower.watch()))
+        Self::with_follower(answers, |follower| tokio::spawn(follower.watch()))
     }
 
-    fn of(
+    fn with_follower(
         answers: impl IntoIterator<Item = ScriptedAnswer>,
         follow: impl FnOnce(Follower<Script, Box<dyn Fn() + Send + Sync>>) -> JoinHandle<()>,
     ) -> Self {
@@ -76,13 +76,13 @@ impl Scene {
     }
 
     /// Returns the requests once there are at least this many.
-    async fn asked(&self, requests: usize) -> Vec<Asked> {
+    async fn asked(&self, requests: usize) -> Vec<RecordedRequest> {
         let until = async {
             while self.script.asked().len() < requests {
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(PATIENCE, until).await.unwrap();
+        timeout(TIMEOUT, until).await.unwrap();
         self.script.asked()
     }
 
@@ -93,7 +93,7 @@ impl Scene {
                 self.changes.notified().await;
             }
         };
-        timeout(PATIENCE, until).await.unwrap();
+        timeout(TIMEOUT, until).await.unwrap();
     }
 }
 
@@ -123,7 +123,7 @@ fn watch() -> (mpsc::Sender<Bytes>, ScriptedAnswer) {
     (sender, ScriptedAnswer::Live(pieces))
 }
 
-fn between(asked: &[Asked], first: usize) -> Duration {
+fn between(asked: &[RecordedRequest], first: usize) -> Duration {
     asked[first + 1].at - asked[first].at
 }
 
@@ -269,7 +269,7 @@ async fn endless_line_ends_watch() {
 #[tokio::test(start_paused = true)]
 async fn kubelet_is_polled() {
     let answers = vec![ScriptedAnswer::whole(401, ""), list(&[pod("u1", "one", 3)], "", None)];
-    let scene = Scene::of(answers, |follower| tokio::spawn(follower.poll()));
+    let scene = Scene::with_follower(answers, |follower| tokio::spawn(follower.poll()));
     scene.until(|scene| scene.name("u1").is_some()).await;
     assert!(scene.asked(2).await.iter().all(|asked| asked.path == "/pods"));
     assert_eq!((scene.stats.now().failures, scene.stats.now().lists), (1, 1));
@@ -307,7 +307,7 @@ async fn tokens_are_sent_to_trusted_kubelets_only() {
     for (address, verify) in [(trusted, true), (stranger, false)] {
         assert!(ask(address, verify).await.unwrap().contains("Bearer secret-token"));
     }
-    assert!(matches!(ask(stranger, true).await, Err(Failed::Unreachable(_))));
+    assert!(matches!(ask(stranger, true).await, Err(AnswerError::Unreachable(_))));
 }
 
 /// Scenario: an overloaded server sends `Retry-After` at the start of a list, at the start of a watch, and within a

@@ -62,7 +62,7 @@ pub(crate) async fn server(protocols: &[&str]) -> (SocketAddr, String) {
     (address, certificate.pem())
 }
 
-async fn ask(http: &Http) -> Result<String, Failed> {
+async fn ask(http: &Http) -> Result<String, AnswerError> {
     let mut answer = http.get("/pods", Some(HeaderValue::from_static("Bearer me"))).await?;
     let mut bytes = Vec::new();
     while let Some(piece) = Body::chunk(&mut answer.body).await? {
@@ -107,7 +107,7 @@ async fn truncated_answer_is_error() {
         .unwrap();
     assert_eq!(Body::chunk(&mut answer.body).await.unwrap().unwrap(), "first");
     let error = Body::chunk(&mut answer.body).await.unwrap_err();
-    assert!(matches!(error, Failed::Broken(_)), "{error}");
+    assert!(matches!(error, AnswerError::Broken(_)), "{error}");
 }
 
 /// Scenario: the file with the authorities is replaced by one that contains the server's, then by an invalid one, then
@@ -133,7 +133,7 @@ async fn replaced_certificates_are_used() {
     std::fs::write(&path, &stranger).unwrap();
     let http = open().unwrap();
     let error = ask(&http).await.unwrap_err();
-    assert!(matches!(error, Failed::Unreachable(_)), "{error}");
+    assert!(matches!(error, AnswerError::Unreachable(_)), "{error}");
     std::fs::write(&path, stranger + &pem).unwrap();
     ask(&http).await.unwrap();
     std::fs::write(&path, "no certificate").unwrap();

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, history, read, rows, schema};
+use super::{ListedTool, history, read, rows, schema};
 use crate::page::{UNITS, instant_ms, list, page, pick, rfc3339, text};
 use crate::source::{Answer, Asker, Source};
 
-pub(super) const TOOL: Listed = Listed {
+pub(super) const TOOL: ListedTool = ListedTool {
     name: "processes",
     title: "Processes",
     description: "The .NET processes on this host as rows: the time for which each was stopped by the garbage collector in the last \
@@ -61,7 +61,7 @@ struct Arguments {
 }
 
 /// Maximum number of rows with sums since a time. Each sum needs another record.
-const MOST_SUMMED: usize = 10;
+const MAX_SUMMED: usize = 10;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let mut arguments: Arguments = read(arguments)?;
@@ -73,7 +73,7 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
         .map(|since| instant_ms(since, now_ms))
         .transpose()?;
     if since.is_some() {
-        arguments.limit = arguments.limit.min(MOST_SUMMED);
+        arguments.limit = arguments.limit.min(MAX_SUMMED);
     }
     let mut all: Vec<&Value> = match arguments.state {
         ProcessState::Exited => list(&overview, "exited"),

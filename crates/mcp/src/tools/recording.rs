@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Listed, incidents, read, rows, schema};
+use super::{ListedTool, incidents, read, rows, schema};
 use crate::page::{UNITS, list, pick, text, trimmed};
 use crate::source::{Answer, Asker, Recording, Refusal, Source};
 
-pub(super) const TOOL: Listed = Listed {
+pub(super) const TOOL: ListedTool = ListedTool {
     name: "recording",
     title: "A recording",
     description: "A recording of a process (.nettrace), analyzed: stopped time and its parts, the longest collections, \
@@ -35,7 +35,7 @@ struct Arguments {
 }
 
 /// Maximum number of rows per list.
-const MOST: usize = 50;
+const MAX_ROWS: usize = 50;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
     let arguments: Arguments = read(arguments)?;
@@ -50,7 +50,7 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
         (None, Some(id)) => Recording::Incident(black_box(&asker.record("/api/v1/overview").await?, id)?),
         (None, None) => return known(asker).await,
     };
-    of(&asker.source.recording(which).await?, &arguments)
+    build_answer(&asker.source.recording(which).await?, &arguments)
 }
 
 /// Returns the file if it was passed when the server started, or if no files were passed.
@@ -92,15 +92,21 @@ async fn known<S: Source>(asker: &Asker<'_, S>) -> Answer {
         .map(|file| file.display().to_string())
         .collect();
     let of_incidents = match asker.record("/api/v1/evidence/").await {
-        Ok(record) => json!(list(&record, "evidence").iter().rev().take(MOST).collect::<Vec<_>>()),
+        Ok(record) => json!(
+            list(&record, "evidence")
+                .iter()
+                .rev()
+                .take(MAX_ROWS)
+                .collect::<Vec<_>>()
+        ),
         // The caller may lack access to them, or there is no daemon.
         Err(refusal) => json!({ "unknown": refusal.error, "remedy": refusal.remedy }),
     };
     Ok(json!({ "files": files, "of_incidents": of_incidents, "units": UNITS }))
 }
 
-fn of(record: &Value, arguments: &Arguments) -> Answer {
-    let limit = arguments.limit.clamp(1, MOST);
+fn build_answer(record: &Value, arguments: &Arguments) -> Answer {
+    let limit = arguments.limit.clamp(1, MAX_ROWS);
     let processes = list(record, "processes");
     if let Some(number) = arguments.collection {
         let is_it = |gc: &&Value| gc.get("number").and_then(Value::as_u64) == Some(number);
@@ -112,7 +118,7 @@ fn of(record: &Value, arguments: &Arguments) -> Answer {
                 remedy,
             )
         })?;
-        return Ok(json!({ "collection": trimmed(found.clone(), MOST), "units": UNITS }));
+        return Ok(json!({ "collection": trimmed(found.clone(), MAX_ROWS), "units": UNITS }));
     }
     let processes: Vec<Value> = processes.iter().map(|process| one(process, limit)).collect();
     let mut answer = pick(record, &["file", "runtime", "started", "observed_ns"]);

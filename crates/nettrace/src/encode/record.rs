@@ -36,7 +36,7 @@ pub struct EventRecord<'a> {
 
 impl<'a> EventRecord<'a> {
     /// Creates a record from a decoded event, without its stack, because stack ids are local to a stream.
-    pub fn of(event: &Event<'a>) -> Self {
+    pub fn from_event(event: &Event<'a>) -> Self {
         Self {
             metadata_id: event.metadata.id,
             sequence: event.sequence,

@@ -80,7 +80,7 @@ impl Rewriter {
         Ok(self.encoder.take())
     }
 
-    /// Ends the stream and returns the bytes that were not taken.
+    /// Finishes the stream and returns the bytes that were not taken.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ pub(crate) struct OwnedEvent {
 }
 
 impl OwnedEvent {
-    pub(crate) fn of(event: &Event<'_>) -> Self {
+    pub(crate) fn from_event(event: &Event<'_>) -> Self {
         Self {
             tag: event.tag,
             metadata: event.metadata.clone(),
@@ -96,7 +96,7 @@ pub(crate) fn drain(decoder: &mut Decoder, items: &mut Vec<OwnedItem>) -> Option
         match decoder.next_item() {
             Ok(None) => return None,
             Ok(Some(Item::Header(header))) => items.push(OwnedItem::Header(header.clone())),
-            Ok(Some(Item::Event(event))) => items.push(OwnedItem::Event(Box::new(OwnedEvent::of(&event)))),
+            Ok(Some(Item::Event(event))) => items.push(OwnedItem::Event(Box::new(OwnedEvent::from_event(&event)))),
             Ok(Some(Item::Gap(gap))) => items.push(OwnedItem::Gap(gap)),
             Ok(Some(Item::SequencePoint(ticks))) => items.push(OwnedItem::SequencePoint(ticks)),
             Ok(Some(_)) => panic!("an item of a new kind"),

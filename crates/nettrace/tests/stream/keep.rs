@@ -14,13 +14,13 @@ use crate::round_trip::header;
 
 /// The calls that a keeper received.
 #[derive(Debug, Default)]
-struct Kept {
+struct ReceivedCalls {
     header: Option<TraceHeader>,
     frames: Vec<(BlockContent, Vec<u8>)>,
 }
 
 #[derive(Debug)]
-struct All(Arc<Mutex<Kept>>);
+struct All(Arc<Mutex<ReceivedCalls>>);
 
 impl Keeper for All {
     fn begin(&mut self, header: &TraceHeader) {
@@ -36,8 +36,8 @@ impl Keeper for All {
 }
 
 /// Returns all blocks of a stream, and the items that a decoder delivers for it.
-fn kept(bytes: &[u8], options: Options, piece: usize) -> (Kept, Story) {
-    let kept = Arc::new(Mutex::new(Kept::default()));
+fn kept(bytes: &[u8], options: Options, piece: usize) -> (ReceivedCalls, Story) {
+    let kept = Arc::new(Mutex::new(ReceivedCalls::default()));
     let mut decoder = Decoder::new(options);
     decoder.keep(Box::new(All(Arc::clone(&kept))));
     let story = story_of(decoder, bytes, piece);
@@ -46,7 +46,7 @@ fn kept(bytes: &[u8], options: Options, piece: usize) -> (Kept, Story) {
 }
 
 /// Writes the frames starting at `first` as a stream, including all definitions before them.
-fn written(kept: &Kept, first: usize) -> (Vec<u8>, u64, u64) {
+fn written(kept: &ReceivedCalls, first: usize) -> (Vec<u8>, u64, u64) {
     let mut rewriter = Rewriter::new(kept.header.as_ref().unwrap()).unwrap();
     for (is, frame) in &kept.frames[..first] {
         if *is == BlockContent::Definitions {

@@ -100,9 +100,9 @@ pub struct Cpu {
 /// A process outside containers has the figures of its control group.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Figures {
-    /// Smallest memory limit that applies to the process within its container, in bytes.
+    /// The lowest memory limit that applies to the process within its container, in bytes.
     pub memory_limit: Option<u64>,
-    /// Memory of the group with this limit, or of the container if there is no limit.
+    /// Memory of the group with this limit, or of the container without a limit.
     pub memory: Memory,
     /// Other processes in that group; unknown if they were not read.
     pub others: OtherProcesses,

@@ -29,7 +29,7 @@ impl ContainerIdentity {
 /// process in the reader's own container if that has a control group namespace (`0::/`).
 pub fn identity(cgroup: &str) -> ContainerIdentity {
     let mut identities: Vec<(u8, ContainerIdentity)> = memberships(cgroup)
-        .map(|line| (rank(&line), of_path(line.path)))
+        .map(|line| (rank(&line), parse_path(line.path)))
         .filter(|(_, identity)| !identity.is_empty())
         .collect();
     identities.sort_by_key(|(rank, identity)| (identity.container_id.is_none(), *rank));
@@ -73,7 +73,7 @@ pub(crate) fn container_depth(path: &str) -> Option<usize> {
     find(path).2
 }
 
-fn of_path(path: &str) -> ContainerIdentity {
+fn parse_path(path: &str) -> ContainerIdentity {
     let (container, pod, _) = find(path);
     ContainerIdentity {
         container_id: container.map(str::to_owned),

@@ -3,7 +3,7 @@
 //! ```text
 //! control group (limit, usage, kinds of pages) --+
 //! smaps of the process (anonymous, heap, shared) +-> Sources -> divide -> Ledger (a record)
-//! newest collection (live, free, committed) -----+                  Series -> how fast a line grows
+//! last collection (live, free, committed) -------+                  Series -> growth of a line
 //! ```
 //!
 //! # Division
@@ -23,7 +23,7 @@ mod maps;
 mod read;
 mod series;
 
-pub use maps::Resident;
+pub use maps::ResidentPages;
 pub use read::{MemoryReading, read};
 pub use series::Series;
 
@@ -53,7 +53,7 @@ pub struct HeapFigures {
 
 impl HeapFigures {
     /// Returns the figures from one collection.
-    pub fn of(collection: &Collection) -> Self {
+    pub fn from_collection(collection: &Collection) -> Self {
         let committed = &collection.committed;
         Self {
             after: collection
@@ -69,17 +69,17 @@ impl HeapFigures {
         }
     }
 
-    /// Objects without the free space between them.
+    /// Returns the bytes of objects, without the free space between them.
     pub fn objects(&self) -> Option<u64> {
         self.after?.checked_sub(self.free?)
     }
 
-    /// Free space between objects, and memory that is committed beyond them.
+    /// Returns the free space between objects, and the memory that is committed beyond them.
     pub fn room(&self) -> Option<u64> {
         Some(self.free?.saturating_add(self.unused()?))
     }
 
-    /// Committed beyond objects and tables.
+    /// Returns the bytes committed beyond objects and tables.
     fn unused(&self) -> Option<u64> {
         let tails = self.committed?.saturating_sub(self.after?);
         Some(tails.saturating_add(self.kept?))
@@ -114,21 +114,21 @@ pub fn not_looked_at(old: u64, looked_at: Option<(u64, u64)>, watched_ns: u64) -
 /// All sources for the memory of a process at one time, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// The smallest limit that applies to the process.
+    /// The lowest limit that applies to the process.
     pub limit: Option<u64>,
-    /// The group with this limit, or that of the container; `None` if the process is in no such group.
+    /// The group with this limit, or the group of the container; `None` if the process is not in such a group.
     pub group: Option<Memory>,
     /// Name of the other process of the group with the most private memory.
     pub largest_other: Option<CommandName>,
     /// Resident pages of the process.
-    pub resident: Resident,
+    pub resident: ResidentPages,
     pub heap: HeapFigures,
 }
 
 /// The remainder of memory that several lines share.
-struct Rest(Option<u64>);
+struct Remainder(Option<u64>);
 
-impl Rest {
+impl Remainder {
     /// Takes at most `bytes`. If the remainder is unknown, takes all of them.
     fn take(&mut self, bytes: Option<u64>) -> Option<u64> {
         let bytes = bytes?;
@@ -140,8 +140,8 @@ impl Rest {
 }
 
 /// Takes the same amount from both, limited by both.
-fn of_both(first: &mut Rest, second: &mut Rest, bytes: Option<u64>) -> Option<u64> {
-    let bound = |rest: &Rest| rest.0.unwrap_or(u64::MAX);
+fn take_from_both(first: &mut Remainder, second: &mut Remainder, bytes: Option<u64>) -> Option<u64> {
+    let bound = |rest: &Remainder| rest.0.unwrap_or(u64::MAX);
     let bytes = bytes.map(|bytes| bytes.min(bound(first)).min(bound(second)));
     first.take(bytes);
     second.take(bytes)
@@ -167,29 +167,29 @@ pub fn divide(sources: &Sources) -> Ledger {
         (None, Some(_)) => Scope::Process,
         (None, None) => Scope::Heap,
     };
-    let mut rest = Rest(usage);
+    let mut rest = Remainder(usage);
     // Memory that is charged to another group is not part of this group's usage.
     let anonymous = match (resident.anonymous, group_of(|memory| memory.anonymous)) {
         (Some(own), Some(all)) => Some(own.min(all)),
         (own, _) => own,
     };
     let counted = resident.heap.map(|heap| heap.min(anonymous.unwrap_or(u64::MAX)));
-    let mut managed = Rest(counted.or(anonymous));
+    let mut managed = Remainder(counted.or(anonymous));
     let objects = heap.objects();
     let unseen = objects.zip(heap.not_looked_at).map(|(all, (bytes, _))| bytes.min(all));
     let live = objects.map(|all| all.saturating_sub(unseen.unwrap_or(0)));
-    let live = of_both(&mut managed, &mut rest, live);
-    let not_looked_at = of_both(&mut managed, &mut rest, unseen);
-    let free = of_both(&mut managed, &mut rest, heap.free);
-    let bookkeeping = of_both(&mut managed, &mut rest, heap.bookkeeping);
+    let live = take_from_both(&mut managed, &mut rest, live);
+    let not_looked_at = take_from_both(&mut managed, &mut rest, unseen);
+    let free = take_from_both(&mut managed, &mut rest, heap.free);
+    let bookkeeping = take_from_both(&mut managed, &mut rest, heap.bookkeeping);
     let committed_unused = match counted {
         // The rest of the heap, regardless of the memory committed since the newest collection.
         Some(_) if live.is_some() && free.is_some() => {
             let all = managed.0;
-            of_both(&mut managed, &mut rest, all)
+            take_from_both(&mut managed, &mut rest, all)
         }
         Some(_) => None,
-        None => of_both(&mut managed, &mut rest, heap.unused()),
+        None => take_from_both(&mut managed, &mut rest, heap.unused()),
     };
     let others_of_process = match counted {
         Some(heap) => anonymous.map(|all| all.saturating_sub(heap)),

@@ -45,7 +45,7 @@ impl Members {
         }
     }
 
-    /// Whether the group has more processes or groups than were read.
+    /// Returns whether the group has more processes or groups than were read.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }

@@ -103,10 +103,10 @@ impl Reader {
         }
     }
 
-    /// Returns the figures of a process, or `None` if the process has exited or another process has its pid
-    /// (`start_time`: field 22 of its `stat`). Blocks the calling thread.
+    /// Returns the figures of a process, or `None` if the process has exited or another process has its pid.
+    /// `start_time` is field 22 of its `stat`. Blocks the calling thread.
     pub fn read(&mut self, pid: u32, start_time: u64) -> Option<Figures> {
-        let groups = Groups::of(&self.own_mounts, pid, start_time)?;
+        let groups = Groups::read(&self.own_mounts, pid, start_time)?;
         if let Some(known) = self.known.get(&groups.cgroup) {
             return Some(known.for_process(pid, &self.members));
         }
@@ -176,7 +176,7 @@ struct Groups<'a> {
 
 impl<'a> Groups<'a> {
     /// Returns `None` if the process has exited or another process has its pid.
-    fn of(own_mounts: &'a str, pid: u32, start_time: u64) -> Option<Self> {
+    fn read(own_mounts: &'a str, pid: u32, start_time: u64) -> Option<Self> {
         // Files opened below this folder belong to this process, even if its pid is reused.
         let process = folder(CWD, &format!("/proc/{pid}")).ok()?;
         if parse_stat(text(open(&process, "stat")?, MAX_FILE_BYTES)?.as_bytes())?.start_time != start_time {
@@ -218,9 +218,9 @@ pub struct Throttling {
 
 impl Throttling {
     /// Opens the group, or returns `None` if there is no limit or the process has exited. Blocks the calling thread.
-    pub fn of(pid: u32, start_time: u64) -> Option<Self> {
+    pub fn open(pid: u32, start_time: u64) -> Option<Self> {
         let Reader { own_mounts, .. } = Reader::new();
-        let groups = Groups::of(&own_mounts, pid, start_time)?;
+        let groups = Groups::read(&own_mounts, pid, start_time)?;
         let (membership, place, root) = groups.group("cpu")?;
         let (_, folder) = smallest_quota(levels(&membership, &place, root.as_fd()), place.unified)?;
         Some(Self {
@@ -467,7 +467,7 @@ mod tests {
         assert!(figures.cpu.throttled_ns.is_some(), "{figures:?}");
         assert_eq!((figures.memory_limit, figures.memory), (None, Memory::default()));
         assert_eq!(figures.others, OtherProcesses::default());
-        let throttling = Throttling::of(sleeper.0.id(), sleeper.start_time()).unwrap();
+        let throttling = Throttling::open(sleeper.0.id(), sleeper.start_time()).unwrap();
         assert!(throttling.read().is_some());
         drop(sleeper);
         drop(cpu);

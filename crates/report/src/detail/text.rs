@@ -29,7 +29,7 @@ pub fn write(
     timeline::write(out, gc)?;
     let mut stopped = StoppedTime::default();
     stopped.add(gc);
-    let account = AccountRecord::of_stopped_time(&stopped, gc.pause_ns);
+    let account = AccountRecord::from_stopped_time(&stopped, gc.pause_ns);
     account::write(out, "stopped time by cause", &account)?;
     section(out, "Heap")?;
     heap(out, gc)?;

@@ -1,10 +1,10 @@
-//! The parts of the API records that are drawn.
+//! The parts of the API records that are displayed.
 
 use base::text::shown;
 use gc_rules::ledger::Ledger;
 use serde::{Deserialize, Deserializer};
 
-/// Deserializes a text that is safe to draw ([`shown`]) and bounded.
+/// Deserializes a text that is bounded and safe to display ([`shown`]).
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Option::<String>::deserialize(deserializer).map(|text| clean(&text.unwrap_or_default()))
 }
@@ -15,10 +15,10 @@ fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String
 }
 
 /// Maximum length of a text, in characters.
-const LONGEST: usize = 400;
+const MAX_CHARS: usize = 400;
 
 fn clean(text: &str) -> String {
-    shown(&text.chars().take(LONGEST).collect::<String>())
+    shown(&text.chars().take(MAX_CHARS).collect::<String>())
 }
 
 /// Response of `/api/v1/overview`.
@@ -141,7 +141,8 @@ impl MemoryLines {
         all.into_iter().flatten().reduce(u64::saturating_add)
     }
 
-    /// The order of rows: the limit that was never reached, and memory beyond working room. Working room is not a saving.
+    /// Returns the sort key of rows: the limit that was never reached, and memory beyond working room. Working room
+    /// cannot be saved.
     pub(super) fn order(&self) -> Option<u64> {
         let lines = [self.limit_never_reached, self.beyond_working_room];
         lines.into_iter().flatten().reduce(u64::saturating_add)
@@ -194,7 +195,7 @@ pub struct Process {
     pub(super) causes: Vec<Cause>,
     pub(super) newest: Vec<Line>,
     pub(super) incidents: Vec<Incident>,
-    pub(super) unseen: Vec<Unseen>,
+    pub(super) unseen: Vec<UnobservedFact>,
 }
 
 /// Memory of a process by kind.
@@ -275,7 +276,7 @@ pub(super) struct Line {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Unseen {
+pub(super) struct UnobservedFact {
     #[serde(deserialize_with = "text")]
     pub(super) what: String,
     #[serde(deserialize_with = "text")]

@@ -86,7 +86,7 @@ pub(super) fn doubt(name: &str) -> Option<String> {
         let near = near.filter(|prefix| begin.matches('.').count() == prefix.matches('.').count());
         if let Some((prefix, option)) = near.and_then(|near| CHOSEN.iter().find(|(prefix, _)| *prefix == near)) {
             return Some(format!(
-                "nothing sets '{name}'; did you mean '{prefix}{rest}'? It is known where {option} has '{rest}'"
+                "nothing sets '{name}'; did you mean '{prefix}{rest}'? It exists if {option} contains '{rest}'"
             ));
         }
     }

@@ -104,7 +104,7 @@ impl<'a, 't> Parser<'a, 't> {
     /// Parses operands and the operators between them whose precedence is at least `least`.
     fn operators(&mut self, least: u8) -> Parsed {
         let mut tree = self.signs()?;
-        while let Some((operator, level)) = self.peek().and_then(|token| Operator::of(token.text))
+        while let Some((operator, level)) = self.peek().and_then(|token| Operator::from_token(token.text))
             && level >= least
         {
             self.next += 1;

@@ -58,7 +58,7 @@ pub(super) const LOOSEST: u8 = 1;
 
 impl Operator {
     /// Returns the operator of a token and its precedence.
-    pub(super) fn of(word: &str) -> Option<(Self, u8)> {
+    pub(super) fn from_token(word: &str) -> Option<(Self, u8)> {
         let comparison = Comparison::ALL.iter().find(|known| known.name() == word);
         let arithmetic = Arithmetic::ALL.iter().find(|known| known.name() == word);
         Some(match (word, comparison, arithmetic) {

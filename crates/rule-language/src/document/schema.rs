@@ -48,7 +48,7 @@ mod tests {
     /// Guarantee: the names are equal, and each function has a description.
     #[test]
     fn schema_describes_every_function() {
-        let path = KeyPath::of("rules").index(0).key("let").key("x").key("fn");
+        let path = KeyPath::from_dotted("rules").index(0).key("let").key("x").key("fn");
         let (rule, _) = schema().at(&path).unwrap();
         let described: Vec<&str> = words(rule)
             .into_iter()

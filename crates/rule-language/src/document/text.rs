@@ -62,7 +62,7 @@ impl FromStr for Version {
         match text.strip_prefix("gcwatch/v") {
             Some("1") => Ok(Self),
             Some(other) if !other.is_empty() && other.bytes().all(|byte| byte.is_ascii_digit()) => Err(format!(
-                "this gcwatch version supports gcwatch/v1, not {}; use a newer version, or convert the file",
+                "gcwatch supports the version gcwatch/v1, not {}; use a newer version, or convert the file",
                 quoted(text)
             )),
             _ => Err(format!("{} is not a valid version; write gcwatch/v1", quoted(text))),

@@ -6,7 +6,7 @@ use base::quote::quoted;
 use gc_rules::rule::Group;
 use strict_yaml::check::did_you_mean;
 
-use super::report::{Place, Placed, Report};
+use super::report::{Place, PlacedValue, Report};
 use super::text::{entries_of, items, scalar};
 use crate::document::Name;
 
@@ -36,7 +36,7 @@ impl Groups {
 }
 
 /// Reads the groups of all files.
-pub(super) fn groups(roots: &[Placed<'_>], report: &mut Report<'_>) -> Groups {
+pub(super) fn groups(roots: &[PlacedValue<'_>], report: &mut Report<'_>) -> Groups {
     let mut groups = Groups::default();
     for root in roots {
         for entry in entries_of(root.node, "groups") {
@@ -80,7 +80,7 @@ pub(super) fn groups(roots: &[Placed<'_>], report: &mut Report<'_>) -> Groups {
 }
 
 /// Reads the `follows` section of a file.
-fn follows(root: Placed<'_>, groups: &mut Groups, report: &mut Report<'_>) {
+fn follows(root: PlacedValue<'_>, groups: &mut Groups, report: &mut Report<'_>) {
     for entry in entries_of(root.node, "follows") {
         let follower = groups.followed(&entry.key, root.at(entry.at), report);
         for item in items(&entry.value) {

@@ -7,7 +7,7 @@ use super::report::{Place, Report};
 
 /// Maximum memory of the windows of all rules in one process if all of them are full, in bytes. A process costs the
 /// daemon at most 16 MB; the shipped rules take a fiftieth of this limit.
-pub const MOST_WINDOW_BYTES: usize = 4_000_000;
+pub const MAX_WINDOW_BYTES: usize = 4_000_000;
 
 /// The first rule with a window, and its position.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Origin {
 /// of the set.
 pub(super) fn check(rules: &RuleSet, origins: &[Origin], report: &mut Report<'_>) {
     let total: usize = Engine::most_window_memory(rules).map(|(_, bytes)| bytes).sum();
-    if total <= MOST_WINDOW_BYTES {
+    if total <= MAX_WINDOW_BYTES {
         return;
     }
     let mut windows: Vec<(usize, usize)> = Engine::most_window_memory(rules).collect();
@@ -29,7 +29,7 @@ pub(super) fn check(rules: &RuleSet, origins: &[Origin], report: &mut Report<'_>
     let mut sum = 0;
     let over = windows.iter().find(|(_, bytes)| {
         sum += bytes;
-        sum > MOST_WINDOW_BYTES
+        sum > MAX_WINDOW_BYTES
     });
     let Some((place, bytes)) = over else { return };
     let Some(origin) = origins.get(*place) else { return };
@@ -40,7 +40,7 @@ pub(super) fn check(rules: &RuleSet, origins: &[Origin], report: &mut Report<'_>
         origin.rule,
         origin.name,
         megabytes(total),
-        megabytes(MOST_WINDOW_BYTES),
+        megabytes(MAX_WINDOW_BYTES),
         *bytes as f64 / 1e3,
     );
     report.error(origin.place, message);
@@ -102,7 +102,7 @@ mod tests {
             let rules = load(&[SourceFile::new("one.yaml", text)]).unwrap().rules;
             let (_, bytes) = Engine::most_window_memory(&rules).next().unwrap();
 
-            assert!(bytes << 16 >= MOST_WINDOW_BYTES, "{function}: {bytes}");
+            assert!(bytes << 16 >= MAX_WINDOW_BYTES, "{function}: {bytes}");
         }
     }
 
@@ -113,6 +113,6 @@ mod tests {
         let rules = load(&shipped()).unwrap().rules;
         let total: usize = Engine::most_window_memory(&rules).map(|(_, bytes)| bytes).sum();
 
-        assert!(total * 4 < MOST_WINDOW_BYTES, "{total}");
+        assert!(total * 4 < MAX_WINDOW_BYTES, "{total}");
     }
 }

@@ -11,7 +11,7 @@ use super::{Level, SourceFile, load, shipped};
 const NOW: u64 = 1_793_491_200_000_000_000;
 
 /// Valid values of keys that a case does not set.
-const RIGHT: [(&str, &str); 5] = [
+const VALID_VALUES: [(&str, &str); 5] = [
     ("title", "A title"),
     ("severity", "info"),
     ("summary", "What happened"),
@@ -25,7 +25,7 @@ fn file(keys: &str) -> SourceFile {
     for line in keys.lines() {
         writeln!(text, "    {line}").unwrap();
     }
-    for (key, value) in RIGHT {
+    for (key, value) in VALID_VALUES {
         if !keys.lines().any(|line| line.starts_with(&format!("{key}:"))) {
             writeln!(text, "    {key}: {value}").unwrap();
         }

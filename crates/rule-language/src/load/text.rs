@@ -3,7 +3,7 @@
 use strict_yaml::yaml::{Entry, Kind, Node, Scalar};
 
 use super::place::Lines;
-use super::report::Placed;
+use super::report::PlacedValue;
 
 /// Returns the scalar, or `None` for null and for other values.
 pub(crate) fn scalar(node: &Node) -> Option<&Scalar> {
@@ -48,7 +48,11 @@ pub(crate) fn items_of<'n>(node: &'n Node, key: &str) -> &'n [Node] {
 
 /// Returns the reason why an unquoted condition differs from how it looks: YAML reads ` #` as a comment, and joins
 /// lines.
-pub(super) fn condition_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scalar: &Scalar) -> Option<&'static str> {
+pub(super) fn condition_trap(
+    lines: Option<&Lines<'_>>,
+    placed: PlacedValue<'_>,
+    scalar: &Scalar,
+) -> Option<&'static str> {
     const SEVERAL: &str = "an unquoted condition must be on one line; write it as a block, below `|`";
     const COMMENT: &str =
         "YAML reads the rest from `#` as a comment; write the condition as a block, below `|`, or in quotes";
@@ -66,7 +70,11 @@ pub(super) fn condition_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scal
 }
 
 /// Like [`condition_trap`], but for a template: a comment that contains a value is probably meant as part of it.
-pub(super) fn template_trap(lines: Option<&Lines<'_>>, placed: Placed<'_>, scalar: &Scalar) -> Option<&'static str> {
+pub(super) fn template_trap(
+    lines: Option<&Lines<'_>>,
+    placed: PlacedValue<'_>,
+    scalar: &Scalar,
+) -> Option<&'static str> {
     let cut = scalar.plain
         && lines?
             .after(placed.node.at, &scalar.text)

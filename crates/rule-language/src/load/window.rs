@@ -60,14 +60,14 @@ impl Windows {
     }
 }
 
-/// Returns a copy of an expression with new places of windows.
+/// Returns a copy of an expression with new indexes of windows.
 pub(super) fn moved(expression: &Expression, to: &impl Fn(usize) -> usize) -> Expression {
     let mut moved = expression.clone();
     move_node(&mut moved.node, to);
     moved
 }
 
-/// Replaces the places of windows in a rule.
+/// Replaces the indexes of windows in a rule.
 pub(super) fn move_rule(rule: &mut Rule, to: &impl Fn(usize) -> usize) {
     move_node(&mut rule.when.node, to);
     let worse = rule.worse.iter_mut().map(|(_, condition)| condition);

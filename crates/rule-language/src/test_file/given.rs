@@ -19,13 +19,13 @@ pub(super) fn invalid(field: &str, message: impl Into<String>) -> FieldError {
 }
 
 /// The fields of one event. Each field is taken once; remaining fields are unknown.
-pub(super) struct Given<'a> {
+pub(super) struct EventFields<'a> {
     fields: BTreeMap<&'a str, &'a str>,
     known: Vec<&'static str>,
 }
 
-impl<'a> Given<'a> {
-    pub(super) fn of(fields: &'a BTreeMap<String, String>) -> Self {
+impl<'a> EventFields<'a> {
+    pub(super) fn new(fields: &'a BTreeMap<String, String>) -> Self {
         let fields = fields
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))

@@ -2,7 +2,7 @@
 
 use gc_rules::engine::State;
 
-use super::story::What::{End, Full, Gc, Nothing};
+use super::story::StoryEvent::{End, Full, Gc, Nothing};
 use super::story::*;
 
 const GROUP: &str = r#"
@@ -21,7 +21,7 @@ const GROUP: &str = r#"
 /// group is independent.
 #[test]
 fn most_severe_rule_of_group_fires() {
-    let mut story = Story::of(GROUP);
+    let mut story = Story::from_list(GROUP);
     let verdict = story.collection(1.0, 2, Some(2000));
     let matched: Vec<&str> = verdict.matched.iter().map(|rule| &*rule.id).collect();
     assert_eq!(matched, ["pause.long", "pause.full", "pause.awful", "other"]);
@@ -44,7 +44,7 @@ fn most_severe_rule_of_group_fires() {
 /// rule fires with the text of its newest collection, without a cooldown because its condition never became false.
 #[test]
 fn more_severe_rule_supersedes() {
-    let mut story = Story::of(GROUP);
+    let mut story = Story::from_list(GROUP);
     story.play(&[
         (1.0, Gc(200), "fired pause.long 1"),
         (2.0, Full(50), ""),

@@ -8,7 +8,7 @@ use gc_rules::engine::{Engine, State};
 use gc_rules::rule_set::RuleSet;
 use proptest::prelude::*;
 
-use super::story::What::{Blind, Full, Gc, Named, Nothing, Open};
+use super::story::StoryEvent::{Blind, Full, Gc, Named, Nothing, Open};
 use super::story::*;
 
 /// Rules of every kind: on collections and on the process, with and without windows, `for`, `clear`, groups,
@@ -72,7 +72,7 @@ fn many() -> Story {
     Story::with(Arc::clone(&READ[0]))
 }
 
-fn what() -> impl Strategy<Value = What> {
+fn what() -> impl Strategy<Value = StoryEvent> {
     prop_oneof![
         4 => Just(Nothing),
         8 => (1..200i64).prop_map(Gc),
@@ -84,7 +84,7 @@ fn what() -> impl Strategy<Value = What> {
 }
 
 /// Returns events, each some milliseconds after the previous one, and occasionally after a long silence.
-fn story() -> impl Strategy<Value = Vec<(f64, What)>> {
+fn story() -> impl Strategy<Value = Vec<(f64, StoryEvent)>> {
     let gap = prop_oneof![20 => 1..4000u64, 1 => 10_000..900_000u64];
     prop::collection::vec((gap, what()), 1..80).prop_map(|steps| {
         let mut at = 0;
@@ -106,9 +106,9 @@ fn seen(transitions: &[Transition]) -> Vec<String> {
 }
 
 proptest! {
-    /// Scenario: in any story, nothing is known about the collections, and conditions are true or false for any known
-    /// value.
-    /// Guarantee: unknown never matches and never fires.
+    /// Scenario: in any story, the data about the collections is unknown, and conditions are true or false for any
+    /// known value.
+    /// Guarantee: an unknown condition never matches and never fires.
     #[test]
     fn unknown_never_fires(gaps in prop::collection::vec(1..5000u64, 1..60)) {
         let mut story = Story::with(Arc::clone(&BLIND));

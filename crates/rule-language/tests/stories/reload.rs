@@ -2,7 +2,7 @@
 
 use gc_rules::engine::State;
 
-use super::story::What::{Gc, Nothing, Rules};
+use super::story::StoryEvent::{Gc, Nothing, Rules};
 use super::story::*;
 
 const BEFORE: &str = r#"
@@ -28,7 +28,7 @@ const AFTER: &str = r#"
 /// new window ignores the time before.
 #[test]
 fn rule_with_unchanged_meaning_continues() {
-    let mut story = Story::of(BEFORE);
+    let mut story = Story::from_list(BEFORE);
     story.play(&[
         (1.0, Gc(200), "fired kept 1, fired changed 1"),
         (2.0, Gc(10), ""),

@@ -6,7 +6,7 @@ use clr_gc::event::GcType;
 use clr_gc::gc::Collection;
 
 use super::packed::{Pass, Record};
-use super::{BUCKETS, MOST_BUCKET_BYTES, committed, type_of};
+use super::{BUCKETS, MAX_BUCKET_BYTES, committed, type_of};
 
 /// Length of a bucket.
 pub const BUCKET_NS: u64 = 10_000_000_000;
@@ -31,7 +31,7 @@ pub struct Bucket {
     pub index: u64,
     /// Time for which the managed threads were suspended, in nanoseconds.
     pub stopped_ns: u64,
-    /// Longest pause of a collection, in nanoseconds.
+    /// Duration of the longest pause of a collection, in nanoseconds.
     pub longest_ns: Option<u64>,
     /// Pauses by class of length: class and count, in order.
     pub pauses: Vec<(u8, u32)>,
@@ -178,7 +178,7 @@ const HAS_COMMITTED: u32 = 16;
 const IS_LOWER_BOUND: u32 = 32;
 
 impl Record for Bucket {
-    const MOST: (usize, usize) = (BUCKETS as usize - 1, MOST_BUCKET_BYTES);
+    const CAPACITY: (usize, usize) = (BUCKETS as usize - 1, MAX_BUCKET_BYTES);
 
     fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
         pass.near(&mut self.index, before.index.wrapping_add(1));
@@ -244,18 +244,22 @@ impl Bucket {
         let mut last = 0;
         for (place, (class, count)) in self.pauses.iter_mut().enumerate() {
             let distance = u64::from(class.wrapping_sub(last));
-            let near = if place == 0 { 0 } else { distance.min(FAR) };
-            let mut both = u64::from(*count) * (FAR + 1) + (near % FAR);
+            let near = if place == 0 {
+                0
+            } else {
+                distance.min(MIN_SEPARATE_DIFFERENCE)
+            };
+            let mut both = u64::from(*count) * (MIN_SEPARATE_DIFFERENCE + 1) + (near % MIN_SEPARATE_DIFFERENCE);
             pass.unsigned(&mut both);
-            let mut distance = if both.is_multiple_of(FAR + 1) {
+            let mut distance = if both.is_multiple_of(MIN_SEPARATE_DIFFERENCE + 1) {
                 distance
             } else {
-                both % (FAR + 1)
+                both % (MIN_SEPARATE_DIFFERENCE + 1)
             };
-            if both.is_multiple_of(FAR + 1) {
+            if both.is_multiple_of(MIN_SEPARATE_DIFFERENCE + 1) {
                 pass.unsigned(&mut distance);
             }
-            *count = u32::try_from(both / (FAR + 1)).unwrap_or(u32::MAX);
+            *count = u32::try_from(both / (MIN_SEPARATE_DIFFERENCE + 1)).unwrap_or(u32::MAX);
             *class = last.wrapping_add(distance as u8);
             last = *class;
         }
@@ -266,7 +270,7 @@ impl Bucket {
 const CLASSES: usize = 256;
 
 /// Differences of at least this value are written separately.
-const FAR: u64 = 3;
+const MIN_SEPARATE_DIFFERENCE: u64 = 3;
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use clr_gc::gc::Collection;
 use super::{length, type_of};
 
 /// Maximum number of rows; services have five to ten. All further reasons share one row.
-pub(crate) const MOST_CAUSES: usize = 16;
+pub(crate) const MAX_CAUSES: usize = 16;
 
 /// The collections with the same reason, generation and type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Cause {
     pub unknown_pauses: u64,
     /// Sum of the known pauses, in nanoseconds.
     pub pause_ns: u64,
-    /// Longest pause, in nanoseconds.
+    /// Duration of the longest pause, in nanoseconds.
     pub longest_ns: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Causes {
             let kind = (cause.reason, cause.generation, cause.gc_type);
             (cause.is_rest, cause.requested_by_tool, kind)
         };
-        if self.0.len() >= MOST_CAUSES && self.0.iter().all(|known| key(known) != key(&new)) {
+        if self.0.len() >= MAX_CAUSES && self.0.iter().all(|known| key(known) != key(&new)) {
             new = Cause {
                 is_rest: true,
                 ..Cause::default()

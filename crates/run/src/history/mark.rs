@@ -5,7 +5,7 @@ use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::Collection;
 
 use super::packed::{Pass, Record};
-use super::{MOST_MARK_BYTES, MOST_MARKS, length, type_of};
+use super::{MAX_MARK_BYTES, MAX_MARKS, length, type_of};
 
 /// A collection as a point.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Mark {
 
 impl Mark {
     /// Creates the point of a collection that started at `start`.
-    pub fn of(collection: &Collection, start: Moment) -> Self {
+    pub fn new(collection: &Collection, start: Moment) -> Self {
         Self {
             number: collection.number.into(),
             start_ms: start.ns() / 1_000_000,
@@ -56,10 +56,10 @@ impl Mark {
 /// Limit below which generations and types are written together with other small values.
 const SMALL: u64 = 3;
 /// The most frequent reason: allocation of small objects.
-const MOST_FREQUENT: u64 = 0;
+const MAX_FREQUENT: u64 = 0;
 
 impl Record for Mark {
-    const MOST: (usize, usize) = (MOST_MARKS, MOST_MARK_BYTES);
+    const CAPACITY: (usize, usize) = (MAX_MARKS, MAX_MARK_BYTES);
 
     fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
         pass.near(&mut self.number, before.number.wrapping_add(1));
@@ -70,7 +70,7 @@ impl Record for Mark {
         let code = |value: Option<u64>| value.map_or(0, |value| value.min(SMALL) + 1);
         let mut all = code(self.generation) * 5 + code(self.gc_type);
         all = all * 2 + u64::from(self.lossy);
-        all = all * 2 + u64::from(self.reason == Some(MOST_FREQUENT));
+        all = all * 2 + u64::from(self.reason == Some(MAX_FREQUENT));
         pass.unsigned(&mut all);
         let is_frequent = all % 2 == 1;
         self.lossy = all / 2 % 2 == 1;
@@ -87,7 +87,7 @@ impl Record for Mark {
             }
         }
         if is_frequent {
-            self.reason = Some(MOST_FREQUENT);
+            self.reason = Some(MAX_FREQUENT);
         } else {
             pass.optional(&mut self.reason);
         }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 /// A record that a queue can hold.
 pub(crate) trait Record: Clone + Default {
     /// Maximum number of records in a queue, and maximum total size in bytes.
-    const MOST: (usize, usize);
+    const CAPACITY: (usize, usize);
 
     /// Writes or reads all fields. `before` is the previous record.
     fn pass(&mut self, before: &Self, pass: &mut impl Pass);
@@ -172,7 +172,7 @@ const STEP: usize = 128;
 
 impl<R: Record> Default for Queue<R> {
     fn default() -> Self {
-        let (most, most_bytes) = R::MOST;
+        let (most, most_bytes) = R::CAPACITY;
         Self {
             bytes: VecDeque::new(),
             count: 0,
@@ -267,7 +267,7 @@ mod tests {
     struct Three(u64, Option<u64>, Option<u64>);
 
     impl Record for Three {
-        const MOST: (usize, usize) = (0, 0);
+        const CAPACITY: (usize, usize) = (0, 0);
 
         fn pass(&mut self, before: &Self, pass: &mut impl Pass) {
             pass.near(&mut self.0, before.0);

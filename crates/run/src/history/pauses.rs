@@ -7,7 +7,7 @@ use super::bucket::{Bucket, KINDS, class_end_ns, count_of};
 pub struct Pauses {
     /// Time for which the managed threads were suspended, in nanoseconds.
     pub stopped_ns: u64,
-    /// Longest pause, in nanoseconds.
+    /// Duration of the longest pause, in nanoseconds.
     pub longest_ns: Option<u64>,
     /// Number of collections by generation and type, as in a bucket.
     pub collections: [u64; KINDS],

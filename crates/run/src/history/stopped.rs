@@ -8,13 +8,13 @@ const STEP_NS: u64 = 150 * 1_000_000_000;
 
 /// Stopped time as sums of fixed size.
 #[derive(Debug, Default)]
-pub struct Stopped {
+pub struct StoppedSums {
     all: StoppedTime,
     /// Total at two earlier times, the older first; [`Moment::FIRST`] if there is no such time yet.
     earlier: [(Moment, StoppedTime); 2],
 }
 
-impl Stopped {
+impl StoppedSums {
     /// Adds a collection that ended at `at`.
     pub(crate) fn collection(&mut self, collection: &Collection, at: Moment) {
         self.remember(at);
@@ -76,7 +76,7 @@ mod tests {
     /// that time; the total contains all stops.
     #[test]
     fn last_minutes_contain_recent_stops() {
-        let mut stopped = Stopped::default();
+        let mut stopped = StoppedSums::default();
         assert!(stopped.recent().is_none());
         for minute in 1..=20_u64 {
             let now = Moment::from_ns(minute * 60 * SECOND);

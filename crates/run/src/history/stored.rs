@@ -16,14 +16,14 @@ use super::packed::{packed, unpacked};
 pub const HEAD: &[u8; 8] = b"gcwhist1";
 
 /// Maximum number of buckets read from a frame: more than two days.
-const MOST_BUCKETS: usize = 20_000;
+const MAX_BUCKETS: usize = 20_000;
 
 /// Size of the frame header in bytes.
 const FRAME_HEAD: usize = 8;
 
 /// The contents of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredHistory {
     /// Buckets in order, without duplicates.
     pub buckets: Vec<Bucket>,
     /// Number of intact bytes at the start of the file.
@@ -48,16 +48,16 @@ pub fn frame(buckets: &[Bucket]) -> Vec<u8> {
 }
 
 /// Reads a file, or returns `None` if its head is different.
-pub fn read(bytes: &[u8]) -> Option<Stored> {
+pub fn read(bytes: &[u8]) -> Option<StoredHistory> {
     let mut rest = bytes.strip_prefix(HEAD)?;
     let mut buckets = BTreeMap::new();
     while let Some((body, after)) = whole_frame(rest) {
-        for bucket in unpacked::<Bucket>(body, MOST_BUCKETS) {
+        for bucket in unpacked::<Bucket>(body, MAX_BUCKETS) {
             buckets.insert(bucket.index, bucket);
         }
         rest = after;
     }
-    Some(Stored {
+    Some(StoredHistory {
         buckets: buckets.into_values().collect(),
         whole: bytes.len() - rest.len(),
     })
@@ -128,7 +128,7 @@ mod tests {
                 if at < HEAD.len() {
                     stored.is_none()
                 } else {
-                    stored == Some(Stored { buckets: before, whole: ends[frames] })
+                    stored == Some(StoredHistory { buckets: before, whole: ends[frames] })
                 }
             };
             prop_assert!(whole(&bytes[..at]));

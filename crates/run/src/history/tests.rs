@@ -12,7 +12,7 @@ use recording::{ProcessHistory, Recording};
 
 const SECOND: i64 = 1_000_000_000;
 /// Maximum size of a run's history in bytes.
-const MOST_BYTES: usize = 21 << 10;
+const MAX_BYTES: usize = 21 << 10;
 /// Number of newest collections that a run keeps by default.
 const NEWEST: usize = 6;
 
@@ -85,7 +85,7 @@ fn sums_equal_those_of_analyze() {
             let history = observed(process, base);
             let bytes = history.memory_bytes();
             largest = largest.max(bytes);
-            assert!(bytes <= MOST_BYTES, "{name}: {bytes}");
+            assert!(bytes <= MAX_BYTES, "{name}: {bytes}");
             let all = history.pauses_since(Moment::FIRST);
             let totals = &process.totals;
             assert_eq!(history.collections, totals.count, "{name}");
@@ -109,7 +109,7 @@ fn sums_equal_those_of_analyze() {
             assert_eq!(i64::try_from(sum).unwrap(), totals.pause_ns(), "{name}");
             assert_eq!(causes.iter().map(|cause| cause.count).sum::<u64>(), totals.count);
             let marks: Vec<Mark> = history.marks().collect();
-            assert_eq!(marks.len(), process.collections.len().min(MOST_MARKS), "{name}");
+            assert_eq!(marks.len(), process.collections.len().min(MAX_MARKS), "{name}");
             for (mark, collection) in marks.iter().rev().zip(process.collections.iter().rev()) {
                 assert_eq!(mark.number, u64::from(collection.number));
                 assert_eq!(mark.pause_ns, length(collection.pause_ns));
@@ -168,9 +168,9 @@ fn history_of_30_minutes_fits() {
             history.kept.memory_bytes(),
             size_of::<History>(),
         );
-        assert!(bytes <= MOST_BYTES, "{name}: {bytes}");
+        assert!(bytes <= MAX_BYTES, "{name}: {bytes}");
         assert!(history.buckets.all().count() as u64 >= BUCKETS * 9 / 10, "{name}");
-        assert_eq!(history.marks().count(), MOST_MARKS, "{name}");
+        assert_eq!(history.marks().count(), MAX_MARKS, "{name}");
         assert_eq!(history.kept.newest().count(), NEWEST, "{name}");
         let now = at(offset / SECOND);
         let longest: Vec<_> = history
@@ -218,10 +218,10 @@ fn large_numbers_stay_within_bound() {
         observe(&mut history, collection);
         history.measured(Some(random()), at(i64::from(number)));
         let bytes = history.memory_bytes();
-        assert!(bytes <= MOST_BYTES, "{number}: {bytes}");
+        assert!(bytes <= MAX_BYTES, "{number}: {bytes}");
     }
     assert!(history.marks().count() > 100);
-    assert_eq!(history.causes.all().len(), causes::MOST_CAUSES + 1);
+    assert_eq!(history.causes.all().len(), causes::MAX_CAUSES + 1);
     assert_eq!(history.causes.all().iter().map(|cause| cause.count).sum::<u64>(), 2000);
     assert!(history.kept.newest().count() >= 1);
 }

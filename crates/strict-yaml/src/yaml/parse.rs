@@ -90,7 +90,7 @@ fn syntax(info: &str) -> String {
         ("tab", "a tab is used as indentation; YAML allows spaces only"),
         (
             "mapping values are not allowed",
-            "a `:` here would begin a value within a value; put the string in quotes, or check the indentation",
+            "a `:` here would start a value within a value; put the string in quotes, or check the indentation",
         ),
         ("simple key expect", NO_KEY),
         ("could not find expected ':'", NO_KEY),
@@ -104,11 +104,11 @@ fn syntax(info: &str) -> String {
         ),
         (
             "unknown anchor",
-            "aliases (`*name`) are not allowed; put the string in quotes if it begins with `*`",
+            "aliases (`*name`) are not allowed; put the string in quotes if it starts with `*`",
         ),
         (
             "indentation in quoted scalar",
-            "the quote that begins here is not closed, or the lines after it are not indented",
+            "the quote that starts here is not closed, or the lines after it are not indented",
         ),
         (
             "placement of ':'",
@@ -168,7 +168,7 @@ impl Reader {
             Event::DocumentStart(_) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return self.stop(at, "a second document begins here; a file can only have one");
+                    return self.stop(at, "a second document starts here; a file can only have one");
                 }
                 true
             }
@@ -200,7 +200,7 @@ impl Reader {
                     at,
                     kind: Kind::Mapping(entries),
                 }),
-                None => self.stop(at, "this is not YAML: an end without a beginning"),
+                None => self.stop(at, "this is not YAML: an end without a start"),
             },
         }
     }
@@ -210,14 +210,14 @@ impl Reader {
         if anchor > 0 {
             self.fault(
                 at,
-                "anchors (`&name`) are not allowed; put the string in quotes if it begins with `&`",
+                "anchors (`&name`) are not allowed; put the string in quotes if it starts with `&`",
             );
         }
         // The text is not quoted, because it can be the value of a header.
         if tagged {
             self.fault(
                 at,
-                "tags (`!name`) are not allowed; put the string in quotes if it begins with `!`",
+                "tags (`!name`) are not allowed; put the string in quotes if it starts with `!`",
             );
         }
     }
@@ -282,7 +282,7 @@ impl Reader {
 /// Converts `node` to a key, or returns a message if it is not a valid key.
 fn new_key(node: Node, seen: &mut HashMap<String, Position>) -> Result<(String, Position), String> {
     let Kind::Scalar(scalar) = node.kind else {
-        return Err("a key must be a string; put a string that begins with `{` in quotes".to_owned());
+        return Err("a key must be a string; put a string that starts with `{` in quotes".to_owned());
     };
     if scalar.plain && scalar.text == "<<" {
         return Err("merge keys (`<<`) are not allowed; write the keys out".to_owned());

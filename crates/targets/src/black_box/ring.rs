@@ -8,7 +8,7 @@ use nettrace::TraceHeader;
 use nettrace::keep::{Block, BlockContent};
 use zstd::bulk::Compressor;
 
-use crate::black_box::{Kept, More, Next};
+use crate::black_box::{NextBlocks, RetainedEvents, StreamContinuation};
 
 /// Maximum number of packed bytes of one ring.
 pub(super) const ONE: usize = 128 << 10;
@@ -22,17 +22,17 @@ pub(super) const KEPT_SECONDS: i64 = 30;
 
 /// Maximum size of a block. A larger block is not kept, and the blocks before it are dropped. Runtimes write at most
 /// 100 KiB.
-pub(super) const MOST_BLOCK: usize = 256 << 10;
+pub(super) const MAX_BLOCK: usize = 256 << 10;
 
 /// Maximum number of unpacked bytes of one ring and of a recording, because a packed piece can consist of zeros.
-pub(super) const MOST_UNPACKED: usize = 16 << 20;
+pub(super) const MAX_UNPACKED: usize = 16 << 20;
 
-/// Maximum number of unpacked bytes of a stream's definitions. Those of the collector take 4 KB.
-pub(super) const MOST_DEFINITIONS: usize = 64 << 10;
+/// Maximum number of unpacked bytes of a stream's definitions. The collector's definitions take 4 KB.
+pub(super) const MAX_DEFINITIONS: usize = 64 << 10;
 
 /// Maximum number of packed bytes that wait for the writer of a recording, which reads once per second. Beyond it, the
 /// recording ends.
-pub(super) const MOST_FOLLOWED: usize = 256 << 10;
+pub(super) const MAX_FOLLOWED: usize = 256 << 10;
 
 /// Blocks that were packed together.
 #[derive(Debug, Clone)]
@@ -68,13 +68,13 @@ pub(super) struct Ring {
     /// Whether the stream has ended.
     is_over: bool,
     /// The part that an incident's recording has not received yet; `None` if no recording is made.
-    following: Option<Following>,
+    following: Option<FollowedStream>,
     /// Number of bytes of this ring that are included in `Boxes::held`.
     pub(super) counted: usize,
 }
 
 #[derive(Debug, Default)]
-struct Following {
+struct FollowedStream {
     pieces: Vec<Piece>,
     packed: usize,
     unpacked: usize,
@@ -98,29 +98,29 @@ impl Ring {
     }
 
     /// Starts a recording and returns everything that is kept.
-    pub(super) fn follow(&mut self, packer: &mut Compressor<'static>) -> Option<Kept> {
+    pub(super) fn follow(&mut self, packer: &mut Compressor<'static>) -> Option<RetainedEvents> {
         self.seal(packer);
         let header = Arc::clone(self.header.as_ref()?);
-        self.following = Some(Following {
+        self.following = Some(FollowedStream {
             is_over: self.is_over,
-            ..Following::default()
+            ..FollowedStream::default()
         });
         let pieces = self.definitions.iter().chain(&self.pieces).cloned().collect();
-        Some(Kept { header, pieces })
+        Some(RetainedEvents { header, pieces })
     }
 
     /// Returns the blocks that have arrived since the last call; `None` if no recording is made.
-    pub(super) fn next(&mut self, packer: &mut Compressor<'static>) -> Option<Next> {
+    pub(super) fn next(&mut self, packer: &mut Compressor<'static>) -> Option<NextBlocks> {
         self.seal(packer);
         let following = self.following.as_mut()?;
         following.packed = 0;
         let more = match following {
-            Following { is_cut: true, .. } => More::Cut,
-            Following { is_over: true, .. } => More::Over,
-            _ => More::Perhaps,
+            FollowedStream { is_cut: true, .. } => StreamContinuation::Cut,
+            FollowedStream { is_over: true, .. } => StreamContinuation::Over,
+            _ => StreamContinuation::Perhaps,
         };
         let pieces = std::mem::take(&mut following.pieces);
-        Some(Next { pieces, more })
+        Some(NextBlocks { pieces, more })
     }
 
     /// Stops the recording.
@@ -139,7 +139,7 @@ impl Ring {
         if self.is_off {
             return;
         }
-        if block.bytes() > MOST_BLOCK {
+        if block.bytes() > MAX_BLOCK {
             self.miss();
             return;
         }
@@ -149,14 +149,14 @@ impl Ring {
             self.newest = newest;
         }
         let frame = self.pending.get(at..).unwrap_or_default();
-        if frame.len() > 2 * MOST_BLOCK {
+        if frame.len() > 2 * MAX_BLOCK {
             self.miss();
             return;
         }
         if block.is() == BlockContent::Definitions {
             let before = self.definitions.as_ref().and_then(Piece::frames).unwrap_or_default();
             let all = [&before, frame].concat();
-            self.definitions = pack(packer, &all, self.newest).filter(|_| all.len() <= MOST_DEFINITIONS);
+            self.definitions = pack(packer, &all, self.newest).filter(|_| all.len() <= MAX_DEFINITIONS);
             if self.definitions.is_none() {
                 self.miss();
                 self.is_off = true;
@@ -198,7 +198,7 @@ impl Ring {
         let frequency = self.header.as_ref().map_or(i64::MAX, |header| header.frequency);
         let oldest = self.newest.saturating_sub(frequency.saturating_mul(KEPT_SECONDS));
         while self.packed > ONE
-            || self.unpacked > MOST_UNPACKED
+            || self.unpacked > MAX_UNPACKED
             || self.pieces.front().is_some_and(|piece| piece.newest < oldest)
         {
             if !self.drop_oldest() {
@@ -225,9 +225,9 @@ impl Ring {
             // Only blocks that wait for a writer are left.
             self.miss();
             if let Some(following) = &mut self.following {
-                *following = Following {
+                *following = FollowedStream {
                     is_cut: true,
-                    ..Following::default()
+                    ..FollowedStream::default()
                 };
             }
         }
@@ -244,13 +244,12 @@ impl Ring {
     }
 }
 
-impl Following {
+impl FollowedStream {
     fn take(&mut self, piece: &Piece) {
         if self.is_over {
             return;
         }
-        self.is_cut |=
-            self.packed + piece.packed.len() > MOST_FOLLOWED || self.unpacked + piece.unpacked > MOST_UNPACKED;
+        self.is_cut |= self.packed + piece.packed.len() > MAX_FOLLOWED || self.unpacked + piece.unpacked > MAX_UNPACKED;
         if !self.is_cut {
             self.packed += piece.packed.len();
             self.unpacked += piece.unpacked;

@@ -23,9 +23,9 @@ use rustix::time::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::descriptors::raise;
-use crate::guard::channel::{Received, receive, send};
-use crate::guard::message::{FromGuard, MOST_IDS, ToGuard};
-use crate::guard::{BEAT_EVERY, SILENT_SECONDS};
+use crate::guard::channel::{ReceiveOutcome, receive, send};
+use crate::guard::message::{FromGuard, MAX_IDS, ToGuard};
+use crate::guard::{HEARTBEAT_INTERVAL, SILENT_SECONDS};
 
 /// Argument that makes a process a guard. Not a command: the help does not show it.
 pub(super) const ARGUMENT: &str = "guard";
@@ -64,11 +64,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Returns a timer that is readable once per [`BEAT_EVERY`].
+/// Returns a timer that is readable once per [`HEARTBEAT_INTERVAL`].
 fn timer() -> Result<OwnedFd, Errno> {
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
     let every = Timespec {
-        tv_sec: i64::try_from(BEAT_EVERY.as_secs()).unwrap_or(1),
+        tv_sec: i64::try_from(HEARTBEAT_INTERVAL.as_secs()).unwrap_or(1),
         tv_nsec: 0,
     };
     let times = Itimerspec {
@@ -99,9 +99,9 @@ fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
         // Read the messages first: a beat may have waited for as long as this process did.
         loop {
             let (bytes, descriptor) = match receive(gcwatch) {
-                Received::Message(bytes, descriptor) => (bytes, descriptor),
-                Received::Nothing => break,
-                Received::End => return,
+                ReceiveOutcome::Message(bytes, descriptor) => (bytes, descriptor),
+                ReceiveOutcome::Nothing => break,
+                ReceiveOutcome::End => return,
             };
             match (ToGuard::decode(&bytes), descriptor) {
                 (Some(ToGuard::Beat), _) => {
@@ -123,7 +123,7 @@ fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
         if silent > silent_ticks && !held.is_empty() {
             let ids: Vec<u64> = held.keys().copied().collect();
             // Send this before the shutdown, so that the reader of a closed stream knows the reason.
-            for some in ids.chunks(MOST_IDS) {
+            for some in ids.chunks(MAX_IDS) {
                 say(gcwatch, &FromGuard::Closed(some.to_vec()));
             }
             for stream in std::mem::take(&mut held).into_values() {
@@ -186,7 +186,7 @@ mod tests {
             loop {
                 let mut ready = [PollFd::new(&self.gcwatch, PollFlags::IN)];
                 poll(&mut ready, None).unwrap();
-                if let Received::Message(bytes, None) = receive(self.gcwatch.as_fd()) {
+                if let ReceiveOutcome::Message(bytes, None) = receive(self.gcwatch.as_fd()) {
                     return FromGuard::decode(&bytes).unwrap();
                 }
             }

@@ -10,7 +10,7 @@ pub(crate) enum FileSystemGroup {
 
 impl FileSystemGroup {
     /// Returns the groups of a process. The list is empty if they are not readable.
-    pub(crate) fn of(pid: u32) -> Vec<Self> {
+    pub(crate) fn for_process(pid: u32) -> Vec<Self> {
         let inode = |path: String| {
             let link = std::fs::read_link(path).ok()?;
             link.to_str()?.strip_prefix("mnt:[")?.strip_suffix(']')?.parse().ok()

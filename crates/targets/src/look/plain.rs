@@ -14,7 +14,7 @@ const TURNS: u32 = 8;
 /// Number of scans before a process may be skipped. A starting runtime initially has neither socket nor library.
 const TWICE: u8 = 2;
 /// Maximum number of processes that are remembered.
-const MOST: usize = 1 << 16;
+const MAX_PROCESSES: usize = 1 << 16;
 
 /// Run and program of a pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl PlainProcesses {
         let Some(mark) = mark else { return };
         let times = match self.known.get(&pid) {
             Some((known, times)) if *known == mark => times.saturating_add(1),
-            None if self.known.len() >= MOST => return,
+            None if self.known.len() >= MAX_PROCESSES => return,
             _ => 1,
         };
         self.known.insert(pid, (mark, times));
@@ -73,7 +73,7 @@ impl PlainProcesses {
 mod tests {
     use super::*;
 
-    fn of(start_time: u64, program: u64) -> Option<Mark> {
+    fn make_mark(start_time: u64, program: u64) -> Option<Mark> {
         Some(Mark { start_time, program })
     }
 
@@ -87,19 +87,19 @@ mod tests {
         let listed = BTreeSet::from([9, 10]);
         let mut looked = Vec::new();
         for round in 0..2 * TURNS {
-            if !plain.is_plain(9, of(1, 1)) {
+            if !plain.is_plain(9, make_mark(1, 1)) {
                 looked.push(round);
-                plain.add(9, of(1, 1));
+                plain.add(9, make_mark(1, 1));
             }
             assert!(!plain.is_plain(10, None));
             plain.add(10, None);
             plain.keep(&listed);
         }
         assert_eq!(looked, [0, 1, 9]);
-        assert!(plain.is_plain(9, of(1, 1)));
-        assert!(!plain.is_plain(9, of(1, 2)) && !plain.is_plain(9, of(2, 1)));
-        plain.add(9, of(1, 2));
-        assert!(!plain.is_plain(9, of(1, 2)), "a new program is scanned twice");
+        assert!(plain.is_plain(9, make_mark(1, 1)));
+        assert!(!plain.is_plain(9, make_mark(1, 2)) && !plain.is_plain(9, make_mark(2, 1)));
+        plain.add(9, make_mark(1, 2));
+        assert!(!plain.is_plain(9, make_mark(1, 2)), "a new program is scanned twice");
         plain.keep(&BTreeSet::new());
         assert!(plain.known.is_empty());
     }

@@ -8,7 +8,7 @@ use std::thread::{Builder, sleep};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::{EVERY, Thread, ThreadMakers};
+use super::{READ_INTERVAL, Thread, ThreadMakers};
 
 /// Files with the last assigned pid in gcwatch's pid namespace. The first one does not exist on every kernel
 /// (`CONFIG_CHECKPOINT_RESTORE`), the second one can be fake (lxcfs).
@@ -16,9 +16,9 @@ const COUNTERS: [&str; 2] = ["/proc/sys/kernel/ns_last_pid", "/proc/loadavg"];
 /// Default of Linux on 64-bit machines.
 const PID_MAX: u32 = 1 << 22;
 const STACK_BYTES: usize = 64 << 10;
-const MOST_BYTES: usize = 4096;
+const MAX_BYTES: usize = 4096;
 /// Maximum number of results that wait for the receiver.
-const MOST_LOOKS: usize = 4;
+const MAX_LOOKS: usize = 4;
 
 /// Receives the processes that create threads. Dropping it stops the thread.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl NewProcesses {
 
 /// Starts the thread that looks for processes that create threads.
 pub(crate) fn watch() -> NewProcesses {
-    let (sender, receiver) = channel(MOST_LOOKS);
+    let (sender, receiver) = channel(MAX_LOOKS);
     let thread = Builder::new().name("new-processes".to_owned()).stack_size(STACK_BYTES);
     match thread.spawn(move || run(&sender)) {
         Ok(_thread) => NewProcesses(Some(receiver)),
@@ -75,7 +75,7 @@ fn run(sender: &Sender<Vec<u32>>) {
             skipped = births.skipped;
             log!(debug: "{skipped} pids were assigned too fast to be examined");
         }
-        sleep(EVERY);
+        sleep(READ_INTERVAL);
     }
 }
 
@@ -122,7 +122,7 @@ fn process_of(status: &str) -> Option<u32> {
 }
 
 fn text(path: &str) -> io::Result<String> {
-    let mut bytes = [0; MOST_BYTES];
+    let mut bytes = [0; MAX_BYTES];
     let read = File::open(path)?.read(&mut bytes)?;
     Ok(String::from_utf8_lossy(bytes.get(..read).unwrap_or_default()).into_owned())
 }

@@ -16,10 +16,10 @@ use std::time::Duration;
 use dotnet_diagnostics::OpenConnections;
 use dotnet_diagnostics::discovery::{AcceptedConnections, SocketName};
 
-use crate::others::{Seen, Watched};
+use crate::others::{ObservedConnections, WatchedProcess};
 
 /// Minimum interval between looks.
-pub(crate) const EVERY: Duration = Duration::from_secs(2);
+pub(crate) const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum number of bytes of one table that are read, about 25,000 sockets. The content of a longer table is unknown.
 const MAX_TABLE_BYTES: u64 = 2 << 20;
 const PIECE_BYTES: usize = 64 << 10;
@@ -33,11 +33,11 @@ type Table = HashMap<SocketName, Vec<(bool, u64)>>;
 
 /// The wanted socket names, with the paths of their sockets if known. Several processes in different containers can
 /// have the same name.
-type Wanted = HashMap<SocketName, Vec<Option<PathBuf>>>;
+type SocketIndex = HashMap<SocketName, Vec<Option<PathBuf>>>;
 
 /// Examines all processes and returns the results in the same order; `None` if unknown.
-pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<Seen>> {
-    let mut wanted = Wanted::new();
+pub(crate) fn look(watched: &[Arc<WatchedProcess>]) -> Vec<Option<ObservedConnections>> {
+    let mut wanted = SocketIndex::new();
     for run in watched {
         wanted.entry(run.name).or_default().push(run.path.clone());
     }
@@ -84,12 +84,18 @@ pub(crate) fn look(watched: &[Arc<Watched>]) -> Vec<Option<Seen>> {
 ///
 /// Blocks the calling thread.
 pub(crate) fn connections(pid: u32, path: &Path) -> Option<usize> {
-    let run = Arc::new(Watched::at(Some(pid), path)?);
+    let run = Arc::new(WatchedProcess::at(Some(pid), path)?);
     let seen = look(&[run]).into_iter().next()??;
     Some(seen.accepted.len())
 }
 
-fn seen(run: &Watched, ours: &Table, theirs: Option<&Table>, in_ours: bool, own: OpenConnections) -> Option<Seen> {
+fn seen(
+    run: &WatchedProcess,
+    ours: &Table,
+    theirs: Option<&Table>,
+    in_ours: bool,
+    own: OpenConnections,
+) -> Option<ObservedConnections> {
     let found = |table: &Table| table.get(&run.name).cloned().unwrap_or_default();
     let mut entries = found(ours);
     entries.extend(theirs.map(found).unwrap_or_default());
@@ -104,7 +110,7 @@ fn seen(run: &Watched, ours: &Table, theirs: Option<&Table>, in_ours: bool, own:
     let mut accepted: Vec<u64> = entries.into_iter().map(|(_, number)| number).collect();
     accepted.sort_unstable();
     accepted.dedup();
-    Some(Seen {
+    Some(ObservedConnections {
         accepted,
         whole: in_ours || theirs.is_some(),
         own,
@@ -117,7 +123,7 @@ fn namespace(table: &Path) -> Option<Namespace> {
     Some((file.st_dev, file.st_ino))
 }
 
-fn read(path: &Path, wanted: &Wanted, buffer: &mut [u8]) -> io::Result<Table> {
+fn read(path: &Path, wanted: &SocketIndex, buffer: &mut [u8]) -> io::Result<Table> {
     let mut file = File::open(path)?.take(MAX_TABLE_BYTES);
     let (mut parser, mut table) = (AcceptedConnections::default(), Table::new());
     loop {
@@ -155,8 +161,8 @@ mod tests {
         (folder, listener, path)
     }
 
-    fn watched(path: &Path) -> Arc<Watched> {
-        Arc::new(Watched::at(Some(std::process::id()), path).unwrap())
+    fn watched(path: &Path) -> Arc<WatchedProcess> {
+        Arc::new(WatchedProcess::at(Some(std::process::id()), path).unwrap())
     }
 
     /// Scenario: two sockets in two folders have the same name, and one of them is watched; connections to both are
@@ -193,7 +199,7 @@ mod tests {
     fn indistinguishable_connections_are_unknown() {
         let ((_a, _here, path), (_b, _elsewhere, other)) = (runtime(4), runtime(4));
         assert_eq!(look(&[watched(&path), watched(&other)]), [None, None]);
-        let gone = Arc::new(Watched::at(Some(u32::MAX), &path).unwrap());
+        let gone = Arc::new(WatchedProcess::at(Some(u32::MAX), &path).unwrap());
         assert!(!look(&[gone]).remove(0).unwrap().whole);
         let (_c, listener, path) = runtime(5);
         let mut open = Vec::new();

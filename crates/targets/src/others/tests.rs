@@ -1,10 +1,10 @@
-//! Tests that feed looks at given times to [`Others`].
+//! Tests that feed looks at given times to [`ForeignConnections`].
 
 use super::*;
 
 /// A process with one session of gcwatch, connection number 1, and the connections of other tools that a test adds.
 struct Scene {
-    others: Others,
+    others: ForeignConnections,
     began: Instant,
     generation: u64,
     own: Vec<u64>,
@@ -22,7 +22,7 @@ impl Scene {
 
     fn unseen() -> Self {
         Self {
-            others: Others::default(),
+            others: ForeignConnections::default(),
             began: Instant::now(),
             generation: 5,
             own: vec![0],
@@ -33,11 +33,11 @@ impl Scene {
         self.began + Duration::from_secs_f64(seconds)
     }
 
-    fn seen(&self, accepted: &[u64], whole: bool) -> Option<Seen> {
+    fn seen(&self, accepted: &[u64], whole: bool) -> Option<ObservedConnections> {
         let mut own = OpenConnections::default();
         (own.generation, own.numbers) = (self.generation, self.own.clone());
         let accepted = accepted.to_vec();
-        Some(Seen { accepted, whole, own })
+        Some(ObservedConnections { accepted, whole, own })
     }
 
     /// Performs a look that finds these connections.
@@ -51,7 +51,7 @@ impl Scene {
         let now = self.at(seconds);
         let begins = self.others.begin(now);
         if begins {
-            self.others.ended(Some(Healed::Yes), now);
+            self.others.ended(Some(HealOutcome::Yes), now);
         }
         begins
     }
@@ -115,7 +115,7 @@ fn failed_healing_is_retried() {
         let now = scene.at(second.into());
         if scene.others.begin(now) {
             tried.push(second);
-            scene.others.ended((tried.len() > 3).then_some(Healed::Yes), now);
+            scene.others.ended((tried.len() > 3).then_some(HealOutcome::Yes), now);
         }
         if tried.len() < 4 {
             assert_eq!(scene.others.observes(now), Some(true), "{second}");
@@ -250,7 +250,7 @@ fn busy_runtime_is_healed_later() {
     for seconds in [0.0, 10.0, 20.0, 30.0] {
         let now = scene.at(seconds);
         assert!(scene.others.begin(now), "{seconds}");
-        scene.others.ended(Some(Healed::Busy), now);
+        scene.others.ended(Some(HealOutcome::Busy), now);
         assert!(!scene.others.is_due(scene.at(seconds + 9.0)));
     }
     assert!(scene.heal(40.0));

@@ -1,5 +1,5 @@
 //! Measures the number of requests per second. A process that exceeds its limit for several seconds is no longer
-//! observed, because each request costs it something. Pure.
+//! observed, because each request has a cost for the process. Pure.
 
 use std::time::Duration;
 

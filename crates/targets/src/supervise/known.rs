@@ -46,7 +46,7 @@ impl<T: RunSink> KnownRun<T> {
         }
     }
 
-    /// Returns the state that was reported last; `None` if there is none or the task runs.
+    /// Returns the state that was reported last; `None` if no state was reported or the task runs.
     pub(crate) fn reported(&self) -> Option<&RunState> {
         self.kept.as_ref()?.reported.as_ref()
     }

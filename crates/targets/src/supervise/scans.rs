@@ -8,7 +8,9 @@ use base::run_key::RunKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::look::{Asked, FileSystemGroup, Look, LookPart, LookSubject, OngoingLook, PlainProcesses, STEP_WITHIN};
+use crate::look::{
+    FileSystemGroup, LookPart, LookSubject, OngoingLook, PlainProcesses, STEP_TIMEOUT, ScanResult, ScanScope,
+};
 use crate::options::TargetOptions;
 use crate::threads::Threads;
 use crate::watch::Watches;
@@ -22,7 +24,7 @@ const CHECK: Duration = Duration::from_millis(500);
 /// Time after which a stuck subject is tried again on another thread. Its file system can be a different one by then.
 const TRIED_AGAIN: Duration = Duration::from_secs(600);
 /// Number of blocked threads at which all processes related to a blocked file system are skipped.
-const CROWD: usize = 8;
+const STUCK_THREADS_BEFORE_SKIPPING: usize = 8;
 /// Minimum interval between scans, even if a shorter one is configured.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -37,15 +39,15 @@ pub(crate) struct ScanRequest {
 
 /// The current scan.
 #[derive(Debug)]
-struct UnderWay {
+struct OngoingScan {
     job: Arc<OngoingLook>,
-    found: oneshot::Receiver<Look>,
+    found: oneshot::Receiver<ScanResult>,
     check_at: Instant,
 }
 
 /// A subject that a scan did not return from.
 #[derive(Debug)]
-struct Stuck {
+struct StuckSubject {
     since: Instant,
     groups: Vec<FileSystemGroup>,
 }
@@ -56,9 +58,9 @@ pub(crate) struct Scans {
     pub(crate) request: ScanRequest,
     /// Whether the next full scan evaluates the filters for known runs, because the options have changed.
     judge_all: bool,
-    under_way: Option<UnderWay>,
+    under_way: Option<OngoingScan>,
     threads: Threads,
-    stuck: BTreeMap<LookSubject, Stuck>,
+    stuck: BTreeMap<LookSubject, StuckSubject>,
     /// Number of blocked threads.
     hanging: usize,
     /// Subjects of blocked threads that have returned.
@@ -151,10 +153,14 @@ impl Scans {
             return;
         };
         self.take_returned();
-        let is_skipped = |stuck: &Stuck| now < stuck.since + TRIED_AGAIN || self.hanging >= CROWD;
+        let is_skipped =
+            |stuck: &StuckSubject| now < stuck.since + TRIED_AGAIN || self.hanging >= STUCK_THREADS_BEFORE_SKIPPING;
         let skipped = self.stuck.iter().filter(|(_, stuck)| is_skipped(stuck));
-        let crowd = self.stuck.values().filter(|_| self.hanging >= CROWD);
-        let asked = Asked {
+        let crowd = self
+            .stuck
+            .values()
+            .filter(|_| self.hanging >= STUCK_THREADS_BEFORE_SKIPPING);
+        let asked = ScanScope {
             all,
             pids,
             known: known.collect(),
@@ -169,7 +175,7 @@ impl Scans {
         let (job, found) = OngoingLook::new(asked);
         let job = Arc::new(job);
         self.go_on(&job, 0);
-        self.under_way = Some(UnderWay {
+        self.under_way = Some(OngoingScan {
             job,
             found,
             check_at: now + CHECK,
@@ -200,14 +206,14 @@ impl Scans {
         }
     }
 
-    /// Waits for the current scan, forever if there is none. Returns `None` if it failed. This method is cancel safe.
-    pub(crate) async fn ended(&mut self) -> Option<Look> {
+    /// Waits for the current scan, or forever if no scan runs. Returns `None` if it failed. This method is cancel safe.
+    pub(crate) async fn ended(&mut self) -> Option<ScanResult> {
         let Some(look) = &mut self.under_way else {
             return std::future::pending().await;
         };
         let ended = (&mut look.found).await.ok();
         self.under_way = None;
-        if let Some(Look {
+        if let Some(ScanResult {
             all_pids: Some(pids),
             left_out,
             ..
@@ -241,14 +247,14 @@ impl Scans {
             LookSubject::Path(_) => "this directory does not respond",
         };
         log!(
-            error: "{place}: {what} within {STEP_WITHIN:?}; skipping until then; retrying every {} min",
+            error: "{place}: {what} within {STEP_TIMEOUT:?}; skipping until then; retrying every {} min",
             TRIED_AGAIN.as_secs() / 60
         );
         let groups = match &place {
-            LookSubject::Process(pid) => FileSystemGroup::of(*pid),
+            LookSubject::Process(pid) => FileSystemGroup::for_process(*pid),
             LookSubject::Path(_) => Vec::new(),
         };
-        self.stuck.insert(place, Stuck { since: now, groups });
+        self.stuck.insert(place, StuckSubject { since: now, groups });
         self.hanging += 1;
         self.go_on(&job, thread);
     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// Limited number of places. `T` ends a connection.
 #[derive(Debug)]
-pub(super) struct Places<T> {
+pub(super) struct ConnectionSlots<T> {
     most: usize,
     /// Minimum time in a state before a connection can be replaced.
     grace: Duration,
@@ -28,9 +28,9 @@ struct TakenPlace<T> {
 
 /// Error if no place is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Full;
+pub(super) struct NoFreeSlot;
 
-impl<T> Places<T> {
+impl<T> ConnectionSlots<T> {
     pub(super) fn new(most: usize, grace: Duration) -> Self {
         Self {
             most,
@@ -42,11 +42,11 @@ impl<T> Places<T> {
 
     /// Returns a place for a new connection, and the connection that is replaced and must be ended: the connection with
     /// the longest time in its state, at least the grace time.
-    pub(super) fn take(&mut self, now: Instant) -> Result<(u64, Option<T>), Full> {
+    pub(super) fn take(&mut self, now: Instant) -> Result<(u64, Option<T>), NoFreeSlot> {
         let ended = if self.taken.len() < self.most {
             None
         } else {
-            let slowest = self.slowest(now, |_| true).ok_or(Full)?;
+            let slowest = self.slowest(now, |_| true).ok_or(NoFreeSlot)?;
             self.leave(slowest)
         };
         self.last_id += 1;
@@ -127,9 +127,9 @@ mod tests {
     }
 
     /// Returns two places that are taken at 0 ms and 100 ms.
-    fn two() -> (Instant, Places<&'static str>, u64, u64) {
+    fn two() -> (Instant, ConnectionSlots<&'static str>, u64, u64) {
         let began = Instant::now();
-        let mut places = Places::new(2, GRACE);
+        let mut places = ConnectionSlots::new(2, GRACE);
         let (one, none) = places.take(began).unwrap();
         assert_eq!(none, None);
         places.set(one, "one");
@@ -144,13 +144,13 @@ mod tests {
     #[test]
     fn longest_waiting_connection_is_replaced() {
         let (began, mut places, one, two) = two();
-        assert_eq!(places.take(at(began, 999)), Err(Full));
+        assert_eq!(places.take(at(began, 999)), Err(NoFreeSlot));
         places.asked(one, at(began, 900));
         assert_eq!(places.answer(one, 10, 100, at(began, 901)), (true, vec![]));
         places.flushed(one, at(began, 902));
         assert_eq!(places.take(at(began, 1101)).map(|(_, ended)| ended), Ok(Some("two")));
         assert_eq!(places.leave(two), None);
-        assert_eq!(places.take(at(began, 1102)), Err(Full));
+        assert_eq!(places.take(at(began, 1102)), Err(NoFreeSlot));
         assert_eq!(places.take(at(began, 1902)).map(|(_, ended)| ended), Ok(Some("one")));
     }
 

@@ -17,7 +17,7 @@ const OF_MEMORY: [&str; 1] = ["memory."];
 
 /// A living process.
 #[derive(Debug)]
-pub(super) struct Living {
+pub(super) struct LivingProcess {
     /// Time at which the process started.
     pub(super) began: Moment,
     pub(super) container: ContainerIdentity,
@@ -26,7 +26,7 @@ pub(super) struct Living {
     /// Human-readable name of the process.
     pub(super) place: Arc<str>,
     /// Firing rules.
-    pub(super) firing: Vec<Firing>,
+    pub(super) firing: Vec<FiringRule>,
     /// Time at which a severe memory rule last fired; [`Moment::NEVER`] while one fires.
     pub(super) emergency: Option<Moment>,
     /// Time since which no severe rule fires.
@@ -35,13 +35,13 @@ pub(super) struct Living {
 
 /// A firing rule.
 #[derive(Debug)]
-pub(super) struct Firing {
+pub(super) struct FiringRule {
     pub(super) rule: Arc<str>,
     /// Whether the severity is error or critical.
     pub(super) is_severe: bool,
 }
 
-impl Living {
+impl LivingProcess {
     pub(super) fn observe(&mut self, transition: &Transition, now: Moment) {
         let alert = transition.alert();
         let rule: &Arc<Rule> = &alert.rule;
@@ -50,7 +50,7 @@ impl Living {
             Transition::Fired(_) => {
                 if self.firing.len() < MAX_FIRING {
                     let rule = Arc::clone(&rule.id);
-                    self.firing.push(Firing { rule, is_severe });
+                    self.firing.push(FiringRule { rule, is_severe });
                 }
             }
             // The alert fired until the end.

@@ -89,8 +89,8 @@ impl Cause {
         Self::Unexplained,
     ];
 
-    /// Number of kinds of roots with a range: those before [`Self::FewRoots`]. A mark contains the scan of the roots and
-    /// the marking of the objects behind them.
+    /// Number of kinds of roots with a range: those before [`Self::FewRoots`]. A mark contains the scan of the roots
+    /// and the marking of the objects behind them.
     pub(crate) const RANGED: usize = Self::FewRoots as usize - Self::Stacks as usize;
 
     /// Returns the index among the kinds of roots with a range.
@@ -110,7 +110,7 @@ impl Cause {
     }
 
     /// Returns the cause with this [`id`](Self::id).
-    pub fn of(id: &str) -> Option<Self> {
+    pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.id() == id)
     }
 
@@ -195,7 +195,7 @@ mod tests {
         let ids: HashSet<&str> = Cause::ALL.iter().map(|cause| cause.id()).collect();
         assert_eq!(ids.len(), Cause::COUNT);
         for (place, cause) in Cause::ALL.into_iter().enumerate() {
-            assert_eq!((cause as usize, Cause::of(cause.id())), (place, Some(cause)));
+            assert_eq!((cause as usize, Cause::from_id(cause.id())), (place, Some(cause)));
         }
         let ranged = Cause::ALL.into_iter().filter(|cause| cause.ranged_place().is_some());
         let roots = Cause::ALL

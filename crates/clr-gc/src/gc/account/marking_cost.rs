@@ -77,7 +77,7 @@ impl Range {
 
 /// A mark of a collection, for [`MarkingCost::roots`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Marked {
+pub(crate) struct MarkSample {
     pub(super) cause: Cause,
     /// Nanoseconds from the previous mark to this mark.
     pub(super) took: i64,
@@ -102,7 +102,7 @@ pub(crate) struct MarkingCost {
 
 impl MarkingCost {
     /// Returns the time range of the roots of a mark.
-    pub(super) fn roots(&self, mark: Marked, of: Context) -> Range {
+    pub(super) fn roots(&self, mark: MarkSample, of: Context) -> Range {
         let (took, bytes) = (mark.took.max(0) as f64, mark.bytes as f64);
         let kind = self.kind(mark.cause).copied().unwrap_or_default();
         let planned = of.plan.map_or(f64::INFINITY, |ns| ns.max(0) as f64 * PLAN_TIMES);
@@ -132,7 +132,7 @@ impl MarkingCost {
     }
 
     /// Records the marks of a young collection.
-    pub(crate) fn learn(&mut self, marks: &[Marked]) {
+    pub(crate) fn learn(&mut self, marks: &[MarkSample]) {
         for mark in marks {
             let place = mark.cause.ranged_place();
             if let Some(kind) = place.and_then(|place| self.kinds.get_mut(place)) {
@@ -212,8 +212,8 @@ mod tests {
     const MS: i64 = 1_000_000;
     const MB: u64 = 1_000_000;
 
-    fn stacks(took: i64, bytes: u64) -> Marked {
-        Marked {
+    fn stacks(took: i64, bytes: u64) -> MarkSample {
+        MarkSample {
             cause: Cause::Stacks,
             took,
             bytes,
@@ -309,7 +309,7 @@ mod tests {
     /// Guarantee: handles take at most 60 µs.
     #[test]
     fn few_handles_take_little_time() {
-        let mark = Marked {
+        let mark = MarkSample {
             cause: Cause::Handles,
             took: 30 * MS,
             bytes: 100 * MB,

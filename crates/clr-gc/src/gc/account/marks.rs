@@ -51,7 +51,7 @@ const CAUSES: [Cause; PLACES] = [
 
 /// Times and bytes of each kind of root, from the heap that was last to finish its roots.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Marking {
+pub(crate) struct MarkTimes {
     /// Number of heaps that sent all marks that every collection has, plus the additional kinds of this heap.
     whole_heaps: u32,
     /// Whether some heap sent a mark out of order.
@@ -73,7 +73,7 @@ pub(super) struct Mark {
     pub(super) clears_weak: bool,
 }
 
-impl Marking {
+impl MarkTimes {
     /// Returns the marks in order, if every heap has sent all marks of a collection of this generation and kind.
     pub(super) fn whole(&self, heaps: u32, is_full: bool, is_foreground: bool) -> Option<Vec<Mark>> {
         let is_there = |place: MarkStep| self.at.get(place as usize).is_some_and(Option::is_some);
@@ -214,7 +214,7 @@ impl Marks {
 
     /// Returns the marks of this collection, from the heap that was last to finish its roots. Later marks do not belong
     /// to the collection.
-    pub(crate) fn take(&mut self, collection: u32) -> Option<Marking> {
+    pub(crate) fn take(&mut self, collection: u32) -> Option<MarkTimes> {
         if self.collection != Some(collection) {
             return None;
         }
@@ -222,7 +222,7 @@ impl Marks {
         let whole = || self.heaps.iter().filter(|heap| heap.is_whole());
         let last = whole().max_by_key(|heap| heap.own_roots_done())?;
         let same = whole().filter(|heap| heap.has_older_and_background() == last.has_older_and_background());
-        Some(Marking {
+        Some(MarkTimes {
             whole_heaps: u32::try_from(same.count()).unwrap_or(u32::MAX),
             is_broken: self.is_beyond || self.heaps.iter().any(|heap| heap.is_broken),
             at: last.at,

@@ -89,7 +89,7 @@ impl Account {
 
     /// Creates an account from parts, with the rest of the total as unexplained; `None` if the parts exceed the total
     /// or one is negative. For tests and for generated collections.
-    pub fn of_parts(parts: impl IntoIterator<Item = (Cause, i64)>, total: i64) -> Option<Self> {
+    pub fn from_parts(parts: impl IntoIterator<Item = (Cause, i64)>, total: i64) -> Option<Self> {
         let mut account = Self::nothing();
         for (cause, ns) in parts {
             account.put(cause, ns);
@@ -103,19 +103,19 @@ impl Account {
     }
 
     /// Returns the time of a cause, in nanoseconds; 0 if it took none, `None` if unknown.
-    pub fn of(&self, cause: Cause) -> Option<i64> {
+    pub fn get(&self, cause: Cause) -> Option<i64> {
         let ns = self.ns.get(cause as usize).copied()?;
         (self.known & bit(cause) != 0).then_some(ns)
     }
 
     /// Returns the minimum time of a cause, in nanoseconds, or `None` if the events do not contain it.
     pub fn low(&self, cause: Cause) -> Option<i64> {
-        Some(self.range(cause, self.of(cause)?).0)
+        Some(self.range(cause, self.get(cause)?).0)
     }
 
     /// Returns the maximum time of a cause, in nanoseconds, or `None` if the events do not contain it.
     pub fn high(&self, cause: Cause) -> Option<i64> {
-        Some(self.range(cause, self.of(cause)?).1)
+        Some(self.range(cause, self.get(cause)?).1)
     }
 
     fn range(&self, cause: Cause, ns: i64) -> (i64, i64) {
@@ -276,7 +276,7 @@ impl Account {
     pub(crate) fn all_of(&self, cause: Cause) -> Self {
         let mut of_one = Self::nothing();
         for kept in [Cause::SlowThreads, Cause::Resume, Cause::NoCpu, Cause::ToolSession] {
-            match self.of(kept) {
+            match self.get(kept) {
                 Some(ns) => of_one.put(kept, ns),
                 None => of_one.forget(kept),
             }
@@ -345,8 +345,8 @@ mod tests {
     /// and takes nothing; before the call the time is unknown.
     #[test]
     fn time_without_cpu_is_taken_from_all_parts() {
-        let stop = Account::of_parts([(Cause::Plan, 500), (Cause::Stacks, 199), (Cause::Resume, 1)], 1000).unwrap();
-        assert_eq!(stop.of(Cause::NoCpu), None);
+        let stop = Account::from_parts([(Cause::Plan, 500), (Cause::Stacks, 199), (Cause::Resume, 1)], 1000).unwrap();
+        assert_eq!(stop.get(Cause::NoCpu), None);
         let with = |ns| {
             let mut account = stop;
             account.had_no_cpu(ns);
@@ -354,7 +354,7 @@ mod tests {
             account
         };
         let some = with(300);
-        let of = |cause| some.of(cause).unwrap();
+        let of = |cause| some.get(cause).unwrap();
         assert_eq!((of(Cause::NoCpu), of(Cause::Plan)), (300, 350));
         assert_eq!((of(Cause::Stacks), of(Cause::Unexplained)), (139, 210));
         let estimated = [Cause::NoCpu, Cause::Plan, Cause::Unexplained].map(|cause| some.kind(cause));
@@ -367,7 +367,7 @@ mod tests {
             );
         }
         let none = with(0);
-        assert_eq!((none.of(Cause::NoCpu), none.of(Cause::Plan)), (Some(0), Some(500)));
+        assert_eq!((none.get(Cause::NoCpu), none.get(Cause::Plan)), (Some(0), Some(500)));
         assert_eq!(none.kind(Cause::Plan), PartKind::Measured);
     }
 
@@ -376,7 +376,7 @@ mod tests {
     /// Guarantee: survivors lose time first, then handles, and no other part does; zero is known.
     #[test]
     fn time_added_by_tool_is_taken_from_handles() {
-        let stop = Account::of_parts(
+        let stop = Account::from_parts(
             [(Cause::Handles, 300), (Cause::Survivors, 200), (Cause::Plan, 500)],
             1000,
         )
@@ -384,10 +384,10 @@ mod tests {
         let with = |ns| {
             let mut account = stop;
             account.was_lengthened_by_tool(ns);
-            assert_eq!((account.total(), account.of(Cause::Plan)), (1000, Some(500)));
-            [Cause::ToolSession, Cause::Survivors, Cause::Handles].map(|cause| account.of(cause).unwrap())
+            assert_eq!((account.total(), account.get(Cause::Plan)), (1000, Some(500)));
+            [Cause::ToolSession, Cause::Survivors, Cause::Handles].map(|cause| account.get(cause).unwrap())
         };
-        assert_eq!(stop.of(Cause::ToolSession), None);
+        assert_eq!(stop.get(Cause::ToolSession), None);
         assert_eq!(with(250), [250, 0, 250]);
         assert_eq!(with(0), [0, 200, 300]);
         assert_eq!(with(9999), [500, 0, 0]);
@@ -395,7 +395,7 @@ mod tests {
         let mut dump = stop;
         dump.had_no_cpu(100);
         let dump = dump.all_of(Cause::HeapDump);
-        let of = [Cause::HeapDump, Cause::NoCpu, Cause::ToolSession].map(|cause| dump.of(cause));
+        let of = [Cause::HeapDump, Cause::NoCpu, Cause::ToolSession].map(|cause| dump.get(cause));
         assert_eq!(of, [Some(900), Some(100), None]);
     }
 }

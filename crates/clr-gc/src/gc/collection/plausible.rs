@@ -112,7 +112,7 @@ impl Implausible {
         self.0.into()
     }
 
-    pub(crate) fn of_bits(bits: u32) -> Self {
+    pub(crate) fn from_bits(bits: u32) -> Self {
         Self(bits as u16)
     }
 
@@ -235,12 +235,12 @@ mod tests {
     use crate::event::HeapStats;
     use crate::gc::account::MarkingCost;
     use crate::gc::compact::{CompactCollection, NO_HEAP_STATS};
-    use crate::gc::forming::Forming;
+    use crate::gc::forming::FormingCollection;
     use crate::gc::loss::LossIntervals;
 
     /// Creates a collection of which only these statistics were observed.
     fn with(stats: HeapStats) -> Collection {
-        let mut forming = Forming::new(1, 0);
+        let mut forming = FormingCollection::new(1, 0);
         forming.heap_stats = Some(stats);
         forming.into_collection(&[], &LossIntervals::default(), &mut MarkingCost::default())
     }

@@ -95,7 +95,7 @@ pub(super) trait Fields: Pass {
         self.as_number(
             implausible,
             |figures| figures.bits().into(),
-            |bits| Implausible::of_bits(low_32(bits)),
+            |bits| Implausible::from_bits(low_32(bits)),
         );
         self.flag(lossy);
         self.optional(observed_by_others, u128::from, |number| number != 0);

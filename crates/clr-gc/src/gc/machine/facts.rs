@@ -1,14 +1,14 @@
 //! Assignment of facts to the collections that they belong to.
 
 use crate::event::{DynamicData, GcReason, GcStart, GcType, GlobalHeapHistory, HeapStats, PerHeapHistory};
-use crate::gc::allocated::{AllocatedUnknown, Inside};
-use crate::gc::forming::Forming;
+use crate::gc::allocated::{AllocatedUnknown, EnclosingCollection};
+use crate::gc::forming::FormingCollection;
 use crate::gc::history::GlobalHistory;
-use crate::gc::machine::{MAX_FORMING, MAX_RUNS, Machine, Settled};
+use crate::gc::machine::{FinishedItem, MAX_FORMING, MAX_RUNS, Machine};
 use crate::gc::stop::{Stop, StopCollection, StopId};
 
 impl Machine {
-    pub(super) fn forming_mut(&mut self, number: u32) -> Option<&mut Forming> {
+    pub(super) fn forming_mut(&mut self, number: u32) -> Option<&mut FormingCollection> {
         let mut forming = self.forming.iter_mut().map(|forming| &mut **forming).rev();
         forming.find(|forming| forming.number == number)
     }
@@ -22,7 +22,7 @@ impl Machine {
 
     pub(super) fn start(&mut self, at: i64, thread: u64, event: &GcStart) -> Option<u32> {
         let number = event.count;
-        let trail = self.trails.of(thread);
+        let trail = self.trails.get_or_insert(thread);
         (trail.ended, trail.history) = (None, None);
         self.unnumbered = None;
         if self.is_known_start(number) {
@@ -41,7 +41,7 @@ impl Machine {
         let under_way = self.background_under_way().filter(|&other| other != number);
         let mut forming = match self.forming.iter().position(|forming| forming.number == number) {
             Some(place) => self.forming.remove(place),
-            None => Box::new(Forming::new(number, at)),
+            None => Box::new(FormingCollection::new(number, at)),
         };
         forming.clr_instance = event.clr_instance.or(self.clr_instance);
         forming.start = Some((at, thread, *event));
@@ -59,9 +59,9 @@ impl Machine {
         }
         self.last_start = Some(at);
         let inside = match (foreground, inside) {
-            (true, _) if under_way.is_none() => Inside::Unseen,
-            (false, false) => Inside::Nothing,
-            _ => Inside::Background,
+            (true, _) if under_way.is_none() => EnclosingCollection::Unseen,
+            (false, false) => EnclosingCollection::Nothing,
+            _ => EnclosingCollection::Background,
         };
         self.allocated.started(at, number, background, inside);
         if let Some(id) = place.and_then(|place| self.start_in_stop(place, at, event, background)) {
@@ -78,7 +78,7 @@ impl Machine {
     }
 
     /// Adds a collection that receives facts. Beyond the limit, the oldest collection is settled as is.
-    fn form(&mut self, forming: Box<Forming>) {
+    fn form(&mut self, forming: Box<FormingCollection>) {
         self.forming.push(forming);
         if self.forming.len() > MAX_FORMING {
             let oldest = self.forming.remove(0);
@@ -93,8 +93,8 @@ impl Machine {
                 .iter()
                 .any(|forming| forming.number == number && forming.start.is_some())
             || self.newly_settled().any(|settled| match settled {
-                Settled::Collection(forming) => forming.number == number && forming.start.is_some(),
-                Settled::Suspension(_) => false,
+                FinishedItem::Collection(forming) => forming.number == number && forming.start.is_some(),
+                FinishedItem::Suspension(_) => false,
             })
     }
 
@@ -174,17 +174,17 @@ impl Machine {
     }
 
     pub(super) fn end(&mut self, at: i64, thread: u64, number: u32, generation: u32) -> Option<u32> {
-        let trail = self.trails.of(thread);
+        let trail = self.trails.get_or_insert(thread);
         trail.ended = Some(number);
         trail.history = trail.history.filter(|&history| history == number);
         self.last_ended = Some(number);
         if self.forming_mut(number).is_none() {
-            let known = |settled: &Settled| matches!(settled, Settled::Collection(forming) if forming.number == number);
+            let known = |settled: &FinishedItem| matches!(settled, FinishedItem::Collection(forming) if forming.number == number);
             if self.newly_settled().any(known) {
                 return Some(number);
             }
             self.allocated.forget(AllocatedUnknown::MissingHistory);
-            let mut unseen = Box::new(Forming::new(number, at));
+            let mut unseen = Box::new(FormingCollection::new(number, at));
             unseen.clr_instance = self.clr_instance;
             if self.last_number.is_none_or(|last| number > last) {
                 let unnumbered = self.unnumbered.take();
@@ -243,7 +243,7 @@ impl Machine {
     }
 
     pub(super) fn heap_stats(&mut self, at: i64, thread: u64, event: &HeapStats) -> Option<u32> {
-        let number = self.trails.of(thread).ended.take()?;
+        let number = self.trails.get_or_insert(thread).ended.take()?;
         let forming = self.forming_mut(number)?;
         if forming.heap_stats.is_none() {
             forming.heap_stats = Some(*event);
@@ -258,7 +258,7 @@ impl Machine {
     /// threads are suspended.
     pub(super) fn global(&mut self, at: i64, thread: u64, event: &GlobalHeapHistory<'_>) -> Option<u32> {
         let number = if event.global_mechanisms.is_concurrent() {
-            self.background_of_history(&GlobalHistory::of(event))
+            self.background_of_history(&GlobalHistory::from_event(event))
         } else {
             self.running()
         };
@@ -268,12 +268,12 @@ impl Machine {
             let start = self.forming_mut(number).and_then(|forming| forming.start);
             start.is_none_or(|(_, _, start)| start.depth.is_none() || start.depth == condemned)
         });
-        let trail = self.trails.of(thread);
+        let trail = self.trails.get_or_insert(thread);
         trail.ended = None;
         trail.history = number;
         if number.is_none() && self.suspended_stop().is_some_and(|stop| stop.runs.is_empty()) {
-            let mut unnumbered = Box::new(Forming::new(0, at));
-            unnumbered.global = Some(GlobalHistory::of(event));
+            let mut unnumbered = Box::new(FormingCollection::new(0, at));
+            unnumbered.global = Some(GlobalHistory::from_event(event));
             self.unnumbered = Some((thread, unnumbered));
         }
         let number = number?;
@@ -281,7 +281,7 @@ impl Machine {
         let forming = self.forming_mut(number)?;
         forming.touch(at);
         if forming.global.is_none() {
-            forming.global = Some(GlobalHistory::of(event));
+            forming.global = Some(GlobalHistory::from_event(event));
             forming.history_at = Some(at);
             forming.marking = marking;
         }
@@ -291,7 +291,7 @@ impl Machine {
     }
 
     pub(super) fn per_heap(&mut self, at: i64, thread: u64, event: &PerHeapHistory<'_>) -> Option<u32> {
-        let Some(number) = self.trails.of(thread).history else {
+        let Some(number) = self.trails.get_or_insert(thread).history else {
             if let Some((owner, unnumbered)) = &mut self.unnumbered
                 && *owner == thread
             {

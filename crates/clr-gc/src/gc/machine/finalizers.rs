@@ -9,7 +9,7 @@
 //! objects at its own end, so a round in between finalizes objects that are counted later. NativeAOT 8 and 9 send
 //! neither event.
 
-use crate::gc::machine::{Machine, Settling};
+use crate::gc::machine::{Machine, ReportTiming};
 
 /// Maximum number of changes kept for a file. A recording of one hour with twenty rounds per second has a seventh of
 /// it.
@@ -121,7 +121,7 @@ impl Machine {
     }
 
     /// Returns every change of [`Machine::finalizers`] with its time. Only available for files
-    /// ([`Settling::AtTheEnd`]), and limited to a million changes; later changes are missing.
+    /// ([`ReportTiming::AtTheEnd`]), and limited to a million changes; later changes are missing.
     pub fn finalizer_history(&self) -> &[(i64, Finalizers)] {
         &self.finalizer_thread.history
     }
@@ -158,7 +158,7 @@ impl Machine {
 
     fn finalizers_changed(&mut self, at: i64) {
         let thread = &mut self.finalizer_thread;
-        if self.settling == Settling::AtTheEnd && thread.history.len() < MAX_HISTORY {
+        if self.settling == ReportTiming::AtTheEnd && thread.history.len() < MAX_HISTORY {
             let now = thread.now();
             thread.history.push((at, now));
         }

@@ -6,7 +6,7 @@ use crate::gc::machine::Machine;
 /// The operations that have started but not ended, according to the events so far. Times are in nanoseconds since the
 /// sync point; `None` if no operation of this kind is open, or if its end may have been lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Open {
+pub struct OpenOperations {
     /// Start of the stop for a collection in which the threads are suspended: SuspendEEBegin, or SuspendEEEnd if
     /// SuspendEEBegin was not observed.
     pub stop: Option<i64>,
@@ -25,7 +25,7 @@ pub struct Open {
     pub finalizers_waiting: Option<u64>,
 }
 
-impl Open {
+impl OpenOperations {
     /// Returns whether no operation is open.
     pub fn is_nothing(&self) -> bool {
         [self.stop, self.collection, self.background, self.finalizers] == [None; 4]
@@ -54,9 +54,9 @@ impl Machine {
     /// Returns the operations that have started but not ended. The collector stops the threads for one reason at a
     /// time, and only one blocking collection runs at a time. If several are open, the ends of the older ones were
     /// lost, and the newest is reported.
-    pub fn open(&self) -> Open {
+    pub fn open(&self) -> OpenOperations {
         if self.is_finished {
-            return Open::default();
+            return OpenOperations::default();
         }
         let is_whole = |begun: &i64| !self.losses.overlap(*begun, self.newest.unwrap_or(*begun));
         let stops = self.open.iter().filter(|stop| stop.is_gc() && !stop.broken);
@@ -84,7 +84,7 @@ impl Machine {
         };
         // With one heap, the requester stops the threads before GCTriggered, which a stalled dump can delay.
         let requester = asked.or(stop.map(|stop| stop.thread));
-        Open {
+        OpenOperations {
             requester,
             requested_by_tool: requester.and_then(|thread| self.tools.is(thread)),
             finalizers: finalizers.begun,

@@ -1,9 +1,10 @@
 //! Stops from their edges: events are paired by thread, and stops are assigned to the collections that run in them.
 
 use crate::event::{GcReason, SuspendReason};
-use crate::gc::forming::Forming;
+use crate::gc::forming::FormingCollection;
 use crate::gc::machine::{
-    ClosedStop, MAX_CLOSED, MAX_OPEN_STOPS, MAX_OTHER_REASONS, MAX_STOPS, Machine, OtherStops, Settled, Settling,
+    ClosedStop, FinishedItem, MAX_CLOSED, MAX_OPEN_STOPS, MAX_OTHER_REASONS, MAX_STOPS, Machine, OtherStops,
+    ReportTiming,
 };
 use crate::gc::stop::{Stop, StopId};
 
@@ -32,7 +33,7 @@ impl Machine {
     }
 
     pub(super) fn suspend_begin(&mut self, at: i64, thread: u64, reason: SuspendReason, count: Option<u32>) {
-        self.trails.of(thread).ended = None;
+        self.trails.get_or_insert(thread).ended = None;
         self.tools.stopped();
         if let Some(place) = self.open.iter().position(|stop| stop.thread == thread) {
             if self.open[place].begin == Some(at) {
@@ -86,7 +87,7 @@ impl Machine {
     }
 
     pub(super) fn suspend_end(&mut self, at: i64, thread: u64) {
-        self.trails.of(thread).ended = None;
+        self.trails.get_or_insert(thread).ended = None;
         let id = self.next_stop;
         if let Some(stop) = self.open_stop(thread) {
             if stop.suspended != Some(at) {
@@ -113,7 +114,7 @@ impl Machine {
     }
 
     pub(super) fn restart_end(&mut self, at: i64, thread: u64) -> Option<u32> {
-        let trail = self.trails.of(thread);
+        let trail = self.trails.get_or_insert(thread);
         trail.ended = None;
         let again = trail.restarted == Some(at);
         trail.restarted = Some(at);
@@ -171,7 +172,7 @@ impl Machine {
             self.count_may_skip |= stop.triggered;
             self.settled.push_back((
                 stop.last_seen().unwrap_or_default(),
-                Settled::Suspension(Box::new(stop)),
+                FinishedItem::Suspension(Box::new(stop)),
             ));
             return;
         }
@@ -192,17 +193,17 @@ impl Machine {
     /// stream with forged collections, the oldest stop is dropped.
     pub(super) fn keep_closed(&mut self, stop: Stop, waiting: usize) {
         self.closed.insert(stop.id, Box::new(ClosedStop { stop, waiting }));
-        if self.settling != Settling::AtTheEnd && self.closed.len() > MAX_CLOSED / self.shared_by {
+        if self.settling != ReportTiming::AtTheEnd && self.closed.len() > MAX_CLOSED / self.shared_by {
             self.closed.pop_first();
         }
     }
 
     pub(super) fn waits_for(&self, number: u32, id: StopId) -> bool {
-        let has = |forming: &Forming| forming.number == number && forming.stops.contains(&id);
+        let has = |forming: &FormingCollection| forming.number == number && forming.stops.contains(&id);
         self.forming.iter().any(|forming| has(forming))
             || self
                 .newly_settled()
-                .any(|settled| matches!(settled, Settled::Collection(forming) if has(forming)))
+                .any(|settled| matches!(settled, FinishedItem::Collection(forming) if has(forming)))
     }
 
     pub(super) fn count_other(&mut self, stop: &Stop) {
@@ -225,7 +226,7 @@ impl Machine {
         for stop in std::mem::take(&mut self.orphan_finals) {
             self.settled.push_back((
                 stop.last_seen().unwrap_or_default(),
-                Settled::Suspension(Box::new(stop)),
+                FinishedItem::Suspension(Box::new(stop)),
             ));
         }
     }

@@ -77,7 +77,7 @@ impl StoppedTime {
 
     /// Returns the unexplained time in nanoseconds.
     pub fn unexplained(&self) -> i64 {
-        self.parts.of(Cause::Unexplained).unwrap_or(0)
+        self.parts.get(Cause::Unexplained).unwrap_or(0)
     }
 
     /// Returns the number of stops of unknown length. If there are any, the total is a lower bound.

@@ -1,19 +1,19 @@
-//! A tenant that has many messages.
+//! Tests of a tenant with many messages.
 
 use base::run_key::RunKey;
 
 use super::*;
 use crate::alerts::labels::Labels;
 
-fn share(tenant: &str, service: &str) -> Share {
-    Share {
+fn share(tenant: &str, service: &str) -> QuotaOwner {
+    QuotaOwner {
         tenant: tenant.into(),
         service: service.into(),
     }
 }
 
-/// A message about an incident of a rule; the number identifies the incident.
-fn message(share: &Share, rule: &str, incident: u64, change: Change) -> Message {
+/// Returns a message about an incident of a rule. The number identifies the incident.
+fn message(share: &QuotaOwner, rule: &str, incident: u64, change: Change) -> Message {
     let labels = [(RULE, rule), (SEVERITY, "warning"), ("host_name", "n1"), ("pid", "7")];
     let labels: Labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let mut message = Message::test(incident, labels, change == Change::Ended);
@@ -26,7 +26,7 @@ fn message(share: &Share, rule: &str, incident: u64, change: Change) -> Message 
 const CRITICAL: Change = Change::Rose { is_critical: true };
 const ROSE: Change = Change::Rose { is_critical: false };
 
-/// A tenant that has used its share, with the number of the first incident that is free.
+/// Returns the shares after a tenant has used its own, with the number of the first unused incident.
 fn used_up(now: Instant) -> (Shares, u64) {
     let mut shares = Shares::default();
     let of = share("user 1", "loop");
@@ -39,16 +39,18 @@ fn used_up(now: Instant) -> (Shares, u64) {
     (shares, MESSAGES_EACH as u64)
 }
 
-/// Scenario: a tenant has used its share; then come further incidents of the rule, the first ones of another service
-/// and of another rule, incidents of another tenant; causes become known and severities rise, incidents end.
-/// Guarantee: further incidents are summed up, with all that follows of them, but for a rise to critical and the end
-/// after it; the first messages, other tenants and all that is of incidents that were sent have messages.
+/// Scenario: a tenant has used its share; then there are further incidents of the rule, the first incidents of another
+/// service and of another rule, and incidents of another tenant; causes become known, severities rise and incidents
+/// end.
+/// Guarantee: further incidents and their changes are summed up, except for a rise to critical and the end after it;
+/// the first messages, the messages of other tenants and all changes of sent incidents are sent.
 #[test]
-fn messages_beyond_the_share_are_summed_up() {
+fn messages_beyond_share_are_summed_up() {
     let now = Instant::now();
     let (mut shares, free) = used_up(now);
     let (of, other) = (share("user 1", "loop"), share("user 2", "loop"));
-    let mut judge = |share: &Share, rule, incident, change| shares.judge(&message(share, rule, incident, change), now);
+    let mut judge =
+        |share: &QuotaOwner, rule, incident, change| shares.judge(&message(share, rule, incident, change), now);
     assert_eq!(judge(&of, "a", free, Change::Began), Verdict::SumUp { is_first: true });
     assert_eq!(
         judge(&of, "a", free + 1, Change::Began),
@@ -60,7 +62,7 @@ fn messages_beyond_the_share_are_summed_up() {
     );
     assert_eq!(judge(&of, "b", free + 3, Change::Began), Verdict::Send);
     assert_eq!(judge(&other, "a", free + 4, Change::Began), Verdict::Send);
-    // Of an incident that was not sent.
+    // A change of an incident that was not sent.
     assert_eq!(judge(&of, "a", free, ROSE), Verdict::SumUp { is_first: false });
     assert_eq!(
         judge(&of, "a", free, Change::Explained),
@@ -72,7 +74,7 @@ fn messages_beyond_the_share_are_summed_up() {
         judge(&of, "a", free + 1, Change::Ended),
         Verdict::SumUp { is_first: false }
     );
-    // Of one that was.
+    // A change of an incident that was sent.
     assert_eq!(
         judge(&of, "a", 0, Change::Explained),
         Verdict::SumUp { is_first: false }
@@ -82,12 +84,12 @@ fn messages_beyond_the_share_are_summed_up() {
     }
 }
 
-/// Scenario: a tenant with a crash loop sends eight deaths a second for an hour, each with another service name in one
-/// half of them; another tenant has one incident a minute.
-/// Guarantee: the crash loop has its share, one message of each new service, and one in ten minutes for the rest, which
-/// says how many; each incident of the other tenant has its message; what is remembered is bounded.
+/// Scenario: a tenant with a crash loop has eight deaths per second for an hour, half of them with a new service name
+/// each time; another tenant has one incident per minute.
+/// Guarantee: the crash loop gets its share, one message for each new service, and one message per ten minutes for the
+/// rest, with its number; each incident of the other tenant is sent; the memory is bounded.
 #[test]
-fn deaths_as_spam_are_few_messages() {
+fn crash_loop_causes_few_messages() {
     let begin = Instant::now();
     let mut shares = Shares::default();
     let (spam, honest) = (share("user 1", "loop"), share("user 2", "shop"));
@@ -103,7 +105,7 @@ fn deaths_as_spam_are_few_messages() {
             };
             let verdict = shares.judge(&message(&of, "died", incident, Change::Began), now);
             of_spam += u64::from(verdict == Verdict::Send && death < 4);
-            assert!(death < 4 || verdict == Verdict::Send, "a first message");
+            assert!(death < 4 || verdict == Verdict::Send, "the first messages are sent");
         }
         if second % 60 == 0 {
             let incident = message(&honest, "slow", second, Change::Began);
@@ -112,7 +114,7 @@ fn deaths_as_spam_are_few_messages() {
         sums.extend(shares.due(now, second, false));
     }
     assert_eq!(of_honest, 60);
-    // Of its share the first half, then a first message in each of the other five windows.
+    // Half of the share is left at the start, and each of the other five windows has a first message.
     assert_eq!((of_spam, sums.len()), (MESSAGES_EACH as u64 / 2 + 5, 6));
     let kept = (shares.sent.len(), shares.known.order.len(), shares.unsent.order.len());
     assert!(
@@ -125,9 +127,10 @@ fn deaths_as_spam_are_few_messages() {
     assert!(summary.ends_with("incidents of user 1: loop (244)"), "{summary}");
 }
 
-/// Scenario: three incidents beyond the share within a minute, one more after five, then none.
-/// Guarantee: one message comes a minute after the first, one with all of them ten minutes later, and its end after ten
-/// more; all are one alert, without a label that a process can choose.
+/// Scenario: there are three incidents beyond the share within a minute, one more after five minutes, and none
+/// afterwards.
+/// Guarantee: one message is sent a minute after the first incident, one with all incidents ten minutes later, and the
+/// end after ten more minutes; all are one alert, without a label that a process can choose.
 #[test]
 fn further_incidents_are_one_alert() {
     let begin = Instant::now();
@@ -155,16 +158,16 @@ fn further_incidents_are_one_alert() {
     }
 }
 
-/// Scenario: a user's process takes the name of another user's service, and claims to be in the other tenant's
-/// namespace and on another node; it begins many incidents.
-/// Guarantee: the share of the other tenant is whole; the message about the rest has no claim of the process; a
-/// namespace that is the tenant is named.
+/// Scenario: a user's process has the name of another user's service, and claims to be in the other tenant's namespace
+/// and on another node; it has many incidents.
+/// Guarantee: the share of the other tenant is unused; the summary contains no claim of the process, but the namespace
+/// if the namespace is the tenant.
 #[test]
-fn another_tenant_cannot_be_blamed() {
+fn process_cannot_use_share_of_other_tenant() {
     let now = Instant::now();
     let mut shares = Shares::default();
     let (hostile, victim) = (share("user 1", "shop"), share("namespace shop", "shop"));
-    let claims = |share: &Share, incident| {
+    let claims = |share: &QuotaOwner, incident| {
         let mut message = message(share, "a", incident, Change::Began);
         let mut labels = Labels::clone(&message.labels);
         for (name, value) in [
@@ -177,7 +180,7 @@ fn another_tenant_cannot_be_blamed() {
         message.labels = Arc::new(labels);
         message
     };
-    let mut begin = |share: &Share, first: u64| {
+    let mut begin = |share: &QuotaOwner, first: u64| {
         let all = (0..MESSAGES_EACH as u64 + 1).map(|incident| claims(share, first + incident));
         all.filter(|message| shares.judge(message, now) == Verdict::Send)
             .count()
@@ -192,10 +195,10 @@ fn another_tenant_cannot_be_blamed() {
     assert!(sums.iter().all(|sum| !sum.labels.contains_key("service_name")));
 }
 
-/// Scenario: gcwatch ends while incidents are summed up.
-/// Guarantee: their message comes at once.
+/// Scenario: gcwatch exits while incidents are summed up.
+/// Guarantee: their message is sent at once.
 #[test]
-fn summed_up_incidents_are_sent_at_the_end() {
+fn summary_is_sent_at_exit() {
     let now = Instant::now();
     let (mut shares, free) = used_up(now);
     let of = share("user 1", "loop");
@@ -204,8 +207,8 @@ fn summed_up_incidents_are_sent_at_the_end() {
     assert!(shares.due(now, 1, true).is_empty());
 }
 
-/// Scenario: more tenants than may have a message about several incidents.
-/// Guarantee: those for which there is no room are dropped, which their caller counts.
+/// Scenario: there are more tenants with further incidents than summaries.
+/// Guarantee: the messages of the other tenants are dropped, and the caller counts them.
 #[test]
 fn sums_are_bounded() {
     let now = Instant::now();
@@ -219,10 +222,10 @@ fn sums_are_bounded() {
     assert_eq!((last, shares.sums.len()), (Verdict::Drop, MAX_SUMS));
 }
 
-/// Scenario: a tenant has two services with three and one things, another tenant has one thing, the newest.
-/// Guarantee: tenants have turns, services have turns within them, and the older thing of a service comes first.
+/// Scenario: a tenant has two services with three items and one item; another tenant has one item, the newest.
+/// Guarantee: tenants are served in turn, and so are their services; the older item of a service is first.
 #[test]
-fn tenants_and_services_have_turns() {
+fn tenants_and_services_take_turns() {
     let now = Instant::now();
     let things = [("a", "x"), ("a", "x"), ("a", "x"), ("a", "y"), ("b", "z")];
     let things = things.into_iter().enumerate();

@@ -10,7 +10,7 @@ use crate::transport::retry::{self, RpcStatus};
 
 impl Answer {
     /// Returns the meaning of an HTTP answer, whose body was read up to [`ANSWER_BYTES`].
-    pub(crate) fn of_http(
+    pub(crate) fn from_http(
         signal: Signal,
         status: u16,
         json: bool,
@@ -86,7 +86,7 @@ mod tests {
     use crate::otlp::answer::PartialSuccess;
 
     fn http(status: u16, json: bool, body: &[u8]) -> Answer {
-        Answer::of_http(Signal::Logs, status, json, Some("3"), body, SystemTime::UNIX_EPOCH)
+        Answer::from_http(Signal::Logs, status, json, Some("3"), body, SystemTime::UNIX_EPOCH)
     }
 
     /// Scenario: a receiver sends each HTTP status.

@@ -18,8 +18,8 @@ pub(crate) struct Entry {
     weight: usize,
     /// The encoded items, each with tag and length as in a `Scope*` message.
     pub(super) fields: Box<[u8]>,
-    /// The encoded tables to which the entry refers; empty if there are none. A request contains the tables of only one
-    /// entry.
+    /// The encoded tables to which the entry refers; empty if it does not refer to tables. A request contains the
+    /// tables of only one entry.
     pub(super) dictionary: Box<[u8]>,
 }
 

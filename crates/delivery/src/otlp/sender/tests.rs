@@ -15,7 +15,7 @@ use crate::otlp::batch::Entry;
 use crate::otlp::settings::{DiskQueue, Limits};
 use crate::otlp::signal::Signal;
 use crate::otlp::stats::SignalStats;
-use crate::otlp::store_handle::{Found, StoreHandle};
+use crate::otlp::store_handle::{StoreHandle, StoredItems};
 use crate::otlp::target::Script;
 use crate::transport::receiver::{Protocol, Receiver};
 
@@ -61,8 +61,8 @@ impl Sending {
     fn toward(target: Arc<Target>, directory: Option<&Path>) -> Self {
         let opened = directory.map(|directory| StoreHandle::open(&disk(directory), Instant::now()));
         let (store_handle, found) = match opened {
-            Some((store_handle, _, Found::Now([found, ..]))) => (Some(store_handle), found),
-            Some((.., Found::Later(_))) => panic!("the disk is slow"),
+            Some((store_handle, _, StoredItems::Now([found, ..]))) => (Some(store_handle), found),
+            Some((.., StoredItems::Later(_))) => panic!("the disk is slow"),
             None => (None, 0),
         };
         let outgoing = Arc::new(Outgoing::new(

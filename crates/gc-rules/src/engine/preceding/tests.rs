@@ -3,11 +3,11 @@
 use clr_gc::event::GcType;
 use clr_gc::gc::{Collection, Pause, PauseKind, StopEdges, Suspension};
 
-use super::Preceding;
+use super::PrecedingRestarts;
 
 const MS: i64 = 1_000_000;
 
-fn facts(preceding: &mut Preceding, collection: &Collection) -> (Option<i64>, Option<u32>) {
+fn facts(preceding: &mut PrecedingRestarts, collection: &Collection) -> (Option<i64>, Option<u32>) {
     let facts = preceding.collection(collection);
     (facts.since_last_ns.map(|ns| ns / MS), facts.foreground_within)
 }
@@ -32,7 +32,7 @@ fn blocking(number: u32, from: i64, to: i64) -> Collection {
 /// Guarantee: the time since the last restart is exact, and unknown wherever events may be missing.
 #[test]
 fn time_since_last_restart_is_exact_or_unknown() {
-    let mut preceding = Preceding::default();
+    let mut preceding = PrecedingRestarts::default();
     let mut since = |collection: &Collection| facts(&mut preceding, collection).0;
     assert_eq!(
         since(&blocking(7, 10, 20)),
@@ -58,7 +58,7 @@ fn time_since_last_restart_is_exact_or_unknown() {
 /// Guarantee: the time since the last restart starts at that stop.
 #[test]
 fn stop_without_collection_counts_as_restart() {
-    let mut preceding = Preceding::default();
+    let mut preceding = PrecedingRestarts::default();
     facts(&mut preceding, &blocking(1, 0, 10));
     preceding.suspension(&Suspension {
         reason: None,
@@ -80,7 +80,7 @@ fn stop_without_collection_counts_as_restart() {
 /// Guarantee: foreground collections are counted for background collections only.
 #[test]
 fn foreground_collections_are_counted() {
-    let mut preceding = Preceding::default();
+    let mut preceding = PrecedingRestarts::default();
     let background = |number, from: i64, to: i64| {
         let mut background = blocking(number, from, to);
         background.generation = Some(2);

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::plural;
 
 /// Maximum number of types and of roots of a census in an incident.
-pub const MOST_LIVING: usize = 8;
+pub const MAX_LIVING: usize = 8;
 /// Maximum number of types and of roots in a clause.
-const MOST_OF_CLAUSE: usize = 2;
+const MAX_OF_CLAUSE: usize = 2;
 
 /// Live objects of a process, and their growth between two heap dumps. Unknown values are null.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,12 +33,12 @@ pub struct FoundCensus {
     /// Reason why holders are unknown: the graph did not fit.
     pub no_graph_because: Option<String>,
     /// Types that grew between two dumps, the largest growth first; with one dump, the types that keep the most bytes
-    /// alive. At most [`MOST_LIVING`].
+    /// alive. At most [`MAX_LIVING`].
     pub types: Vec<FoundLiving>,
     /// Roots, selected and sorted like `types`.
     pub roots: Vec<FoundHolder>,
     /// Roots that exclusively keep the most bytes alive in the newest dump. Other bytes are kept alive by several roots
-    /// together. At most [`MOST_LIVING`].
+    /// together. At most [`MAX_LIVING`].
     pub kept_by: Vec<FoundKept>,
 }
 
@@ -113,12 +113,12 @@ impl FoundCensus {
             return format!("not taken: {because}");
         }
         let types = self.types.iter().filter(|one| one.is_subject());
-        let mut parts: Vec<String> = types.take(MOST_OF_CLAUSE).map(FoundLiving::text).collect();
+        let mut parts: Vec<String> = types.take(MAX_OF_CLAUSE).map(FoundLiving::text).collect();
         // Omit roots that grew by less than a tenth of the first root.
         let most = self.roots.first().map_or(0, FoundHolder::growth);
         let is_worth = |root: &&FoundHolder| self.apart_s.is_none() || root.growth() > most / 10;
         let grown = self.roots.iter().filter(is_worth);
-        parts.extend(grown.take(MOST_OF_CLAUSE).map(FoundHolder::text));
+        parts.extend(grown.take(MAX_OF_CLAUSE).map(FoundHolder::text));
         let mut text = match (self.apart_s, self.grown_bytes) {
             (Some(apart), Some(grown)) if grown >= 0 => {
                 format!("{} more live after {apart} s", mib(grown.unsigned_abs()))

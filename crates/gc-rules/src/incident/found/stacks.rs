@@ -21,7 +21,7 @@ pub struct FoundStacks {
     /// Whether the finalizer thread is known, from the stream or by its name.
     pub knows_finalizer: bool,
     /// Groups of equal stacks: first the stack of the finalizer thread, then the stacks that ran managed code most,
-    /// then the stacks of the most threads. At most [`MOST_FOUND`](super::MOST_FOUND) in addition to the stack of the
+    /// then the stacks of the most threads. At most [`MAX_FOUND`](super::MAX_FOUND) in addition to the stack of the
     /// finalizer thread.
     pub stacks: Vec<FoundStack>,
 }

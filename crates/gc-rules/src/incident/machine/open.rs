@@ -7,14 +7,16 @@ use base::time::{Moment, Wall};
 
 use crate::alert::Alert;
 use crate::incident::black_box::Recorder;
-use crate::incident::{AFTERMATH_NS, EXPLAINED_EVERY_NS, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member};
+use crate::incident::{
+    AFTERMATH_NS, EXPLAINED_INTERVAL_NS, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member,
+};
 use crate::ledger::Ledger;
 use crate::rule::{Evidence, Severity};
 use crate::rule_set::RuleSet;
 
 /// An incident that has not ended.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenIncident {
     pub(super) incident: Arc<Incident>,
     /// Reason why the last member ended.
     pub(super) ending: IncidentEnding,
@@ -29,8 +31,8 @@ pub(super) struct Open {
     pub(super) explained: Option<(Arc<str>, Moment)>,
 }
 
-impl Open {
-    /// Returns the groups of the members, by place in the set.
+impl OpenIncident {
+    /// Returns the groups of the members, by index in the set.
     pub(super) fn groups<'a>(&'a self, rules: &'a RuleSet) -> impl Iterator<Item = usize> + 'a {
         let members = self.incident.members.iter();
         members.filter_map(|member| rules.group_place(member.group.as_deref()?))
@@ -91,14 +93,14 @@ impl Open {
         }
     }
 
-    /// Returns whether the main cause is news for receivers.
+    /// Returns whether receivers have not been notified of the main cause.
     pub(super) fn is_news(&mut self, now: Moment) -> bool {
         let Some(main) = self.incident.main_cause() else {
             return false;
         };
         let id = &main.rule().id;
         let notified = self.explained.as_ref();
-        if notified.is_some_and(|(known, at)| known == id || now < at.after(EXPLAINED_EVERY_NS)) {
+        if notified.is_some_and(|(known, at)| known == id || now < at.after(EXPLAINED_INTERVAL_NS)) {
             return false;
         }
         self.explained = Some((Arc::clone(id), now));

@@ -13,7 +13,7 @@
 
 /// Resident pages of a process, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Resident {
+pub struct ResidentPages {
     /// All resident pages.
     pub all: Option<u64>,
     /// Private (anonymous) pages.
@@ -72,19 +72,19 @@ impl Heap {
 fn resident(rows: &[Heap], wanted: u64) -> Option<u64> {
     let fits = rows.iter().map(|row| row.fit(wanted));
     let nearest = fits.min_by_key(|usable| usable.size.abs_diff(wanted))?;
-    let has_all = (u128::from(nearest.size) + u128::from(ELSEWHERE)) * 10 >= u128::from(wanted) * 8;
+    let has_all = (u128::from(nearest.size) + u128::from(MAX_TABLE_BYTES)) * 10 >= u128::from(wanted) * 8;
     has_all.then_some(nearest.resident)
 }
 
 /// Maximum number of committed bytes that can be located elsewhere: tables.
-const ELSEWHERE: u64 = 4 << 20;
+const MAX_TABLE_BYTES: u64 = 4 << 20;
 
 /// Maximum number of rows that are kept; the runtime has about ten.
-const MOST_ROWS: usize = 256;
+const MAX_ROWS: usize = 256;
 
 /// State of the parser, which processes the file line by line.
 #[derive(Debug, Default)]
-pub(super) struct Walk {
+pub(super) struct MapsParser {
     all: u64,
     anonymous: u64,
     shared: u64,
@@ -122,7 +122,7 @@ struct Row {
     is_over: bool,
 }
 
-impl Walk {
+impl MapsParser {
     pub(super) fn line(&mut self, line: &str) {
         let mut words = line.split_ascii_whitespace();
         let Some(first) = words.next() else { return };
@@ -147,11 +147,11 @@ impl Walk {
     }
 
     /// Finishes after the last line. `wanted` is described at [`resident`]; without it, the heap is unknown.
-    pub(super) fn finish(mut self, wanted: Option<u64>) -> Resident {
+    pub(super) fn finish(mut self, wanted: Option<u64>) -> ResidentPages {
         self.close();
         self.close_row();
         let heap = wanted.and_then(|wanted| resident(&self.rows, wanted));
-        Resident {
+        ResidentPages {
             all: Some(self.all),
             anonymous: Some(self.anonymous),
             shared: Some(self.shared),
@@ -178,7 +178,7 @@ impl Walk {
 
     fn close_row(&mut self) {
         let Row { heap, .. } = std::mem::take(&mut self.row);
-        self.rows.extend(heap.filter(|_| self.rows.len() < MOST_ROWS));
+        self.rows.extend(heap.filter(|_| self.rows.len() < MAX_ROWS));
     }
 }
 
@@ -228,13 +228,13 @@ fn mapping<'a>(range: &str, mut words: impl Iterator<Item = &'a str>) -> Option<
 }
 
 /// Parses the `status` of a process, which is used if `smaps` is not read.
-pub(super) fn of_status(status: &str) -> Resident {
+pub(super) fn parse_status(status: &str) -> ResidentPages {
     let figure = |key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key))?;
         let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
         kib.checked_mul(1024)
     };
-    Resident {
+    ResidentPages {
         all: figure("VmRSS:"),
         anonymous: figure("RssAnon:"),
         shared: figure("RssShmem:"),
@@ -247,8 +247,8 @@ pub(super) fn of_status(status: &str) -> Resident {
 mod tests {
     use super::*;
 
-    fn walked(mappings: &[(&str, u64, &str)], wanted: Option<u64>) -> Resident {
-        let mut walk = Walk::default();
+    fn walked(mappings: &[(&str, u64, &str)], wanted: Option<u64>) -> ResidentPages {
+        let mut walk = MapsParser::default();
         for (head, kib, flags) in mappings {
             let anonymous = if head.contains('/') { 0 } else { *kib };
             let text = format!(
@@ -350,7 +350,7 @@ mod tests {
         );
         assert_eq!((resident.shared, resident.heap), (Some(40 << 10), None));
         assert_eq!((resident.anonymous, resident.files), (Some(16 << 10), Some(0)));
-        let mut walk = Walk::default();
+        let mut walk = MapsParser::default();
         for line in [
             "",
             "-",
@@ -370,12 +370,12 @@ mod tests {
     /// Guarantee: its figures are known, and its heap is unknown.
     #[test]
     fn status_has_the_sums() {
-        let resident = of_status("VmRSS:\t 30 kB\nRssAnon:\t 20 kB\nRssFile:\t 8 kB\nRssShmem:\t 2 kB\n");
+        let resident = parse_status("VmRSS:\t 30 kB\nRssAnon:\t 20 kB\nRssFile:\t 8 kB\nRssShmem:\t 2 kB\n");
         assert_eq!((resident.all, resident.anonymous), (Some(30 << 10), Some(20 << 10)));
         assert_eq!(
             (resident.files, resident.shared, resident.heap),
             (Some(8 << 10), Some(2 << 10), None)
         );
-        assert_eq!(of_status(""), Resident::default());
+        assert_eq!(parse_status(""), ResidentPages::default());
     }
 }

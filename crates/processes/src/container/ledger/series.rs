@@ -4,7 +4,7 @@ use base::time::Moment;
 use gc_rules::ledger::{Growth, Ledger, MemoryVerdict, WORTH_SAYING};
 
 /// Minimum interval between two readings for growth, because the heap is as of its newest collection.
-const LEAST_NS: u64 = 10_000_000_000;
+const MIN_NS: u64 = 10_000_000_000;
 
 /// Age of the reading that is compared with; at most twice this value.
 const BASE_NS: u64 = 120_000_000_000;
@@ -47,7 +47,7 @@ impl Series {
 
 /// Fills in the growth since `base`, which is `passed_ns` old.
 fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
-    if passed_ns < LEAST_NS {
+    if passed_ns < MIN_NS {
         return;
     }
     let within = |line: fn(&Ledger) -> Option<u64>, passed_ns: u64| {
@@ -58,7 +58,7 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
     let (live, not_looked_at) = (of(|ledger| ledger.live), of(|ledger| ledger.not_looked_at));
     // Live objects grow in steps, one for each full collection, so their growth uses the time between steps. The
     // remaining growth of the heap belongs to objects not looked at yet.
-    let steps_ns = between_full_collections(ledger, base, passed_ns).filter(|ns| *ns >= LEAST_NS);
+    let steps_ns = between_full_collections(ledger, base, passed_ns).filter(|ns| *ns >= MIN_NS);
     let (live, not_looked_at) = match (steps_ns, live, not_looked_at) {
         (Some(steps_ns), Some(plain), Some(rest)) => {
             let live = within(|ledger| ledger.live, steps_ns);

@@ -24,7 +24,7 @@ fn usual() -> Sources {
             ..Memory::default()
         }),
         largest_other: None,
-        resident: Resident {
+        resident: ResidentPages {
             all: mib(520),
             anonymous: mib(483),
             shared: mib(6),
@@ -238,7 +238,7 @@ fn memory() -> impl Strategy<Value = Memory> {
 
 fn sources() -> impl Strategy<Value = Sources> {
     let resident =
-        (bytes(), bytes(), bytes(), bytes(), bytes()).prop_map(|(all, anonymous, shared, files, heap)| Resident {
+        (bytes(), bytes(), bytes(), bytes(), bytes()).prop_map(|(all, anonymous, shared, files, heap)| ResidentPages {
             all,
             anonymous,
             shared,
@@ -302,7 +302,7 @@ proptest! {
         prop_assert_eq!((ledger.live, ledger.free), (None, None));
         prop_assert_eq!(without(|sources| sources.heap.bookkeeping = None).bookkeeping, None);
         prop_assert_eq!(without(|sources| sources.limit = None).headroom, None);
-        let ledger = without(|sources| sources.resident = Resident::default());
+        let ledger = without(|sources| sources.resident = ResidentPages::default());
         prop_assert_eq!(ledger.native, None);
         sources.group = None;
         let ledger = divide(&sources);

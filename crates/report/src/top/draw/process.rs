@@ -113,7 +113,7 @@ fn facts(process: &Process, width: u16) -> Vec<Line<'static>> {
             Span::styled(format!("{runtime}{}", known(&row.collector)), DIM),
         ]),
         Line::from(format!(
-            "last minute: stopped {}, longest {}, p99 {}, {} GC/s, {} a second",
+            "last minute: stopped {}, longest {}, p99 {}, {} GC/s, {}/s",
             percent(minute.and_then(|minute| minute.stopped_share)),
             duration(minute.and_then(|minute| minute.longest_ns)),
             duration(minute.and_then(|minute| minute.p99_ns)),

@@ -8,15 +8,15 @@ use proptest::{collection, sample};
 use super::facts::{Facts, facts};
 use super::oracle::on_large_stack;
 use super::texts::{ORDERS, one_of, texts};
-use super::{GC, Known, MEASURES};
+use super::{GC, MEASURES, TestNames};
 use crate::compile::check::check;
-use crate::compile::{Compiled, MAX_TEXT, Mistake, Wanted, compile, lint, parser};
+use crate::compile::{CompiledExpression, MAX_TEXT, Mistake, RequiredType, compile, lint, parser};
 
 /// Compiles a text without the check for conditions that are always or never true.
-fn plainly(text: &str) -> Result<Compiled, Vec<Mistake>> {
-    let known = Known::new();
+fn plainly(text: &str) -> Result<CompiledExpression, Vec<Mistake>> {
+    let known = TestNames::new();
     let tree = parser::parse(text)?;
-    check(text, &tree, &known.names(&GC), Wanted::Any, false)
+    check(text, &tree, &known.names(&GC), RequiredType::Any, false)
 }
 
 /// Returns whether generated texts can have this mistake: constants that cannot be computed, and limits.
@@ -109,9 +109,9 @@ proptest! {
             collection::vec(one_of(WORDS), 0..20).prop_map(|words| words.concat()),
         ]
     ) {
-        let known = Known::new();
+        let known = TestNames::new();
         let names = known.names(&GC);
-        for wanted in [Wanted::Bool, Wanted::Number, Wanted::Any] {
+        for wanted in [RequiredType::Bool, RequiredType::Number, RequiredType::Any] {
             if let Err(mistakes) = compile(&text, &names, wanted) {
                 prop_assert!(!mistakes.is_empty());
                 for mistake in mistakes {

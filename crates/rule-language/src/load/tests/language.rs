@@ -66,7 +66,7 @@ fn parameter_has_other_value_for_some_processes() {
         )
     };
     let tests = [
-        test("nothing is known", "", "300 ms", 290, 310),
+        test("no attribute is set", "", "300 ms", 290, 310),
         test("another service", "service.name: web", "300 ms", 290, 310),
         test("the namespace", "k8s.namespace.name: batch", "2 s", 1990, 2010),
         test("the service", "service.name: report-small", "1 s", 990, 1010),

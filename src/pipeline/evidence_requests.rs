@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gc_rules::incident::{Share, id_of};
+use gc_rules::incident::{QuotaOwner, id_of};
 use gc_rules::ledger::Ledger;
 use gc_rules::rule::{Evidence, Severity};
 
@@ -21,7 +21,7 @@ pub(crate) const OF_BURSTS: [Evidence; 4] = [
 
 /// A request of an open incident for evidence that it does not have yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Want {
+pub struct EvidenceRequest {
     /// The process of the incident.
     pub run: RunKey,
     /// Number of the incident.
@@ -31,14 +31,14 @@ pub struct Want {
     /// Kind of evidence.
     pub evidence: Evidence,
     /// Owner of the quota that the request uses.
-    pub share: Share,
+    pub share: QuotaOwner,
     /// Facts about the process.
     pub condition: Condition,
     /// Memory ledger with its growing parts; `None` if unknown or not requested.
     pub account: Option<Arc<Ledger>>,
 }
 
-impl Want {
+impl EvidenceRequest {
     /// Returns the key that identifies the request.
     pub fn key(&self) -> (RunKey, u64, Evidence) {
         (self.run, self.incident, self.evidence)
@@ -46,9 +46,9 @@ impl Want {
 }
 
 /// Returns the requests for bursts of the open incidents of a run, each with its severity.
-pub(crate) fn of_run(run: &Run) -> Vec<(Severity, Want)> {
+pub(crate) fn for_run(run: &Run) -> Vec<(Severity, EvidenceRequest)> {
     let Some(rules) = &run.rules else { return Vec::new() };
-    let mut wants = Vec::new();
+    let mut requests = Vec::new();
     for incident in rules.incidents() {
         if incident.process_ended.is_some() {
             continue;
@@ -61,9 +61,9 @@ pub(crate) fn of_run(run: &Run) -> Vec<(Severity, Want)> {
             let newest = &run.history.figures;
             let group = run.group_figures();
             let memory = group.memory;
-            wants.push((
+            requests.push((
                 incident.severity,
-                Want {
+                EvidenceRequest {
                     run: run.key(),
                     incident: incident.number,
                     incident_id: id_of(incident, Some(run.key())),
@@ -88,5 +88,5 @@ pub(crate) fn of_run(run: &Run) -> Vec<(Severity, Want)> {
             ));
         }
     }
-    wants
+    requests
 }
