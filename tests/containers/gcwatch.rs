@@ -69,7 +69,7 @@ pub(crate) fn texts(verdict: &Value) -> String {
 }
 
 /// Root with only the two required capabilities.
-pub(crate) const MIN_PRIVILEGES: &[&str] = &[
+pub(crate) const LEAST_PRIVILEGES: &[&str] = &[
     "setpriv",
     "--bounding-set",
     "-all,+sys_ptrace,+dac_override",

@@ -7,7 +7,7 @@ use base::backoff::Backoff;
 use base::run_key::RunKey;
 use tokio::time::Instant;
 
-use crate::backoff::{GOOD_CONDUCT, GOOD_LIFE, backoff, backoff_over_memory};
+use crate::backoff::{MEMORY_BACKOFF_RESET_AFTER, BACKOFF_RESET_AFTER, backoff, backoff_over_memory};
 
 /// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +46,9 @@ impl<T> Entry<T> {
     /// is whether the stream used too much memory; such runs wait longer. `chance` is a random number from 0 to 1.
     pub(crate) fn again(&mut self, lived: Duration, over_memory: bool, now: Instant, chance: f64) -> Instant {
         let (backoff, good) = if over_memory {
-            (&mut self.over_memory, GOOD_CONDUCT)
+            (&mut self.over_memory, MEMORY_BACKOFF_RESET_AFTER)
         } else {
-            (&mut self.backoff, GOOD_LIFE)
+            (&mut self.backoff, BACKOFF_RESET_AFTER)
         };
         if lived >= good {
             backoff.reset();
@@ -216,7 +216,7 @@ mod tests {
             now = until;
         }
         assert_eq!(registry.due(now, 9).0, [key(1)]);
-        let until = again(&mut registry, GOOD_LIFE, false, now, 1.0);
+        let until = again(&mut registry, BACKOFF_RESET_AFTER, false, now, 1.0);
         assert_eq!(until - now, Duration::from_millis(500));
         registry.hurry(key(1));
         assert_eq!(registry.due(now, 9).0, [key(1)]);
@@ -240,7 +240,7 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..10 {
             assert_eq!(registry.due(now, 9).0, [key(1)]);
-            let until = again(&mut registry, GOOD_LIFE, true, now, 1.0);
+            let until = again(&mut registry, BACKOFF_RESET_AFTER, true, now, 1.0);
             registry.hurry(key(1));
             assert_eq!(registry.due(until - Duration::from_millis(1), 9).0, []);
             pauses.push((until - now).as_secs());
@@ -248,7 +248,7 @@ mod tests {
         }
         assert_eq!(pauses, [30, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
         assert_eq!(registry.due(now, 9).0, [key(1)]);
-        let until = again(&mut registry, GOOD_CONDUCT, true, now, 1.0);
+        let until = again(&mut registry, MEMORY_BACKOFF_RESET_AFTER, true, now, 1.0);
         assert_eq!((until - now).as_secs(), 30);
         // A failure after the pause is treated like any other.
         assert_eq!(registry.due(until, 9).0, [key(1)]);

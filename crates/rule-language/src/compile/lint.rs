@@ -21,7 +21,7 @@ pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
     let mut leaves = Vec::new();
     let any = Outcomes::evaluate(condition, &mut |leaf| {
         leaves.push(leaf);
-        Outcomes::EITHER
+        Outcomes::BOTH_OUTCOMES
     });
     // Leaves are visited in the same order each time, so their positions identify them.
     let mut subjects = Vec::new();
@@ -45,10 +45,10 @@ pub(crate) fn certain(condition: &Node, windows: &[Measure]) -> Option<bool> {
                 condition,
                 &mut |leaf| match of_leaves.next() == Some(&place) {
                     true => answer(leaf, sample),
-                    false => Outcomes::EITHER,
+                    false => Outcomes::BOTH_OUTCOMES,
                 },
             ));
-            if outcomes == Outcomes::EITHER {
+            if outcomes == Outcomes::BOTH_OUTCOMES {
                 break;
             }
         }
@@ -229,7 +229,7 @@ fn answer(leaf: &Node, sample: Sample<'_>) -> Outcomes {
     };
     match (truth, value) {
         (Some(truth), _) | (None, Some(Value::Bool(truth))) => Outcomes::only(truth),
-        _ => Outcomes::EITHER,
+        _ => Outcomes::BOTH_OUTCOMES,
     }
 }
 

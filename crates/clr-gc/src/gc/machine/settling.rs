@@ -2,7 +2,7 @@
 
 use crate::gc::collection::{Collection, Suspension};
 use crate::gc::forming::FormingCollection;
-use crate::gc::machine::{FinishedItem, MAX_FORMING, Machine, PATIENCE_NS, ReportTiming};
+use crate::gc::machine::{FinishedItem, MAX_FORMING, Machine, MAX_DELAY_NS, ReportTiming};
 use crate::gc::stop::{Stop, StopEdges, StopId};
 
 impl Machine {
@@ -28,7 +28,7 @@ impl Machine {
     pub(super) fn expire(&mut self, now: i64) {
         while let Some(place) = self.forming.iter().position(|forming| {
             let in_flight = forming.announced_background() && forming.end.is_none();
-            let waited = forming.last_event.saturating_add(PATIENCE_NS) < now;
+            let waited = forming.last_event.saturating_add(MAX_DELAY_NS) < now;
             let in_stop = || {
                 forming
                     .stops
@@ -116,7 +116,7 @@ impl Machine {
             }));
         let since = allocated.filter_map(|forming| Some(forming.allocated?.ok()?.since));
         if let Some(oldest) = forming.chain(settled).chain(stops).chain(compared).chain(since).min() {
-            self.losses.forget_before(oldest.saturating_sub(PATIENCE_NS));
+            self.losses.forget_before(oldest.saturating_sub(MAX_DELAY_NS));
         }
     }
 }
