@@ -22,10 +22,10 @@ use clr_gc::stream::{GcStream, Scope};
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 use flate2::read::GzDecoder;
-use gc_rules::field::ProcessFacts;
-use gc_rules::review::{History, Review};
+use incidents::review::{History, Review};
 use nettrace::{Decoder, Item, Options, TraceHeader};
 use report::table::{Escape, Folding};
+use rule_engine::field::ProcessFacts;
 use rule_language::load::{load, shipped};
 
 /// Number of bytes per read, as in the command.

@@ -15,9 +15,9 @@ use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::{Allocated, AllocatedUnknown, Collection, GenerationSizes, Pause, PauseKind};
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use gc_rules::engine::Engine;
-use gc_rules::field::ProcessFacts;
-use gc_rules::rule_set::RuleSet;
+use rule_engine::engine::Engine;
+use rule_engine::field::ProcessFacts;
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load, shipped};
 
 /// Interval between two collections, in nanoseconds.

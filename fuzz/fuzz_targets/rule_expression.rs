@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use gc_rules::field::{ProcessFacts, Root, Scope, StreamFacts};
+use rule_engine::field::{ProcessFacts, Root, Scope, StreamFacts};
 use libfuzzer_sys::fuzz_target;
 use rule_language::compile::{Names, RequiredType, compile, parse_macro};
 

@@ -12,9 +12,9 @@ use base::run_key::RunKey;
 use base::time::Wall;
 use delivery::alerts::stats::ReceiverStats;
 use delivery::alerts::{IncidentNotice, Notifier};
-use gc_rules::incident::{QuotaOwner, sample};
-use gc_rules::rule::Severity;
+use incidents::{QuotaOwner, sample};
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use rule_engine::rule::Severity;
 use serde::Serialize;
 
 use crate::commands::cli::{AlertsArgs, AlertsCommand, AlertsTestArgs, Format};

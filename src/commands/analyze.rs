@@ -25,15 +25,15 @@ use crate::view;
 use api::gc::{GcRecord, SummaryRecord, SuspensionRecord};
 use api::request::RequestRecord;
 use base::time::Wall;
-use gc_rules::account::AccountRecord;
-use gc_rules::incident::IncidentRecord;
-use gc_rules::record::AnomalyRecord;
-use gc_rules::review::Review;
-use gc_rules::rule_set::RuleSet;
+use incidents::IncidentRecord;
+use incidents::review::Review;
 use recording::{ProcessHistory, Recording};
 use report::intervals::{Interval, Intervals};
 use report::table::wrapped;
 use report::{account, anomalies, collections, csv, memory, requests, summary};
+use rule_engine::account::AccountRecord;
+use rule_engine::record::AnomalyRecord;
+use rule_engine::rule_set::RuleSet;
 
 /// Runs the command. Returns `false` if a recording could not be read, which was reported, or if an alert is at least
 /// as severe as `--fail-on`.

@@ -33,8 +33,8 @@ use clr_heap::survey::Survey;
 use delivery::otlp::Exporter;
 use dotnet_diagnostics::discovery::{Process, Scan};
 use dotnet_diagnostics::{Client, Deadlines, Endpoint, Guard};
-use gc_rules::incident::{Finding, QuotaOwner};
-use gc_rules::rule::Evidence;
+use incidents::{Finding, QuotaOwner};
+use rule_engine::rule::Evidence;
 use tokio::sync::{Notify, Semaphore};
 use tracing::warn;
 

@@ -6,10 +6,10 @@
 
 use base::time::Wall;
 use delivery::alerts::{IncidentNotice, subject};
-use gc_rules::incident::{IncidentChange, IncidentRecord};
-use gc_rules::rule::{Evidence, Severity};
 use gc_telemetry::value::text;
+use incidents::{IncidentChange, IncidentRecord};
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use rule_engine::rule::{Evidence, Severity};
 use tracing::{error, info, warn};
 
 /// The target of these lines. `log.incidents` switches it on and off, independent of `log.level`.

@@ -12,10 +12,10 @@ use base::time::Wall;
 use delivery::alerts::{IncidentNotice, Notices, Notifier, subject};
 use delivery::otlp::Exporter;
 use evidence::store::Store;
-use gc_rules::incident::{IncidentChange, IncidentRecord, key_of_record};
 use gc_telemetry::anomaly::log_record;
 use gc_telemetry::incident::incident_record;
 use gc_telemetry::spans::EncodedSpans;
+use incidents::{IncidentChange, IncidentRecord, key_of_record};
 use kubernetes::Events;
 
 /// Sends spans and metrics to the exporter, and alerts to the notifier.

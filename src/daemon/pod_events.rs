@@ -2,11 +2,11 @@
 
 use base::time::Wall;
 use delivery::alerts::{IncidentNotice, subject};
-use gc_rules::incident::{IncidentChange, IncidentRecord};
-use gc_rules::rule::Severity;
 use gc_telemetry::value::text;
+use incidents::{IncidentChange, IncidentRecord};
 use kubernetes::{EventPod, PodEvent};
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use rule_engine::rule::Severity;
 
 /// Returns the event of a change, or `None` if the process is not in a known pod or the change is not worth an event.
 pub(crate) fn event(notice: &IncidentNotice, resource: &Resource, wall: Wall) -> Option<PodEvent> {
@@ -63,7 +63,7 @@ mod tests {
     /// seconds. A severe incident is a warning. Without a pod there is no event.
     #[test]
     fn incident_is_an_event_of_its_pod() {
-        let changes = gc_rules::incident::sample(Wall::UNIX.moment(1_800_000_000_123_000_000));
+        let changes = incidents::sample(Wall::UNIX.moment(1_800_000_000_123_000_000));
         let names = ["k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"];
         let attributes = names.map(|name| key_value(name, Value::StringValue(name.to_owned())));
         let resource = Resource {
@@ -73,7 +73,7 @@ mod tests {
         let notice = |change| IncidentNotice {
             run: RunKey { pid: 7, start_time: 1 },
             process: "shop".into(),
-            share: gc_rules::incident::QuotaOwner {
+            share: incidents::QuotaOwner {
                 tenant: "shop".into(),
                 service: "shop".into(),
             },

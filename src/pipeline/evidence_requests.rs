@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use gc_rules::incident::{QuotaOwner, id_of};
-use gc_rules::ledger::Ledger;
-use gc_rules::rule::{Evidence, Severity};
+use incidents::{QuotaOwner, id_of};
+use rule_engine::ledger::Ledger;
+use rule_engine::rule::{Evidence, Severity};
 
 use base::run_key::RunKey;
 use evidence::automatic::Condition;

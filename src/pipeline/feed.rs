@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use base::time::TimeBase;
 use clr_gc::gc::{OpenOperations, Outcome};
 use gc_requests::request::Request;
-use gc_rules::incident::Recordings;
+use incidents::Recordings;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use processes::{RunState, StreamProgress};
 use run::settings::Clock;

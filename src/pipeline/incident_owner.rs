@@ -23,9 +23,9 @@ use std::sync::Arc;
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use delivery::alerts::{Notices, subject};
-use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
+use incidents::{IncidentChange, IncidentEnding, IncidentRecord};
+use rule_engine::rule_set::RuleSet;
 
 use crate::pipeline::resumed::{ResumedIncidents, StoredState};
 use crate::pipeline::service::{FleetRules, ServiceBook, WatcherLog};

@@ -22,11 +22,11 @@ use api::view::{
 };
 use base::time::Moment;
 use evidence::black_box::files::Files;
-use gc_rules::incident::IncidentRecord;
 use gc_telemetry::definition::resource::K8S_NAMESPACE_NAME;
 use gc_telemetry::options::{Aggregate, Temporality};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
+use incidents::IncidentRecord;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use processes::service::workload;

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use base::time::{Moment, Wall};
-use gc_rules::incident::{Finding, RESUME_NS};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
+use incidents::{Finding, RESUME_NS};
+use rule_engine::rule_set::RuleSet;
 use targets::host::now;
 
 use crate::pipeline::evidence_requests::{self, EvidenceRequest};

@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
-use gc_rules::incident::{Incident, IncidentEnding, Incidents, QuotaOwner, StoredIncident};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
+use incidents::{Incident, IncidentEnding, Incidents, QuotaOwner, StoredIncident};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use rule_engine::rule_set::RuleSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 

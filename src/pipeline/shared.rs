@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use base::time::{Moment, Wall};
 use delivery::alerts::Notices;
-use gc_rules::incident::{Incidents, recording_id};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::aggregate::{Services, is_in_share};
 use gc_telemetry::options::{Aggregate, Temporality};
 use gc_telemetry::origin::Origin;
+use incidents::{Incidents, recording_id};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
+use rule_engine::rule_set::RuleSet;
 use targets::host::now;
 use tokio::sync::watch;
 use tracing::info;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use delivery::alerts::{IncidentNotice, Notices, subject};
-use gc_rules::incident::{IncidentChange, IncidentEnding, IncidentRecord, Incidents, QuotaOwner};
 use gc_telemetry::origin::Origin;
+use incidents::{IncidentChange, IncidentEnding, IncidentRecord, Incidents, QuotaOwner};
 
 /// Changes of alerts and incidents of one subject, with its resource.
 pub(crate) type Changes = (Arc<Origin>, Notices);

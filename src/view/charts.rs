@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use base::time::{UnixBase, Wall};
 use clr_gc::gc::Collection;
-use gc_rules::engine::{collection_at, suspension_at};
+use rule_engine::engine::{collection_at, suspension_at};
 
 use crate::pipeline::records::history;
 use api::view::{HeapPoints, HistoryColumns, PauseColumns};

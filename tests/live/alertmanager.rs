@@ -9,9 +9,9 @@ use std::time::Duration;
 use config::options::Options;
 use config::options::RuleSources;
 use delivery::alerts::settings::{AlertSettings as Alerts, Alertmanager as AlertmanagerSettings, Links, Webhook};
-use gc_rules::rule::Severity;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::{Clock, PipelineSettings};
+use rule_engine::rule::Severity;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -7,10 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clr_evidence::flame;
-use gc_rules::incident::{
-    Finding, FoundAllocations, FoundAmount, FoundCensus, FoundHolder, FoundKept, FoundLiving, FoundSite,
-};
 use gcwatch::pipeline::Records;
+use incidents::{Finding, FoundAllocations, FoundAmount, FoundCensus, FoundHolder, FoundKept, FoundLiving, FoundSite};
 use serde_json::json;
 use test_support::harness::Tests;
 use test_support::{add_tests, repository};

@@ -11,10 +11,10 @@ use delivery::alerts::Notifier;
 use delivery::alerts::settings::{AlertSettings, Alertmanager, Links, Webhook};
 use delivery::alerts::stats::ReceiverStats;
 use delivery::otlp::settings;
-use gc_rules::rule::Severity;
 use gcwatch::daemon::Services;
 use gcwatch::pipeline::{self, Clock};
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use rule_engine::rule::Severity;
 use serde_json::Value;
 use sha2::Sha256;
 

@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use base::time::{Moment, TimeBase};
 use clr_gc::stream::Scope;
-use gc_rules::alert::Ending;
-use gc_rules::field::ProcessFacts;
-use gc_rules::review::{Review, ReviewedAlert, repeated};
-use gc_rules::rule_set::RuleSet;
+use incidents::review::{Review, ReviewedAlert, repeated};
 use recording::Recording;
 use recording::source::Source;
+use rule_engine::alert::Ending;
+use rule_engine::field::ProcessFacts;
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{load, shipped};
 use test_support::{golden, recordings};
 

@@ -65,8 +65,8 @@ pub use impact::{RequestImpact, WorstRequest};
 pub(crate) use loss::LossIntervals;
 pub use loss::MAX_LOSS_INTERVALS;
 pub use machine::{
-    Finalizers, LIVE_SETTLE_NS, MAX_CLOSED, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS, MAX_SETTLED,
-    MAX_STOPS, Machine, OpenOperations, OtherStops, Outcome, MAX_DELAY_NS, ReportTiming,
+    Finalizers, LIVE_SETTLE_NS, MAX_CLOSED, MAX_DELAY_NS, MAX_FORMING, MAX_OFFSET_NS, MAX_OPEN_STOPS, MAX_RUNS,
+    MAX_SETTLED, MAX_STOPS, Machine, OpenOperations, OtherStops, Outcome, ReportTiming,
 };
 pub use stop::{PauseKind, StopEdges};
 pub use totals::{Group, PauseQuantiles, StoppedTime, Totals};

@@ -61,8 +61,8 @@ use crate::transport::receiver::Receiver;
 use base::clock::now_unix_ns;
 use base::run_key::RunKey;
 use base::time::Wall;
-use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject};
 pub use gc_telemetry::notice::{IncidentNotice, Notice, Notices};
+use incidents::{IncidentChange, IncidentRecord, IncidentSubject};
 
 /// Maximum number of open incidents that are remembered for receivers added by a reload.
 const MAX_FIRING: usize = 10_000;

@@ -9,11 +9,11 @@ use clr_evidence::burst::Window;
 use clr_evidence::callers::Callers;
 use clr_evidence::name::{Name, type_name};
 use clr_evidence::threads::{Group, ThreadStacks};
-use gc_rules::incident::{
+use incidents::{
     Finding, FoundAllocations, FoundAmount, FoundCaller, FoundCallers, FoundCensus, FoundSite, FoundStack, FoundStacks,
     FoundType, MAX_FOUND,
 };
-use gc_rules::rule::Evidence;
+use rule_engine::rule::Evidence;
 
 use super::burst::{BUFFER_MB, MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE};
 

@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use base::time::Moment;
-use gc_rules::incident::{QuotaOwner, Recordings};
+use incidents::{QuotaOwner, Recordings};
 
 use base::run_key::RunKey;
 use targets::BlackBoxes;

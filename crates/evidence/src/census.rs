@@ -9,7 +9,7 @@
 //!        history    dumps of its service; facts about the first dump of this incident
 //!   -> evidence::heap: session -> child (graph) -> survey                     first dump: `alone`, kept as `First`
 //!   -> decide again, `apart` later                                             second dump: `compared`
-//!   -> gc_rules::incident::FoundCensus: record, log, notifications, page
+//!   -> incidents::FoundCensus: record, log, notifications, page
 //! ```
 //!
 //! The collection of a dump is recognized as gcwatch's own: the pipeline is notified of its start and end.
@@ -19,8 +19,8 @@ use std::time::Duration;
 use clr_heap::cost::{Forecast, PreviousDump, ProcessEstimate, buffer_mb};
 use clr_heap::diff::{Growth, diff};
 use clr_heap::survey::{PathRow, RootRow, Survey, TypeRow, root_shown};
-use gc_rules::incident::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MAX_LIVING};
-use gc_rules::ledger::{Ledger, WORTH_SAYING};
+use incidents::{FoundCensus, FoundHolder, FoundKept, FoundLiving, MAX_LIVING};
+use rule_engine::ledger::{Ledger, WORTH_SAYING};
 
 use super::automatic::{Condition, OtherBursts, minutes, part};
 
@@ -386,7 +386,7 @@ mod tests {
     use super::*;
     use clr_heap::reading::Holder;
     use clr_heap::survey::Heap;
-    use gc_rules::ledger::Growth as Lines;
+    use rule_engine::ledger::Growth as Lines;
 
     const MIB: u64 = 1 << 20;
 

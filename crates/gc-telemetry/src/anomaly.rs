@@ -12,8 +12,8 @@ use super::definition::span::NUMBER;
 use super::ids::SpanIds;
 use super::value::{Attributes, key_value, list};
 use base::time::{Moment, Wall};
-use gc_rules::alert::{Alert, Transition};
-use gc_rules::rule::{Rule, Severity};
+use rule_engine::alert::{Alert, Transition};
+use rule_engine::rule::{Rule, Severity};
 
 /// Rule whose condition holds on a collection.
 #[derive(Debug, Clone, Copy)]

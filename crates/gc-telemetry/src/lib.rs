@@ -3,7 +3,7 @@
 //! ```text
 //! clr_gc::gc::Collection --+--> spans    one trace per collection, as encoded OTLP
 //!                          '--> series   metrics of one run of a process --> prometheus   text of /metrics
-//! gc_rules::alert       ------> anomaly  events on spans, log records
+//! rule_engine::alert       ------> anomaly  events on spans, log records
 //! counters of the caller -----> snapshot metrics of values that other code counts
 //! definition                    names, units, kinds and sources; source of docs/telemetry.md
 //! ```

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::spans::SpanIds;
 use base::run_key::RunKey;
 use base::time::Wall;
-use gc_rules::alert::Transition;
-use gc_rules::incident::{IncidentChange, QuotaOwner};
+use incidents::{IncidentChange, QuotaOwner};
+use rule_engine::alert::Transition;
 
 /// Change of an alert, with the data that the rule does not have: process, group, span. The change is exported as a log
 /// record.

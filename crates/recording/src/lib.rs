@@ -21,7 +21,7 @@ use clr_gc::gc::{Collection, Finalizers, OtherStops, Outcome, ReportTiming, Susp
 use clr_gc::stream::{GcStream, Observed, ProcessKey, Scope};
 use gc_requests::request::Request;
 use gc_requests::requests::Requests;
-use gc_rules::review::History;
+use incidents::review::History;
 use nettrace::{Ending, TraceHeader};
 
 pub mod program;

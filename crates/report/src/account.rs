@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use gc_rules::account::{AccountPart, AccountRecord};
+use rule_engine::account::{AccountPart, AccountRecord};
 
 use crate::table::{FAINT, HEADING};
 use crate::units::{Percent, Span};

@@ -11,9 +11,9 @@ use crate::table::{FAINT, HEADING, MARK, wrapped};
 use crate::units::{Seconds, Span, plural};
 use api::gc::Subject;
 use base::time::TimeBase;
-use gc_rules::incident::{Incident, Member, remedy_for_a_file};
-use gc_rules::review::Review;
-use gc_rules::rule::{EvaluationTrigger, Rule, Severity};
+use incidents::review::Review;
+use incidents::{Incident, Member, remedy_for_a_file};
+use rule_engine::rule::{EvaluationTrigger, Rule, Severity};
 
 /// `kind: "rules_judged"`: the number of rules that a recording was sufficient for, and the rules that it was not.
 #[derive(Debug, Serialize)]

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use gc_rules::rule::Severity;
+use rule_engine::rule::Severity;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 //! pause in that time, and the allocation rate.
 
 use clr_gc::gc::Collection;
-use gc_rules::engine::collection_at;
+use rule_engine::engine::collection_at;
 
 /// The interval before a collection. `None` if unknown; all values of the first collection are unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use clr_gc::gc::Collection;
-use gc_rules::ledger::Ledger;
+use rule_engine::ledger::Ledger;
 
 use crate::units::Bytes;
 use processes::container::ledger::{HeapFigures, Sources, divide, not_looked_at, old_objects};

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::table::{self, BAD, FAINT, GAP, MARK, head, left, row};
-use gc_rules::rule::{Group, Rule, Severity};
+use rule_engine::rule::{Group, Rule, Severity};
 use rule_language::load::{Level, Problem};
 use rule_language::page::catalogue;
 use strict_yaml::reference::paragraph as wrapped;

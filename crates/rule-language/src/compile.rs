@@ -27,8 +27,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use gc_rules::expression::Expression;
-use gc_rules::field::{Field, Root};
+use rule_engine::expression::Expression;
+use rule_engine::field::{Field, Root};
 use syntax::Tree;
 
 pub(crate) use attribute::attribute_of_label;

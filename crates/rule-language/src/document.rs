@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use base::units::HumanDuration;
 use base::words;
-use gc_rules::rule::{Division, EvaluationTrigger, Role, Severity, Status};
+use rule_engine::rule::{Division, EvaluationTrigger, Role, Severity, Status};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::words;
-use gc_rules::rule_set::RuleSet;
+use rule_engine::rule_set::RuleSet;
 use strict_yaml::yaml::Position;
 
 mod compose;

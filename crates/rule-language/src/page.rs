@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use gc_rules::field::{self, Field, Root};
-use gc_rules::rule::Function;
-use gc_rules::template::{MAX_LABEL_BYTES, MAX_TEXT_BYTES, UNKNOWN};
+use rule_engine::field::{self, Field, Root};
+use rule_engine::rule::Function;
+use rule_engine::template::{MAX_LABEL_BYTES, MAX_TEXT_BYTES, UNKNOWN};
 use serde_json::Value;
 use strict_yaml::check;
 use strict_yaml::path::KeyPath;

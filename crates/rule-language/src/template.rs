@@ -1,9 +1,9 @@
 //! Parser of templates.
 
 use base::quote::quoted;
-use gc_rules::expression::Node;
-use gc_rules::rule::{Form, Template, TemplatePart};
-use gc_rules::value::Type;
+use rule_engine::expression::Node;
+use rule_engine::rule::{Form, Template, TemplatePart};
+use rule_engine::value::Type;
 use strict_yaml::check::did_you_mean;
 
 use crate::compile::{CompiledExpression, Mistake, Unit, place};

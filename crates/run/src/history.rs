@@ -36,7 +36,7 @@ mod tests;
 use base::time::{Moment, TimeBase};
 use clr_gc::event::GcType;
 use clr_gc::gc::{Collection, Suspension};
-use gc_rules::engine::{collection_at, suspension_at};
+use rule_engine::engine::{collection_at, suspension_at};
 
 pub use bucket::{BUCKET_NS, Bucket, bucket_of};
 use buckets::Buckets;

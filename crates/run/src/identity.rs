@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use gc_rules::field::ProcessFacts;
-use gc_rules::incident::QuotaOwner;
 use gc_telemetry::definition::{resource as row, settings};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::{facts, flag, set, text, value};
+use incidents::QuotaOwner;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use rule_engine::field::ProcessFacts;
 
 use processes::Identity;
 use processes::service::ServiceKey;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use base::time::{Moment, TimeBase, Wall};
 use clr_gc::gc::{Collection, OpenOperations, Suspension};
 use gc_requests::request::Request;
-use gc_rules::field::{HostFacts, MemoryFacts};
-use gc_rules::incident::{Finding, Incidents, Recordings};
-use gc_rules::rule_set::RuleSet;
+use incidents::{Finding, Incidents, Recordings};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use processes::container::Figures;
 use processes::container::ledger::MemoryReading;
 use processes::{RunState, StreamProgress};
+use rule_engine::field::{HostFacts, MemoryFacts};
+use rule_engine::rule_set::RuleSet;
 
 use crate::settings::PipelineSettings;
 

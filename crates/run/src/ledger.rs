@@ -5,9 +5,9 @@
 //! process.
 
 use base::time::Moment;
-use gc_rules::ledger::Ledger;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, text, whole};
+use rule_engine::ledger::Ledger;
 
 use processes::container::ledger::Series;
 

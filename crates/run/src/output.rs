@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use gc_rules::incident::Incidents;
 use gc_telemetry::notice::Notices;
 use gc_telemetry::spans::EncodedSpans;
+use incidents::Incidents;
 
 /// An effect of an input.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 
 use base::time::{Moment, TimeBase, Wall};
 use gc_requests::request::Request;
-use gc_rules::field::RequestFacts;
+use rule_engine::field::RequestFacts;
 
 use api::view::{ReportedRequests, RequestTally};
 

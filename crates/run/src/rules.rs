@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::time::Moment;
-use gc_rules::alert::{Alert, Transition};
-use gc_rules::engine::{Engine, RuleState};
-use gc_rules::field::{ProcessFacts, StreamFacts};
-use gc_rules::incident::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, QuotaOwner, Recordings};
-use gc_rules::rule::{Rule, Severity};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::definition::{Attribute, anomaly};
 use gc_telemetry::notice::{IncidentNotice, Notice, Notices};
 use gc_telemetry::snapshot::{MetricSnapshot, Number, text, whole};
 use gc_telemetry::spans::SpanIds;
+use incidents::{Finding, Incident, IncidentChange, IncidentEnding, Incidents, QuotaOwner, Recordings};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use rule_engine::alert::{Alert, Transition};
+use rule_engine::engine::{Engine, RuleState};
+use rule_engine::field::{ProcessFacts, StreamFacts};
+use rule_engine::rule::{Rule, Severity};
+use rule_engine::rule_set::RuleSet;
 
 use base::run_key::RunKey;
 use processes::Identity;

@@ -6,26 +6,26 @@ use base::run_key::RunKey;
 use base::time::{Moment, TimeBase, Wall};
 use clr_gc::gc::{Collection, OpenOperations, Suspension};
 use gc_requests::request::Request;
-use gc_rules::alert::CollectionVerdict;
-use gc_rules::engine::{collection_at, suspension_at};
-use gc_rules::field::{
-    self, Exit, FRESH_HEAP_LIMIT, HEAP_LIMIT, HostFacts, MemoryFacts, MemoryTrends, ProcessFacts, STALE_HEAP_LIMIT,
-    StreamFacts, UNSEEN_LIMIT,
-};
-use gc_rules::incident::IncidentEnding;
-use gc_rules::ledger::Ledger;
-use gc_rules::rule::Evidence;
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::notice::Notices;
 use gc_telemetry::options::Temporality;
 use gc_telemetry::snapshot::MetricSnapshot;
 use gc_telemetry::spans::NotExported;
 use gc_telemetry::value::key_value;
+use incidents::IncidentEnding;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use processes::container::ledger::{HeapFigures, MemoryReading, ResidentPages, Sources, divide};
 use processes::container::{Cpu, Figures, Memory, OtherProcesses};
 use processes::{Identity, RunState, StreamProgress};
+use rule_engine::alert::CollectionVerdict;
+use rule_engine::engine::{collection_at, suspension_at};
+use rule_engine::field::{
+    self, Exit, FRESH_HEAP_LIMIT, HEAP_LIMIT, HostFacts, MemoryFacts, MemoryTrends, ProcessFacts, STALE_HEAP_LIMIT,
+    StreamFacts, UNSEEN_LIMIT,
+};
+use rule_engine::ledger::Ledger;
+use rule_engine::rule::Evidence;
+use rule_engine::rule_set::RuleSet;
 
 use crate::container::RunContainer;
 use crate::heap_limit::{HeapLimit, StaleLimit};
@@ -702,9 +702,9 @@ fn put(outputs: &mut Vec<Output>, notices: Notices) {
 mod tests {
     use base::run_key::RunKey;
     use base::time::Wall;
-    use gc_rules::field::CommandName;
-    use gc_rules::ledger::Scope;
     use gc_telemetry::definition::resource::CONTAINER_ID;
+    use rule_engine::field::CommandName;
+    use rule_engine::ledger::Scope;
 
     use super::*;
 

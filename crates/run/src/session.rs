@@ -8,9 +8,9 @@
 //! time themselves, as those of a recording do.
 
 use base::time::Moment;
-use gc_rules::field::{ContainerFacts, MemoryFacts, OperationStarts, StreamFacts};
 use gc_telemetry::definition::own::target as row;
 use gc_telemetry::snapshot::{MetricSnapshot, seconds, whole};
+use rule_engine::field::{ContainerFacts, MemoryFacts, OperationStarts, StreamFacts};
 
 use processes::{RunState, StreamProgress};
 

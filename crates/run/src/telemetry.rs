@@ -5,12 +5,12 @@ use std::sync::Arc;
 use base::time::UnixBase;
 use clr_gc::gc::Collection;
 use gc_requests::request::Request;
-use gc_rules::alert::{CollectionVerdict, Transition};
 use gc_telemetry::anomaly::Anomaly;
 use gc_telemetry::options::{MetricOptions, Temporality};
 use gc_telemetry::series::Series;
 use gc_telemetry::spans::{EncodedSpans, NotExported, SpanIds, Tracer};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
+use rule_engine::alert::{CollectionVerdict, Transition};
 
 use crate::settings::PipelineSettings;
 

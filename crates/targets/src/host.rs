@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::LazyLock;
 
 use base::time::Moment;
-use gc_rules::field::HostFacts;
+use rule_engine::field::HostFacts;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::clock::Clocks;

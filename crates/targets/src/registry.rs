@@ -7,7 +7,7 @@ use base::backoff::Backoff;
 use base::run_key::RunKey;
 use tokio::time::Instant;
 
-use crate::backoff::{MEMORY_BACKOFF_RESET_AFTER, BACKOFF_RESET_AFTER, backoff, backoff_over_memory};
+use crate::backoff::{BACKOFF_RESET_AFTER, MEMORY_BACKOFF_RESET_AFTER, backoff, backoff_over_memory};
 
 /// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use api::view::{
     TargetView, WatcherRecord,
 };
 use evidence::black_box::files::FileRecord;
-use gc_rules::incident::IncidentRecord;
+use incidents::IncidentRecord;
 
 /// Location of definitions in the document.
 const DEFINITIONS: &str = "/components/schemas";

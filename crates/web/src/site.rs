@@ -18,7 +18,7 @@ use api::view::{
     ReportedRequests, RuleView, TargetView, WatcherRecord,
 };
 use evidence::black_box::files::Files;
-use gc_rules::incident::IncidentRecord;
+use incidents::IncidentRecord;
 
 /// Source of observed data: processes, collections, rules, incidents. Each result is a copy.
 pub trait Views: Send + Sync + std::fmt::Debug {

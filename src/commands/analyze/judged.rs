@@ -10,12 +10,12 @@ use api::view::RuleFindings;
 use base::run_key::RunKey;
 use base::time::{TimeBase, Wall};
 use config::rule_files;
-use gc_rules::field::ProcessFacts;
-use gc_rules::incident::{Incident, IncidentRecord, IncidentSubject};
-use gc_rules::review::Review;
-use gc_rules::rule_set::RuleSet;
+use incidents::review::Review;
+use incidents::{Incident, IncidentRecord, IncidentSubject};
 use recording::{ProcessHistory, Recording};
 use report::anomalies::JudgedRecord;
+use rule_engine::field::ProcessFacts;
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{load, shipped};
 
 /// Returns the shipped rules with the rules of the arguments, or `Some(None)` with `--no-rules`. Returns `None` if the

@@ -14,11 +14,11 @@ use crate::commands::output::say;
 use crate::view;
 use api::view::{ReportedRecording, UnobservedFact};
 use base::time::Wall;
-use gc_rules::rule_set::RuleSet;
 use processes::files::AtomicFile;
 use recording::Recording;
 use recording::source::Source;
 use report::units::Bytes;
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{load, shipped};
 
 /// Writes recordings as a page. A recording that cannot be read is reported, and the page contains the others.

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::value::{FormatArgs, PidArgs, duration, severity};
 use config::flags::ConfigFlags;
-use gc_rules::rule::Severity;
+use rule_engine::rule::Severity;
 
 #[derive(Debug, Args)]
 #[command(

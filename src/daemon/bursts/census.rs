@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use clr_heap::survey::Survey;
 use dotnet_diagnostics::Client;
-use gc_rules::incident::{Finding, FoundCensus, QuotaOwner};
+use incidents::{Finding, FoundCensus, QuotaOwner};
 use tracing::warn;
 
 use super::{EvidenceRequestKey, Outcome, remember};
@@ -155,7 +155,7 @@ mod tests {
     use std::time::Duration;
 
     use clr_heap::survey::TypeRow;
-    use gc_rules::rule::Evidence;
+    use rule_engine::rule::Evidence;
 
     use super::*;
     use base::run_key::RunKey;

@@ -2,12 +2,12 @@
 
 use base::time::Moment;
 use clr_gc::gc::StoppedTime;
-use gc_rules::account::AccountRecord;
-use gc_rules::field::MemoryTrend;
-use gc_rules::incident::IncidentRecord;
-use gc_rules::rule::Role;
 use gc_telemetry::definition::settings;
+use incidents::IncidentRecord;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use rule_engine::account::AccountRecord;
+use rule_engine::field::MemoryTrend;
+use rule_engine::rule::Role;
 
 use super::collection::line_of;
 use super::history::{columns, pauses};

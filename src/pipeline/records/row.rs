@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use base::time::{Moment, Wall};
-use gc_rules::incident::IncidentRecord;
-use gc_rules::rule::Severity;
 use gc_telemetry::definition::{resource as row, settings};
 use gc_telemetry::value::{flag, text};
+use incidents::IncidentRecord;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use rule_engine::rule::Severity;
 
 use crate::pipeline::shared::UnreadProcess;
 use api::view::{MinuteRecord, ProcessRow, RowMemory, SparkRecord};

@@ -7,15 +7,15 @@ use api::event::hex;
 use api::view::{AlertView, FiringView, NearView, ParamView, RuleView};
 use base::time::{Moment, Wall};
 use delivery::alerts::subject;
-use gc_rules::alert::Alert;
-use gc_rules::engine::{RuleState, State};
-use gc_rules::incident::IncidentRecord;
-use gc_rules::record::AlertRecord;
-use gc_rules::rule::{EvaluationTrigger, Param, Rule};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
+use incidents::IncidentRecord;
 use processes::one_name;
+use rule_engine::alert::Alert;
+use rule_engine::engine::{RuleState, State};
+use rule_engine::record::AlertRecord;
+use rule_engine::rule::{EvaluationTrigger, Param, Rule};
+use rule_engine::rule_set::RuleSet;
 use run::{RuleCounts, Run};
 
 /// Maximum number of listed processes in which a rule is about to fire. All such processes are counted.

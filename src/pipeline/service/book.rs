@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use base::time::Moment;
 use delivery::alerts::{IncidentNotice, Notice};
-use gc_rules::incident::IncidentChange;
-use gc_rules::rule::Severity;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
+use incidents::IncidentChange;
+use rule_engine::rule::Severity;
 
 use crate::pipeline::service::book::living::LivingProcess;
 pub(crate) use crate::pipeline::service::book::members::{KnownOfService, Service, ServiceProcesses};

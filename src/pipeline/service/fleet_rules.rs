@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::time::Moment;
-use gc_rules::alert::Alert;
-use gc_rules::engine::RuleState;
-use gc_rules::field::{ServiceFacts, StreamFacts};
-use gc_rules::incident::IncidentEnding;
-use gc_rules::rule::{EvaluationTrigger, Rule};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
+use incidents::IncidentEnding;
+use rule_engine::alert::Alert;
+use rule_engine::engine::RuleState;
+use rule_engine::field::{ServiceFacts, StreamFacts};
+use rule_engine::rule::{EvaluationTrigger, Rule};
+use rule_engine::rule_set::RuleSet;
 
 use self::subject::Subject;
 pub(crate) use self::watcher::WatcherLog;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use base::time::{Moment, Wall};
 use delivery::alerts::Notice;
-use gc_rules::alert::{Alert, Ending, Transition};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::key_value;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use rule_engine::alert::{Alert, Ending, Transition};
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load, shipped};
 
 use super::*;

@@ -1,9 +1,9 @@
 //! The loaded form of valid files.
 
-use gc_rules::expression::Node;
-use gc_rules::field::Root;
-use gc_rules::rule::{ComparisonKey, EvaluationTrigger, Extent, Function, Rule, Severity, Status};
 use proptest::prelude::*;
+use rule_engine::expression::Node;
+use rule_engine::field::Root;
+use rule_engine::rule::{ComparisonKey, EvaluationTrigger, Extent, Function, Rule, Severity, Status};
 use rule_language::load::load;
 
 use super::{example, file, fine, lines};
@@ -218,8 +218,9 @@ fn file_encoding_does_not_matter() {
     let plain = fine(&[file("a.yaml", example())]).rules;
     for text in [example().replace('\n', "\r\n"), format!("\u{feff}{}", example())] {
         let other = fine(&[file("a.yaml", text)]).rules;
-        let meanings =
-            |rules: &gc_rules::rule_set::RuleSet| -> Vec<u64> { rules.rules.iter().map(|rule| rule.meaning).collect() };
+        let meanings = |rules: &rule_engine::rule_set::RuleSet| -> Vec<u64> {
+            rules.rules.iter().map(|rule| rule.meaning).collect()
+        };
         assert_eq!(meanings(&other), meanings(&plain));
     }
 }

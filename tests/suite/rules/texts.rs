@@ -1,9 +1,9 @@
 //! Texts that contain values.
 
 use base::time::Moment;
-use gc_rules::field::{ProcessFacts, Scope, StreamFacts};
-use gc_rules::rule::Template;
 use proptest::prelude::*;
+use rule_engine::field::{ProcessFacts, Scope, StreamFacts};
+use rule_engine::rule::Template;
 
 use super::{file, fine};
 

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
 use delivery::alerts::{IncidentNotice, Notice};
-use gc_rules::alert::{Alert, Ending, HoldingRule, Transition};
-use gc_rules::incident::{IncidentEnding, Incidents, QuotaOwner};
-use gc_rules::rule::Rule;
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::spans::SpanIds;
 use gc_telemetry::value::key_value;
+use incidents::{IncidentEnding, Incidents, QuotaOwner};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use rule_engine::alert::{Alert, Ending, HoldingRule, Transition};
+use rule_engine::rule::Rule;
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load};
 
 /// 2026-01-02 03:04:05 UTC.

@@ -1,8 +1,8 @@
 //! The record with the totals of all collections of a process, by generation and type and overall.
 
 use clr_gc::gc::{Group, OtherStops, PauseQuantiles, Totals};
-use gc_rules::account::AccountRecord;
-use gc_rules::ledger::Ledger;
+use rule_engine::account::AccountRecord;
+use rule_engine::ledger::Ledger;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gc_rules::record::AlertRecord;
-use gc_rules::rule::{EvaluationTrigger, Severity, Status};
+use rule_engine::record::AlertRecord;
+use rule_engine::rule::{EvaluationTrigger, Severity, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,9 +1,9 @@
 //! One process, and one of its collections.
 
-use gc_rules::account::AccountRecord;
-use gc_rules::incident::IncidentRecord;
-use gc_rules::ledger::Ledger;
-use gc_rules::rule::Role;
+use incidents::IncidentRecord;
+use rule_engine::account::AccountRecord;
+use rule_engine::ledger::Ledger;
+use rule_engine::rule::Role;
 use schemars::JsonSchema;
 use serde::Serialize;
 

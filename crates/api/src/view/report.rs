@@ -1,7 +1,7 @@
 //! Recordings as a page that can be sent to others. The page has those contents of a process's page that a recording
 //! provides.
 
-use gc_rules::incident::IncidentRecord;
+use incidents::IncidentRecord;
 use serde::Serialize;
 
 use super::{CauseRecord, CollectionLine, HeapColumns, HistoryColumns, PauseColumns, ReportedRequests, UnobservedFact};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gc_rules::incident::IncidentRecord;
-use gc_rules::rule::Severity;
+use incidents::IncidentRecord;
+use rule_engine::rule::Severity;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ use super::{BTreeMap, Deserialize, Duration, HiddenString, JsonSchema, PathBuf, 
 use crate::values::{LinkUrl, WebUrl};
 use base::units::HumanDuration;
 use delivery::alerts::settings::AlertSettings;
-use gc_rules::rule::Severity;
+use rule_engine::rule::Severity;
 
 /// Receivers of notifications when an alert starts and ends. Alerts are always available in the API, in `/metrics` and
 /// in the spans of collections.

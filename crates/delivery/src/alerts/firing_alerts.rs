@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gc_rules::incident::QuotaOwner;
+use incidents::QuotaOwner;
 use tokio::time::Instant;
 
 use crate::alerts::labels::Labels;

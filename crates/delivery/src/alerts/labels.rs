@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use gc_rules::incident::id_of;
+use incidents::id_of;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 

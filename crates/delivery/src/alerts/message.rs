@@ -14,9 +14,9 @@ use crate::alerts::labels::{INCIDENT, Labels, RULE, SEVERITY, fingerprint, label
 use crate::alerts::settings::Links;
 use base::run_key::RunKey;
 use base::time::{Wall, rfc3339};
-use gc_rules::incident::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord, QuotaOwner, key_of_record};
-use gc_rules::rule::{Evidence, Severity};
 use gc_telemetry::notice::IncidentNotice;
+use incidents::{IncidentChange, IncidentRecord, IncidentSubject, MemberRecord, QuotaOwner, key_of_record};
+use rule_engine::rule::{Evidence, Severity};
 
 /// Go's zero time, with which Alertmanager represents an alert without an end.
 const NO_TIME: &str = "0001-01-01T00:00:00Z";
@@ -530,8 +530,8 @@ fn annotations(notice: &IncidentNotice, wall: Wall) -> BTreeMap<String, String> 
 
 #[cfg(test)]
 mod tests {
-    use gc_rules::incident::sample;
-    use gc_rules::ledger::{Ledger, MemoryVerdict};
+    use incidents::sample;
+    use rule_engine::ledger::{Ledger, MemoryVerdict};
 
     use super::*;
 
@@ -610,7 +610,7 @@ mod tests {
             open["black_box_stored"],
             format!("{stored}/20261123T114742Z-shop-1-0f.nettrace")
         );
-        let id = gc_rules::incident::id_of(&incident, Some(notice.run));
+        let id = incidents::id_of(&incident, Some(notice.run));
         assert_eq!(open["evidence_stored"], format!("{stored}/{id}/incident.json"));
         let from = incident.began.ns() / 1_000_000 - 900_000;
         let dashboard = |to: &str| format!("https://g/d/x?var-service=shop%20a%26b%7Bto%7D&p=&from={from}&to={to}");

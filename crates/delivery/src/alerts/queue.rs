@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use base::clock::now_unix_ns;
 use base::secret::Secret;
-use gc_rules::incident::QuotaOwner;
-use gc_rules::rule::Severity;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use incidents::QuotaOwner;
+use rule_engine::rule::Severity;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use base::secret::Secret;
-use gc_rules::rule::Severity;
+use rule_engine::rule::Severity;
 
 use crate::alerts::post::host;
 use crate::transport::receiver::Receiver;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::time::Moment;
-use gc_rules::incident::{BegunRecordings, QuotaOwner, Recordings};
+use incidents::{BegunRecordings, QuotaOwner, Recordings};
 
 #[derive(Debug, Default)]
 pub(super) struct RecordingRegistry(Mutex<BegunRecordings>);

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use base::directory::create_private;
-use gc_rules::incident::QuotaOwner;
+use incidents::QuotaOwner;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::time::Moment;
-use gc_rules::incident::{QuotaOwner, Recordings as _};
+use incidents::{QuotaOwner, Recordings as _};
 
 use super::FOLLOWS;
 use super::begun::RecordingRegistry;

@@ -1,6 +1,6 @@
 //! Limits and usage of a container at one moment.
 
-use gc_rules::field::{CommandName, ContainerFacts};
+use rule_engine::field::{CommandName, ContainerFacts};
 
 /// Memory of a group and the groups below it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -28,8 +28,8 @@ pub use read::{MemoryReading, read};
 pub use series::Series;
 
 use clr_gc::gc::Collection;
-use gc_rules::field::CommandName;
-use gc_rules::ledger::{Ledger, MemoryVerdict, Scope};
+use rule_engine::field::CommandName;
+use rule_engine::ledger::{Ledger, MemoryVerdict, Scope};
 
 use super::figures::Memory;
 

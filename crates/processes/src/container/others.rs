@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 
 use base::text::shown;
-use gc_rules::field::CommandName;
+use rule_engine::field::CommandName;
 
 use super::figures::OtherProcesses;
 use super::group::{MAX_FILE_BYTES, children, file, text};

@@ -53,7 +53,7 @@ impl Usage {
 
 #[cfg(test)]
 mod tests {
-    use gc_rules::field::CommandName;
+    use rule_engine::field::CommandName;
 
     use super::*;
     use crate::container::figures::OtherProcesses;

@@ -1,6 +1,6 @@
 //! The machine-readable record of a collection's detail.
 
-use gc_rules::ledger::Ledger;
+use rule_engine::ledger::Ledger;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use clr_gc::event::RootKind;
 use clr_gc::gc::{Collection, HeapGeneration, StoppedTime};
-use gc_rules::account::AccountRecord;
+use rule_engine::account::AccountRecord;
 
 use super::{Detail, TypeSums};
 use crate::account;

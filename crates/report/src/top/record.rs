@@ -1,7 +1,7 @@
 //! The parts of the API records that are displayed.
 
 use base::text::shown;
-use gc_rules::ledger::Ledger;
+use rule_engine::ledger::Ledger;
 use serde::{Deserialize, Deserializer};
 
 /// Deserializes a text that is bounded and safe to display ([`shown`]).

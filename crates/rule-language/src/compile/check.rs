@@ -1,10 +1,10 @@
 //! Checks types and names of a tree, and converts it to an expression.
 
 use base::time::Moment;
-use gc_rules::expression::{Arithmetic, Comparison, Double, Expression, Node, Pattern, TextTest};
-use gc_rules::field::{ALL, Field, ProcessFacts, Root, Scope, StreamFacts};
-use gc_rules::value::{Type, Value};
 use regex::RegexBuilder;
+use rule_engine::expression::{Arithmetic, Comparison, Double, Expression, Node, Pattern, TextTest};
+use rule_engine::field::{ALL, Field, ProcessFacts, Root, Scope, StreamFacts};
+use rule_engine::value::{Type, Value};
 use strict_yaml::check::{did_you_mean, nearest};
 
 use super::measure::{Measure, Unit};

@@ -9,8 +9,8 @@
 
 use std::cmp::Ordering;
 
-use gc_rules::expression::{Comparison, Node};
-use gc_rules::value::{Texts, Type, Value};
+use rule_engine::expression::{Comparison, Node};
+use rule_engine::value::{Texts, Type, Value};
 
 use super::measure::Measure;
 

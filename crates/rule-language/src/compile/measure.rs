@@ -1,9 +1,9 @@
 //! Measures of numbers: the unit and, for a field or a window, the limits.
 
-use gc_rules::expression::{Arithmetic, Node};
-use gc_rules::field::Field;
-use gc_rules::rule::{Extent, Function};
-use gc_rules::value::Type;
+use rule_engine::expression::{Arithmetic, Node};
+use rule_engine::field::Field;
+use rule_engine::rule::{Extent, Function};
+use rule_engine::value::Type;
 
 /// The measure of a number.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gc_rules::expression::{Arithmetic, Comparison};
+use rule_engine::expression::{Arithmetic, Comparison};
 
 /// A part of an expression, and the byte at which it starts.
 #[derive(Debug, Clone, PartialEq)]

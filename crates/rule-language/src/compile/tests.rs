@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use std::{fs, thread};
 
 use base::time::Moment;
-use gc_rules::field::{ProcessFacts, Scope, StreamFacts};
+use rule_engine::field::{ProcessFacts, Scope, StreamFacts};
 
 use super::*;
 

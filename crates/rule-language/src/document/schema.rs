@@ -33,7 +33,7 @@ pub fn text() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gc_rules::rule::Function;
+    use rule_engine::rule::Function;
     use strict_yaml::check::{unknown_keywords, words};
     use strict_yaml::path::KeyPath;
 

@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use base::quote::quoted;
 use base::read_from_text;
-use gc_rules::rule::Evidence;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use rule_engine::rule::Evidence;
 use strict_yaml::check::Format;
 use strict_yaml::formats::DURATION;
 

@@ -1,7 +1,7 @@
 //! The keys of a window.
 
 use base::units::HumanDuration;
-use gc_rules::rule::{ComparisonKey, Function};
+use rule_engine::rule::{ComparisonKey, Function};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use base::quote::quoted;
 use base::units::HumanDuration;
-use gc_rules::expression::{Double, Expression, Node};
-use gc_rules::field::{EXPECTED, Root};
-use gc_rules::rule::{
+use jiff::Timestamp;
+use rule_engine::expression::{Double, Expression, Node};
+use rule_engine::field::{EXPECTED, Root};
+use rule_engine::rule::{
     ComparisonKey, Emit, EvaluationTrigger, Exception, Extent, Function, HarmUnit, Param, Role, Rule, Severity,
     Template, TemplatePart, Texts, Window,
 };
-use gc_rules::value::Type;
-use jiff::Timestamp;
+use rule_engine::value::Type;
 use serde_json::{Map, Value};
 use strict_yaml::check::did_you_mean;
 use strict_yaml::path::KeyPath;

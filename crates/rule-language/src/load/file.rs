@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::quote::quoted;
-use gc_rules::field::{self, Field};
+use rule_engine::field::{self, Field};
 use serde::de::DeserializeOwned;
 use strict_yaml::check::did_you_mean;
 use strict_yaml::path::{KeyPath, PathStep};

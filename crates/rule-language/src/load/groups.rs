@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::quote::quoted;
-use gc_rules::rule::Group;
+use rule_engine::rule::Group;
 use strict_yaml::check::did_you_mean;
 
 use super::report::{Place, PlacedValue, Report};

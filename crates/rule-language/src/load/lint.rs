@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gc_rules::expression::{Expression, Node};
-use gc_rules::field::{Field, Root};
-use gc_rules::rule::{EvaluationTrigger, Rule, Severity};
-use gc_rules::value::Type;
+use rule_engine::expression::{Expression, Node};
+use rule_engine::field::{Field, Root};
+use rule_engine::rule::{EvaluationTrigger, Rule, Severity};
+use rule_engine::value::Type;
 use strict_yaml::check::did_you_mean;
 
 use super::draft::Draft;

@@ -1,7 +1,7 @@
 //! Limits the memory that the windows of all rules can take in one process.
 
-use gc_rules::engine::Engine;
-use gc_rules::rule_set::RuleSet;
+use rule_engine::engine::Engine;
+use rule_engine::rule_set::RuleSet;
 
 use super::report::{Place, Report};
 

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gc_rules::expression::Expression;
-use gc_rules::field::Root;
-use gc_rules::rule::Window;
+use rule_engine::expression::Expression;
+use rule_engine::field::Root;
+use rule_engine::rule::Window;
 
 use super::draft::Draft;
 use super::file::FileDefinitions;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
-use gc_rules::expression::{Expression, Node, TextTest};
-use gc_rules::rule::{Rule, TemplatePart, Window};
+use rule_engine::expression::{Expression, Node, TextTest};
+use rule_engine::rule::{Rule, TemplatePart, Window};
 
 use super::memory::Origin;
 

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use gc_rules::rule::Rule;
-use gc_rules::rule_set::RuleSet;
+use rule_engine::rule::Rule;
+use rule_engine::rule_set::RuleSet;
 use strict_yaml::reference::paragraph;
 use strict_yaml::yaml::{Bounds, parse};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use base::units::HumanDuration;
-use gc_rules::engine::State;
-use gc_rules::rule::Severity;
+use rule_engine::engine::State;
+use rule_engine::rule::Severity;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

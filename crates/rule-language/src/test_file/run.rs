@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use base::time::TimeBase;
-use gc_rules::review::{History, HistoryStep, Review, repeated, steps};
-use gc_rules::rule_set::RuleSet;
+use incidents::review::{History, HistoryStep, Review, repeated, steps};
+use rule_engine::rule_set::RuleSet;
 
 use super::document::{Expectation, Test};
 

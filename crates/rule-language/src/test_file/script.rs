@@ -7,7 +7,7 @@ use clr_gc::gc::{
     Account, Allocated, AllocatedUnknown, Cause, Collection, Committed, CpuWait, GenerationSizes, GlobalHistory,
     HeapGeneration, Missing, MissingParts, Pause, Phases, RequestImpact, StopEdges, Suspension, WorstRequest,
 };
-use gc_rules::field::STOPPED_PARTS;
+use rule_engine::field::STOPPED_PARTS;
 use strict_yaml::check::did_you_mean;
 
 use super::given::{EventFields, FieldError, invalid};

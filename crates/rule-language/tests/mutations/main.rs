@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::{env, fs, thread};
 
 use change::{ChangedFile, changes};
-use gc_rules::rule_set::RuleSet;
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load};
 use rule_language::test_file::document::Test;
 use rule_language::test_file::{TestFile, run};

@@ -1,6 +1,6 @@
 //! Stories of groups: each incident raises one alert.
 
-use gc_rules::engine::State;
+use rule_engine::engine::State;
 
 use super::story::StoryEvent::{End, Full, Gc, Nothing};
 use super::story::*;

@@ -2,13 +2,13 @@ use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::{Moment, Wall};
-use gc_rules::incident::{
+use incidents::{
     BegunRecordings, IncidentChange, IncidentEnding, IncidentRecord, IncidentSubject, Incidents, QuotaOwner,
     Recordings, StoredIncident, sample,
 };
-use gc_rules::ledger::{Ledger, MemoryVerdict};
-use gc_rules::rule::Evidence;
-use gc_rules::rule_set::RuleSet;
+use rule_engine::ledger::{Ledger, MemoryVerdict};
+use rule_engine::rule::Evidence;
+use rule_engine::rule_set::RuleSet;
 
 use super::story::{S, Story, StoryEvent, load_file, moment};
 

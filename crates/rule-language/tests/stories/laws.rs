@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use gc_rules::alert::Transition;
-use gc_rules::engine::{Engine, State};
-use gc_rules::rule_set::RuleSet;
 use proptest::prelude::*;
+use rule_engine::alert::Transition;
+use rule_engine::engine::{Engine, State};
+use rule_engine::rule_set::RuleSet;
 
 use super::story::StoryEvent::{Blind, Full, Gc, Named, Nothing, Open};
 use super::story::*;

@@ -1,6 +1,6 @@
 //! Tests of windows that share series.
 
-use gc_rules::plan::{MeasuredSeries, Plan, SampleTrigger};
+use rule_engine::plan::{MeasuredSeries, Plan, SampleTrigger};
 use rule_language::load::{load, shipped};
 
 use super::story::load_file;

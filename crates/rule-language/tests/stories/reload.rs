@@ -1,6 +1,6 @@
 //! Replacement of rules while a process is monitored.
 
-use gc_rules::engine::State;
+use rule_engine::engine::State;
 
 use super::story::StoryEvent::{Gc, Nothing, Rules};
 use super::story::*;

@@ -1,8 +1,8 @@
 //! Tests of the remedies of incidents.
 
 use base::run_key::RunKey;
-use gc_rules::incident::{Findings, FoundAllocations, FoundCaller, FoundCallers, FoundSite, remedy_for_a_process};
-use gc_rules::rule::Role;
+use incidents::{Findings, FoundAllocations, FoundCaller, FoundCallers, FoundSite, remedy_for_a_process};
+use rule_engine::rule::Role;
 use rule_language::load::{load, shipped};
 
 fn found() -> Findings {

@@ -1,7 +1,7 @@
 //! Stories of the states of one rule.
 
-use gc_rules::engine::State;
-use gc_rules::rule::Severity;
+use rule_engine::engine::State;
+use rule_engine::rule::Severity;
 
 use super::story::StoryEvent::{Blind, End, Full, Gc, Named, Nothing, Open};
 use super::story::*;

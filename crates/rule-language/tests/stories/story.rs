@@ -5,10 +5,10 @@ use std::sync::Arc;
 use base::time::{Moment, TimeBase, Wall};
 use clr_gc::event::{GcReason, GcType};
 use clr_gc::gc::{Collection, Pause, PauseKind};
-use gc_rules::alert::{CollectionVerdict, Transition};
-use gc_rules::engine::{Engine, State};
-use gc_rules::field::{OperationStarts, ProcessFacts, StreamFacts};
-use gc_rules::rule_set::RuleSet;
+use rule_engine::alert::{CollectionVerdict, Transition};
+use rule_engine::engine::{Engine, State};
+use rule_engine::field::{OperationStarts, ProcessFacts, StreamFacts};
+use rule_engine::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load};
 
 pub(crate) const S: u64 = 1_000_000_000;

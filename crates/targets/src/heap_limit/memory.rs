@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::run_key::RunKey;
 use dotnet_diagnostics::discovery::parse_stat;
-use gc_rules::field::MemoryFacts;
+use rule_engine::field::MemoryFacts;
 
 use super::committed;
 use super::read::{machine, runtime_config};

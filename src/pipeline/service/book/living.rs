@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use base::time::Moment;
-use gc_rules::alert::{Ending, Transition};
-use gc_rules::rule::{Rule, Severity};
+use rule_engine::alert::{Ending, Transition};
+use rule_engine::rule::{Rule, Severity};
 
 use processes::container::ContainerIdentity;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use base::run_key::RunKey;
 use base::time::Moment;
-use gc_rules::field::ServiceFacts;
 use gc_telemetry::definition::resource::SERVICE_NAME;
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::text;
+use rule_engine::field::ServiceFacts;
 
 use crate::pipeline::service::book::living::LivingProcess;
 use crate::pipeline::service::death::Death;

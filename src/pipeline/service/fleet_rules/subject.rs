@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use base::time::Moment;
 use delivery::alerts::Notice;
-use gc_rules::alert::Transition;
-use gc_rules::engine::{Engine, RuleState};
-use gc_rules::field::{AFFECTED_RULE, EXPECTED, FIRING, FactValue, LAST_DEATH, OF_VERSION, ProcessFacts, StreamFacts};
-use gc_rules::incident::{IncidentEnding, Incidents, QuotaOwner};
-use gc_rules::rule::{EvaluationTrigger, Rule};
-use gc_rules::rule_set::RuleSet;
 use gc_telemetry::definition::resource::{SERVICE_NAME, SERVICE_VERSION};
 use gc_telemetry::origin::Origin;
 use gc_telemetry::value::{facts, key_value};
+use incidents::{IncidentEnding, Incidents, QuotaOwner};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
+use rule_engine::alert::Transition;
+use rule_engine::engine::{Engine, RuleState};
+use rule_engine::field::{
+    AFFECTED_RULE, EXPECTED, FIRING, FactValue, LAST_DEATH, OF_VERSION, ProcessFacts, StreamFacts,
+};
+use rule_engine::rule::{EvaluationTrigger, Rule};
+use rule_engine::rule_set::RuleSet;
 
 use crate::pipeline::service::book::{KnownOfService, Service};
 use crate::pipeline::service::fleet_rules::AlertOf;

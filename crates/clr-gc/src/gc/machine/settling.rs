@@ -2,7 +2,7 @@
 
 use crate::gc::collection::{Collection, Suspension};
 use crate::gc::forming::FormingCollection;
-use crate::gc::machine::{FinishedItem, MAX_FORMING, Machine, MAX_DELAY_NS, ReportTiming};
+use crate::gc::machine::{FinishedItem, MAX_DELAY_NS, MAX_FORMING, Machine, ReportTiming};
 use crate::gc::stop::{Stop, StopEdges, StopId};
 
 impl Machine {

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Instant;
 
-use gc_rules::incident::QuotaOwner;
+use incidents::QuotaOwner;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nettrace::encode::EncodeError;

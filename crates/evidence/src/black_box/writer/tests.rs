@@ -5,7 +5,7 @@ use std::path::Path;
 use nettrace::encode::{Encoder, EventRecord};
 use nettrace::{Decoder, Ending, Format, Options, TraceHeader};
 
-use gc_rules::incident::RECORDS_INTERVAL_NS;
+use incidents::RECORDS_INTERVAL_NS;
 
 use super::super::BlackBoxOptions;
 use super::*;

@@ -1,7 +1,7 @@
 //! Growth of the lines of a ledger, computed from two readings.
 
 use base::time::Moment;
-use gc_rules::ledger::{Growth, Ledger, MemoryVerdict, WORTH_SAYING};
+use rule_engine::ledger::{Growth, Ledger, MemoryVerdict, WORTH_SAYING};
 
 /// Minimum interval between two readings for growth, because the heap is as of its newest collection.
 const MIN_NS: u64 = 10_000_000_000;

@@ -1,9 +1,9 @@
 //! Properties of all texts.
 
 use cel::Program;
-use gc_rules::value::Value;
 use proptest::prelude::*;
 use proptest::{collection, sample};
+use rule_engine::value::Value;
 
 use super::facts::{Facts, facts};
 use super::oracle::on_large_stack;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gc_rules::review::Review;
-use gc_rules::rule::Severity;
-use gc_rules::rule_set::RuleSet;
+use incidents::review::Review;
+use rule_engine::rule::Severity;
+use rule_engine::rule_set::RuleSet;
 
 use crate::test_file::document::Expectation;
 

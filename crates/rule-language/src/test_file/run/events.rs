@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use base::time::{Moment, TimeBase};
 use clr_gc::gc::{Collection, Suspension};
-use gc_rules::field::{
+use incidents::review::HistoryStep;
+use rule_engine::field::{
     AFFECTED_RULE, CommandName, ContainerFacts, FIRING, FactValue, LAST_DEATH, MemoryFacts, OF_VERSION,
     OperationStarts, ProcessFacts, ServiceFacts, StreamFacts, WatcherFacts,
 };
-use gc_rules::review::HistoryStep;
-use gc_rules::rule::EvaluationTrigger;
+use rule_engine::rule::EvaluationTrigger;
 
 use super::{MAX_EVENTS, ns};
 use crate::test_file::document::{Process, TestEvent, UnfinishedOperation};

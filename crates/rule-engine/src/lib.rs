@@ -1,14 +1,15 @@
-//! Evaluates rules: turns collections into alerts and incidents.
+//! Evaluates rules: turns collections into alerts.
 //!
 //! ```text
 //! rule files -> rule-language -> RuleSet                                                  once, when files are read
 //!                                   |
-//! Collection, Suspension, counters, the time -> engine (windows, conditions, states) -> Transition -> incident
+//! Collection, Suspension, counters, the time -> engine (windows, conditions, states) -> Transition
 //!                                               one per process
 //! ```
 //!
 //! The crate `rule-language`, which depends on this crate, reads and checks rule files. In this crate, a rule is a
-//! checked value.
+//! checked value. The crate `incidents` forms incidents
+//! from transitions.
 //!
 //! | Module | Content |
 //! |---|---|
@@ -25,8 +26,6 @@
 //! | [`account`] | stopped time of a process by cause, as a record |
 //! | [`ledger`] | memory of a process by use, as a record |
 //! | `memory` | level, trend and age of the memory of a process |
-//! | [`incident`] | incidents: the alerts of one cause on one process, as users see them |
-//! | [`review`] | application of the rules to a complete history: a recording, or the events of a test |
 //!
 //! # Invariants
 //!
@@ -47,12 +46,10 @@ mod conditions;
 pub mod engine;
 pub mod expression;
 pub mod field;
-pub mod incident;
 pub mod ledger;
 mod memory;
 pub mod plan;
 pub mod record;
-pub mod review;
 pub mod rule;
 pub mod rule_set;
 pub mod template;

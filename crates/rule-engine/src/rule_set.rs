@@ -45,20 +45,20 @@ impl RuleSet {
     }
 
     /// Returns the group of an alert's rule in this set. After a reload, the alert still refers to the old rule.
-    pub(crate) fn group_of(&self, alert: &Alert) -> Option<usize> {
+    pub fn group_of(&self, alert: &Alert) -> Option<usize> {
         self.rule(&alert.rule.id)?.group
     }
 
-    pub(crate) fn group_name(&self, group: Option<usize>) -> Option<Arc<str>> {
+    pub fn group_name(&self, group: Option<usize>) -> Option<Arc<str>> {
         Some(Arc::clone(&self.groups.get(group?)?.name))
     }
 
-    pub(crate) fn group_place(&self, name: &str) -> Option<usize> {
+    pub fn group_place(&self, name: &str) -> Option<usize> {
         self.groups.iter().position(|group| *group.name == *name)
     }
 
     /// Returns whether the alerts of a group are consequences of the alerts of another group, directly or indirectly.
-    pub(crate) fn follows(&self, group: usize, cause: usize) -> bool {
+    pub fn follows(&self, group: usize, cause: usize) -> bool {
         let mut seen = vec![group];
         let mut next = 0;
         while let Some(&at) = seen.get(next) {

@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use base::time::{Moment, Wall};
 
-use crate::alert::Alert;
-use crate::incident::black_box::Recorder;
-use crate::incident::{
-    AFTERMATH_NS, EXPLAINED_INTERVAL_NS, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member,
-};
-use crate::ledger::Ledger;
-use crate::rule::{Evidence, Severity};
-use crate::rule_set::RuleSet;
+use crate::black_box::Recorder;
+use crate::{AFTERMATH_NS, EXPLAINED_INTERVAL_NS, Incident, IncidentChange, IncidentEnding, LINGER_NS, Member};
+use rule_engine::alert::Alert;
+use rule_engine::ledger::Ledger;
+use rule_engine::rule::{Evidence, Severity};
+use rule_engine::rule_set::RuleSet;
 
 /// An incident that has not ended.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ pub use stacks::{FoundStack, FoundStacks};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::rule::Evidence;
+use rule_engine::rule::Evidence;
 
 /// Maximum number of sites, types and callers of a burst in an incident.
 pub const MAX_FOUND: usize = 3;

@@ -68,7 +68,7 @@ impl AlertRecord {
 }
 
 /// Converts names and texts for a record.
-pub(crate) fn owned<C: FromIterator<(String, String)>>(texts: &[(Arc<str>, Box<str>)]) -> C {
+pub fn owned<C: FromIterator<(String, String)>>(texts: &[(Arc<str>, Box<str>)]) -> C {
     let texts = texts.iter();
     texts.map(|(name, text)| (name.to_string(), text.to_string())).collect()
 }

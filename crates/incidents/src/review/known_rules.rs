@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Engine, State};
-use crate::rule::{EvaluationTrigger, Function, Rule, Severity, Window};
-use crate::rule_set::RuleSet;
+use rule_engine::engine::{Engine, State};
+use rule_engine::rule::{EvaluationTrigger, Function, Rule, Severity, Window};
+use rule_engine::rule_set::RuleSet;
 
 /// Maximum number of collections at which rules that were never known are checked; afterwards they are checked again
 /// only at the end. The reasons why a rule is unknown exist from the start, and a check costs as much as an evaluation.

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::remedy::{remedy_for_a_file, remedy_for_a_process};
 use super::{Findings, FoundAllocations, FoundCallers, FoundCensus, FoundStacks, Incident, IncidentEnding, Member};
-use crate::account::AccountRecord;
-use crate::ledger::Ledger;
-use crate::record::owned;
-use crate::rule::{EvaluationTrigger, Evidence, Role, Severity};
+use rule_engine::account::AccountRecord;
+use rule_engine::ledger::Ledger;
+use rule_engine::record::owned;
+use rule_engine::rule::{EvaluationTrigger, Evidence, Role, Severity};
 
 /// Path under which recordings are served.
 const BLACK_BOX: &str = "/api/v1/evidence/";

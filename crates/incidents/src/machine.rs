@@ -11,10 +11,10 @@ use clr_gc::gc::StoppedTime;
 use self::open::{OpenIncident, finished, is_of, member};
 use super::black_box::{QuotaOwner, Recorder, Recordings};
 use super::{Finding, Incident, IncidentChange, IncidentEnding, Member, REFRESH_NS};
-use crate::alert::{Alert, Ending, HoldingRule, Transition};
-use crate::ledger::Ledger;
-use crate::rule::{Evidence, HarmUnit, Role};
-use crate::rule_set::RuleSet;
+use rule_engine::alert::{Alert, Ending, HoldingRule, Transition};
+use rule_engine::ledger::Ledger;
+use rule_engine::rule::{Evidence, HarmUnit, Role};
+use rule_engine::rule_set::RuleSet;
 
 /// The incidents of one process.
 #[derive(Debug, Default)]

@@ -645,7 +645,7 @@ impl Engine {
     /// Returns the summary that a rule would have if the process had been observed for the full length of its windows,
     /// and if the whole time were like the observed part. `for` is ignored. Returns `None` if the rule would not fire
     /// or remains unknown.
-    pub(crate) fn so_far(&self, rule: &Rule) -> Option<String> {
+    pub fn so_far(&self, rule: &Rule) -> Option<String> {
         let at = ReadContext {
             so_far: true,
             ..self.asked()

@@ -39,11 +39,15 @@
 //! Open incidents are stored ([`StoredIncident`]) and [resumed](Incidents::resume) with their numbers. Members that
 //! become active again within [`RESUME_NS`] continue without a message; other members end as unknown.
 
+// Time is a value, and state has one owner: no clock and no lock (clippy.toml).
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
 mod black_box;
 mod found;
 mod machine;
 mod record;
 mod remedy;
+pub mod review;
 mod sample;
 mod stored;
 
@@ -53,9 +57,9 @@ use base::time::Moment;
 use base::words;
 use clr_gc::gc::StoppedTime;
 
-use crate::alert::Alert;
-use crate::ledger::Ledger;
-use crate::rule::{Evidence, Rule, Severity};
+use rule_engine::alert::Alert;
+use rule_engine::ledger::Ledger;
+use rule_engine::rule::{Evidence, Rule, Severity};
 
 pub use black_box::{BegunRecordings, QuotaOwner, Recordings, recording_id};
 pub use found::{

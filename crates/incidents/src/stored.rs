@@ -10,11 +10,11 @@ use base::time::Wall;
 use serde::{Deserialize, Serialize};
 
 use super::{Findings, Incident, Member};
-use crate::alert::Alert;
-use crate::ledger::Ledger;
-use crate::record::owned;
-use crate::rule::{Emit, Evidence, Role, Rule, Severity};
-use crate::rule_set::RuleSet;
+use rule_engine::alert::Alert;
+use rule_engine::ledger::Ledger;
+use rule_engine::record::owned;
+use rule_engine::rule::{Emit, Evidence, Role, Rule, Severity};
+use rule_engine::rule_set::RuleSet;
 
 /// An open incident in the form in which it is written to a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

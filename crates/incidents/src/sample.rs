@@ -5,11 +5,11 @@ use std::sync::Arc;
 use base::time::Moment;
 
 use super::{IncidentChange, IncidentEnding, Incidents};
-use crate::engine::Engine;
-use crate::expression::Expression;
-use crate::field::ProcessFacts;
-use crate::rule::{Rule, Template, TemplatePart};
-use crate::rule_set::RuleSet;
+use rule_engine::engine::Engine;
+use rule_engine::expression::Expression;
+use rule_engine::field::ProcessFacts;
+use rule_engine::rule::{Rule, Template, TemplatePart};
+use rule_engine::rule_set::RuleSet;
 
 const SUMMARY: &str = "No process is affected; `gcwatch alerts test` was run";
 

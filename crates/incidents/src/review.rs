@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use clr_gc::gc::{Collection, Finalizers, StopEdges, StoppedTime, Suspension};
 
-use super::alert::{Alert, Ending, Transition};
-use super::engine::{Engine, collection_at, suspension_at};
-use super::field::{OperationStarts, ProcessFacts, StreamFacts};
-use super::incident::{Incident, IncidentChange, Incidents};
-use super::rule::{EvaluationTrigger, Rule};
-use super::rule_set::RuleSet;
+use crate::{Incident, IncidentChange, Incidents};
 use base::time::{Moment, TimeBase, Wall};
 use known_rules::KnownRules;
+use rule_engine::alert::{Alert, Ending, Transition};
+use rule_engine::engine::{Engine, collection_at, suspension_at};
+use rule_engine::field::{OperationStarts, ProcessFacts, StreamFacts};
+use rule_engine::rule::{EvaluationTrigger, Rule};
+use rule_engine::rule_set::RuleSet;
 
 mod known_rules;
 
