@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use rule_engine::field::{ProcessFacts, Root, Scope, StreamFacts};
 use libfuzzer_sys::fuzz_target;
+use rule_engine::field::{ProcessFacts, Root, Scope, StreamFacts};
 use rule_language::compile::{Names, RequiredType, compile, parse_macro};
 
 fuzz_target!(|text: &str| {

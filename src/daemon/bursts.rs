@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Each burst has a dedicated thread and executor, because decoding names takes time and must not block other tasks. A
-//! burst ends with an attempt to heal the process. If gcwatch is killed during a burst, the burst lease tells the next
-//! instance which process to heal (`targets::others`).
+//! burst ends with an attempt to heal the process. If gcwatch is killed during a burst, the burst lease names the
+//! process that the next instance heals (`targets::others`).
 //!
 //! A thread that waits for a file system can hang indefinitely. A burst that is still running [`LEFT_AFTER`] its
 //! deadlines is left behind: it releases the burst lock of the host, its incident gets the reason, and other bursts can

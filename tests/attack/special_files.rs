@@ -80,18 +80,22 @@ impl OpenedFiles {
     }
 }
 
-/// A fake runtime whose command line names an assembly: this program, started again. It exits when its standard input
-/// ends.
+/// A fake runtime whose host is `dotnet` and whose command line names an assembly: a copy of this program. It exits when
+/// its standard input ends.
 struct NamedRuntime(RunningProcess);
 
 impl NamedRuntime {
-    /// Starts `exe` as the given user. The configuration of the process is a link to `config`.
-    fn start(scene: &Scene, exe: &Path, user: Option<u32>, name: &str, config: &Path) -> Self {
+    /// Starts a process as the given user. Its configuration is a link to `config`.
+    fn start(scene: &Scene, user: Option<u32>, name: &str, config: &Path) -> Self {
         let folder = scene.folder().join(name);
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
         symlink(config, folder.join("app.runtimeconfig.json")).unwrap();
-        let mut command = Command::new(exe);
+        // Other users may not have access to the folder of this program.
+        let host = folder.join("dotnet");
+        fs::copy(std::env::current_exe().unwrap(), &host).unwrap();
+        fs::set_permissions(&host, Permissions::from_mode(0o755)).unwrap();
+        let mut command = Command::new(host);
         command
             .arg(ARGUMENT)
             .arg(folder.join("app.dll"))
@@ -109,10 +113,6 @@ impl NamedRuntime {
         output.read_line(&mut line).unwrap();
         assert!(line.starts_with("ready "), "{name}: {line:?}");
         Self(RunningProcess(child))
-    }
-
-    fn start_as_this_user(scene: &Scene, name: &str, config: &Path) -> Self {
-        Self::start(scene, &std::env::current_exe().unwrap(), None, name, config)
     }
 
     fn pid(&self) -> u32 {
@@ -151,7 +151,7 @@ fn fifo_is_never_opened() {
         stat.contains(" (sh) S ")
     };
     await_that("the writer waits", waits);
-    let process = NamedRuntime::start_as_this_user(&scene, "app", &fifo);
+    let process = NamedRuntime::start(&scene, None, "app", &fifo);
     look_at(&scene, &process);
     assert!(writer.0.try_wait().unwrap().is_none(), "no reader opens the FIFO");
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
@@ -164,7 +164,7 @@ fn fifo_is_never_opened() {
 fn device_is_never_opened() {
     let scene = Scene::begin();
     let device = device(&scene).unwrap();
-    let process = NamedRuntime::start_as_this_user(&scene, "app", &device);
+    let process = NamedRuntime::start(&scene, None, "app", &device);
     let opened = OpenedFiles::begin(scene.folder());
     look_at(&scene, &process);
     let opened = opened.names();
@@ -177,15 +177,11 @@ fn device_is_never_opened() {
 fn file_of_another_user_is_not_read() {
     let scene = Scene::begin();
     fs::set_permissions(scene.folder(), Permissions::from_mode(0o711)).unwrap();
-    // Other users may not have access to the folder of this program.
-    let exe = scene.folder().join("runtime");
-    fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
-    fs::set_permissions(&exe, Permissions::from_mode(0o755)).unwrap();
     let config = scene.folder().join("config");
     fs::write(&config, "{}").unwrap();
     fs::set_permissions(&config, Permissions::from_mode(0o600)).unwrap();
-    let of_root = NamedRuntime::start(&scene, &exe, None, "root", &config);
-    let of_other = NamedRuntime::start(&scene, &exe, Some(65_534), "other", &config);
+    let of_root = NamedRuntime::start(&scene, None, "root", &config);
+    let of_other = NamedRuntime::start(&scene, Some(65_534), "other", &config);
     let anonymous = |process: &NamedRuntime| {
         let status = fs::read_to_string(format!("/proc/{}/status", process.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();

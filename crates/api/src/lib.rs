@@ -1,8 +1,8 @@
 //! The machine-readable records: one JSON object per line, or the elements of an API response. Their names are a
 //! contract. The records are pure: they convert values to JSON and have no clock.
 //!
-//! The record of an alert's change is in [`rule_engine::record`], and that of a process's memory in [`rule_engine::ledger`].
-//! Records of a single command are next to its table in `report`.
+//! The record of an alert's change is in [`rule_engine::record`], and that of a process's memory in
+//! [`rule_engine::ledger`]. Records of a single command are next to its table in `report`.
 //!
 //! # Layers
 //!

@@ -27,7 +27,7 @@
 //! If the conditions of several rules of a group are true, one rule fires: the most severe rule. Among equally severe
 //! rules, the rule that already fires wins, or the first one in the files. A more severe rule ends the previous alert
 //! as superseded. When its alert ends, the most severe remaining rule fires. For users, a group is an
-//! [incident](super::incident).
+//! incident (crate `incidents`).
 //!
 //! # Texts
 //!

@@ -8,8 +8,7 @@
 //! ```
 //!
 //! The crate `rule-language`, which depends on this crate, reads and checks rule files. In this crate, a rule is a
-//! checked value. The crate `incidents` forms incidents
-//! from transitions.
+//! checked value. The crate `incidents` forms incidents from transitions.
 //!
 //! | Module | Content |
 //! |---|---|
