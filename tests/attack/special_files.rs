@@ -80,8 +80,8 @@ impl OpenedFiles {
     }
 }
 
-/// A fake runtime whose host is `dotnet` and whose command line names an assembly: a copy of this program. It exits when
-/// its standard input ends.
+/// A fake runtime whose host is `dotnet` and whose command line names an assembly: a copy of this program. It exits
+/// when its standard input ends.
 struct NamedRuntime(RunningProcess);
 
 impl NamedRuntime {
