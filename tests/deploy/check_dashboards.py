@@ -377,7 +377,7 @@ otlp: {{endpoint: "{otlp}"}}
 metrics: {{interval: 1s}}
 # All parts with separate metrics.
 state: {{directory: {folder}/{node}-state}}
-evidence: {{bursts: on}}
+evidence: {{bursts: on, store: {{url: 'file://{folder}/{node}-store'}}}}
 requests: {{mode: diagnosticsource}}
 targets:
   include: [{{environment: {{GCWATCH_E2E: '{folder} {node}'}}}}]
