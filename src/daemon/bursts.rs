@@ -256,8 +256,8 @@ struct QueuedRequest {
 }
 
 impl Bursts {
-    /// Creates the bursts of a daemon. `marks` are the burst marks in the state directory; `None` without state
-    /// directory.
+    /// Creates the bursts of a daemon. `marks` are the burst marks in the state directory; `None` if there is no
+    /// state directory.
     pub(super) fn new(stats: Arc<BurstStats>, marks: Option<BurstMarks>) -> Self {
         let state = BurstsState {
             marks: marks.map(Arc::new),

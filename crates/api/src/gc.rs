@@ -67,7 +67,7 @@ pub struct StreamRecord {
     pub file: String,
     /// Number of event blobs in the recording.
     pub events: u64,
-    /// Number of events that the writer dropped; `None` without sequence numbers.
+    /// Number of events that the writer dropped; `None` if the events have no sequence numbers.
     pub lost_events: Option<u64>,
     /// Number of collections reported.
     pub gcs: u64,

@@ -13,9 +13,9 @@ pub(crate) struct Summary {
     pub(crate) count: u64,
     /// Sum of the durations, ns.
     pub(crate) sum_ns: u64,
-    /// Minimum duration, ns; `None` without durations.
+    /// Minimum duration, in nanoseconds; `None` if the histogram is empty.
     pub(crate) min_ns: Option<u64>,
-    /// Maximum duration, ns; `None` without durations.
+    /// Maximum duration, in nanoseconds; `None` if the histogram is empty.
     pub(crate) max_ns: Option<u64>,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Ends {
     pub(super) own: SocketAddr,
 }
 
-/// Kernel tables of connections. A socket of IPv6 may have an address of IPv4.
+/// Kernel tables of connections. An IPv6 socket can have an IPv4 address.
 const TABLES: [&str; 2] = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
 
 /// State of a connection that is open in both directions. A closing connection has no owner in the tables.

@@ -14,7 +14,7 @@ pub(crate) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duratio
 const LONGEST_REQUESTED: Duration = Duration::from_secs(600);
 
 /// Returns the delay in `google.rpc.RetryInfo`, from the details of a gRPC status (`grpc-status-details-bin`: a
-/// `google.rpc.Status`); `None` without such a detail. An invalid or negative delay counts as zero.
+/// `google.rpc.Status`); `None` if there is no such detail. An invalid or negative delay counts as zero.
 pub(crate) fn retry_info(details: &[u8]) -> Option<Duration> {
     let status = RpcStatus::decode(details).ok()?;
     let detail = status

@@ -4,7 +4,7 @@
 //! A skipped number may belong to the background collection in progress, which is observed at its end. The number is
 //! missed after two later collections started while no background collection was in progress: blocking collections
 //! (foreground collections have a separate type) or later background collections. Two collections are necessary,
-//! because a collection with late data may be observed after the next collection.
+//! because a collection with late data can be observed after the next collection.
 
 use std::collections::VecDeque;
 
