@@ -37,7 +37,7 @@ pub struct Alert {
     pub collection: Option<u32>,
     /// Number of times that the condition was true: occurrences of a rule `on: gc`; 1 for other rules.
     pub count: u64,
-    /// Alerts that the cooldown suppressed before this one.
+    /// Number of alerts that the cooldown suppressed before this alert.
     pub suppressed: u64,
     /// Maximum value of the summary's main figure; `None` if the summary has no such figure, or if it is unknown.
     pub peak: Option<f64>,
