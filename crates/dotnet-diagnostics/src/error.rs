@@ -205,7 +205,7 @@ pub enum Error {
         /// Error of the system.
         source: io::Error,
     },
-    /// The path of a reverse port cannot be listened on.
+    /// A reverse port cannot listen on its path.
     #[error("cannot listen on {}: {problem}", path.display())]
     Port {
         /// The path.
@@ -216,7 +216,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the reason as one word, as for a process that cannot be attached to.
+    /// Returns the reason for the error as one word. Discovery uses the same reasons ([`Obstacle::reason`]).
     pub fn reason(&self) -> Reason {
         match self {
             Self::NotAttachable { obstacle, .. } => obstacle.reason,
@@ -238,7 +238,8 @@ impl Error {
         }
     }
 
-    /// Returns reason, detail and remedy, as in `discovery::Process::obstacle`.
+    /// Returns the reason, the detail and the remedy, in the same form as
+    /// [`Process::obstacle`](crate::discovery::Process::obstacle).
     pub fn obstacle(&self) -> Obstacle {
         match self {
             Self::NotAttachable { obstacle, .. } => obstacle.clone(),
@@ -266,7 +267,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the runtime does not support the command. It may support an older variant.
+    /// Returns whether the runtime does not support the command. It can support an older variant.
     pub fn is_unknown_command(&self) -> bool {
         matches!(
             self,
