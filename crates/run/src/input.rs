@@ -125,8 +125,8 @@ pub enum Input {
 }
 
 impl Input {
-    /// Returns whether a similar input with the same information follows soon, so that this one may be dropped if there
-    /// is no space.
+    /// Returns whether a similar input with the same information follows soon, so that this input may be dropped if the
+    /// inbox is full.
     pub fn is_renewed(&self) -> bool {
         matches!(self, Self::Tick { .. } | Self::Measured(_))
     }
