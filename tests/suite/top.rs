@@ -27,10 +27,10 @@ fn frame(state: &Screen, width: u16, height: u16) -> String {
     rows.map(|row| format!("{}\n", row.trim_end())).collect()
 }
 
-/// Scenario: the overview and a process are drawn on small and large terminals, with help, with all columns, and
-/// without an answer.
-/// Guarantee: the frames match the committed ones: the faulty process comes first, unknown values are a dash, and no
-/// control character of a name is printed.
+/// Scenario: the overview and a process are drawn on small and large terminals, also with the memory columns, with the
+/// help open, after the daemon has become unreachable, and before its first answer.
+/// Guarantee: the frames equal the committed frames. The faulty process comes first, each unknown value is a dash, and
+/// no control character of a name is printed.
 #[test]
 fn frames_match_committed_frames() {
     let mut all = String::new();
@@ -62,8 +62,9 @@ fn frames_match_committed_frames() {
     golden::compare("tests/top/frames.txt", &all);
 }
 
-/// Scenario: keys move, sort, filter, open, go back and quit.
-/// Guarantee: each key does what the footer states; the selected process stays selected when the order changes.
+/// Scenario: the user presses keys to move, sort, open, go back, filter and quit.
+/// Guarantee: each key has the effect that the footer states; the selected process stays selected when the order
+/// changes.
 #[test]
 fn keys_match_footer_texts() {
     let mut state = state();
@@ -77,13 +78,13 @@ fn keys_match_footer_texts() {
     state.key(KeyCode::Down);
     state.key(KeyCode::Char('n'));
     let (checkout, evil) = names(&state);
-    assert!(evil < checkout, "sorted by name");
+    assert!(evil < checkout, "the processes are sorted by name");
     assert_eq!(
         (state.key(KeyCode::Enter), state.view),
         (Action::Ask, View::Process(99))
     );
     assert_eq!((state.key(KeyCode::Esc), state.view), (Action::Ask, View::Overview));
-    // The first incident is open, the second has ended.
+    // Only the first incident is open. The second has ended, so its digit opens no process.
     assert_eq!(state.key(KeyCode::Char('2')), Action::Draw);
     assert_eq!(
         (state.key(KeyCode::Char('1')), state.view),
@@ -95,7 +96,7 @@ fn keys_match_footer_texts() {
     }
     let (checkout, evil) = names(&state);
     assert!(checkout.is_some() && evil.is_none());
-    // While the user types a filter, q is a letter.
+    // While the user types a filter, `q` does not quit: it becomes part of the filter.
     assert_eq!(state.key(KeyCode::Char('q')), Action::Draw);
     state.key(KeyCode::Esc);
     assert!(names(&state).1.is_some());
