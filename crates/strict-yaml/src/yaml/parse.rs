@@ -96,11 +96,11 @@ fn syntax(info: &str) -> String {
         ("could not find expected ':'", NO_KEY),
         (
             "did not find expected key",
-            "this belongs to no key above it; check the indentation",
+            "this text does not belong to a key above it; check the indentation",
         ),
         (
             "did not find expected <document start>",
-            "this belongs to no key; check the indentation",
+            "this text does not belong to a key; check the indentation",
         ),
         (
             "unknown anchor",
@@ -116,7 +116,7 @@ fn syntax(info: &str) -> String {
         ),
         (
             "trailing content after",
-            "the quotes end here and more follows; put all of the string in quotes of the other kind, or below `|`",
+            "the quoted string ends here, but text follows; put all of it in the other kind of quotes, or below `|`",
         ),
         (
             "unexpected end of stream",
