@@ -25,7 +25,7 @@ const INTRODUCTION: &str = "\
 3. one YAML file (`--config FILE`, or the variable `GCWATCH_CONFIG`),
 4. defaults.
 
-`--endpoint` and `--protocol` apply to all signals: they override the keys of single signals, too.
+`--endpoint` and `--protocol` apply to all signals: they override the keys of individual signals, too.
 
 `gcwatch run --check-config` reports all errors with line and column, and exits; `--print-config` prints the
 configuration in effect with the origin of each value, without secrets. gcwatch does not start with an invalid file or
