@@ -40,13 +40,13 @@ fn frames_match_committed_frames() {
     let mut shown = state();
     add("overview", &shown, 80, 24);
     add("overview", &shown, 140, 16);
-    add("nearly no room", &shown, 40, 6);
+    add("tiny terminal", &shown, 40, 6);
     shown.key(KeyCode::Char('m'));
-    add("where memory is", &shown, 80, 12);
-    add("where memory is", &shown, 140, 12);
+    add("memory breakdown", &shown, 80, 12);
+    add("memory breakdown", &shown, 140, 12);
     shown.key(KeyCode::Char('s'));
     shown.key(KeyCode::Char('x'));
-    add("also what is not read", &shown, 100, 12);
+    add("with processes that are not monitored", &shown, 100, 12);
     shown.key(KeyCode::Char('?'));
     add("help", &shown, 80, 24);
     shown.key(KeyCode::Esc);
@@ -57,7 +57,7 @@ fn frames_match_committed_frames() {
     add("a process", &shown, 140, 36);
     shown.connection = Connection::Lost("nothing listens there".to_owned());
     add("the daemon is unreachable", &shown, 100, 24);
-    add("nothing yet", &Screen::new("http://127.0.0.1:9464".to_owned()), 80, 8);
+    add("before the first answer", &Screen::new("http://127.0.0.1:9464".to_owned()), 80, 8);
     assert!(!all.contains('\u{1b}'));
     golden::compare("tests/top/frames.txt", &all);
 }
