@@ -125,8 +125,8 @@ impl Machine {
         Some(stop.id)
     }
 
-    /// Returns the index of the open stop that a GCStart on `thread` belongs to: the newest fully suspended stop or, as a
-    /// fallback, the thread's own stop, whose SuspendEEEnd was not observed.
+    /// Returns the index of the open stop that a GCStart on `thread` belongs to: the newest fully suspended stop or, as
+    /// a fallback, the thread's own stop, whose SuspendEEEnd was not observed.
     pub(super) fn stop_of_start(&self, thread: u64) -> Option<usize> {
         let candidates = || self.open.iter().enumerate().filter(|(_, stop)| stop.is_gc());
         let suspended = candidates()
