@@ -116,7 +116,7 @@ fn syntax(info: &str) -> String {
         ),
         (
             "trailing content after",
-            "the quoted string ends here, but text follows; put all of it in the other kind of quotes, or below `|`",
+            "the quoted string ends here, but text follows; put the whole string in the other quotes, or below `|`",
         ),
         (
             "unexpected end of stream",
