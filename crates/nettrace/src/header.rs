@@ -26,7 +26,7 @@ pub enum PointerSize {
 }
 
 impl PointerSize {
-    /// Returns 4 or 8.
+    /// Returns the size in bytes: 4 or 8.
     pub fn bytes(self) -> usize {
         match self {
             Self::Four => 4,

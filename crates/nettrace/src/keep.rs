@@ -25,7 +25,7 @@ use crate::cursor::Cursor;
 use crate::frame::BlockHeader;
 use crate::header::TraceHeader;
 
-/// Receives the blocks of a V4 stream while a [`Decoder`](crate::Decoder) reads it. See the [module
+/// A receiver for the blocks of a V4 stream that a [`Decoder`](crate::Decoder) is reading. See the [module
 /// documentation](self).
 pub trait Keeper: fmt::Debug + Send {
     /// Called after the header of the stream was read.
@@ -72,7 +72,8 @@ impl Block<'_> {
         self.content.len()
     }
 
-    /// Returns the timestamps of the oldest and the newest event from the block header, in ticks.
+    /// Returns the timestamps of the oldest and the newest event from the block header, in ticks, or `None` if the
+    /// block does not contain events or its header is truncated.
     pub fn span(&self) -> Option<(i64, i64)> {
         if self.is != BlockContent::Events {
             return None;

@@ -53,7 +53,8 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Reads the payload of a blob in a V4 metadata block, with or without V5 tags. `base` is its offset in the stream.
+    /// Reads the payload of a blob in a V4 metadata block, with or without V5 tags. `base` is the offset of the payload
+    /// in the stream, in bytes.
     ///
     /// # Errors
     ///
@@ -62,7 +63,7 @@ impl Metadata {
         v4::read(payload, base)
     }
 
-    /// Reads a row of a V6 metadata block, without its length. `base` is its offset in the stream.
+    /// Reads a row of a V6 metadata block, without its length. `base` is the offset of the row in the stream, in bytes.
     ///
     /// # Errors
     ///

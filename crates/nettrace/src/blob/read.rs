@@ -158,20 +158,18 @@ pub(crate) fn malformed(offset: u64) -> Error {
     )
 }
 
-/// Iterates over the blobs in the content of a block, for tools that handle separate blocks. A
-/// [`Decoder`](crate::Decoder) user does not need this type.
+/// An iterator over the blobs in the content of a block, for tools that handle separate blocks. Users of a
+/// [`Decoder`](crate::Decoder) do not need this type.
 ///
 /// ```
 /// use nettrace::blob::{Blobs, HeaderLayout};
 ///
-/// // Flags: metadata id, capture, thread, sorted, payload size. See the format for the other bytes.
-/// let content = [0xc7, 1, 0, 0x50, 3, 0x50, 100, 2, b'h', b'i', /* repeated 5 ticks later */ 0, 5, b'h', b'o'];
-/// let mut blobs = Blobs::new(HeaderLayout::V4Compressed, &content, 0);
-/// let (header, payload) = blobs.next_blob()?.unwrap();
-/// assert_eq!((header.metadata_id, header.sequence, header.timestamp, payload), (1, 1, 100, &b"hi"[..]));
-/// let (header, payload) = blobs.next_blob()?.unwrap();
-/// assert_eq!((header.metadata_id, header.sequence, header.timestamp, payload), (1, 2, 105, &b"ho"[..]));
-/// assert!(blobs.next_blob()?.is_none());
+/// // Flags: metadata id, capture, thread, sorted, payload size. The format defines the remaining bytes. let content =
+/// [0xc7, 1, 0, 0x50, 3, 0x50, 100, 2, b'h', b'i', /* repeated 5 ticks later */ 0, 5, b'h', b'o']; let mut blobs =
+/// Blobs::new(HeaderLayout::V4Compressed, &content, 0); let (header, payload) = blobs.next_blob()?.unwrap();
+/// assert_eq!((header.metadata_id, header.sequence, header.timestamp, payload), (1, 1, 100, &b"hi"[..])); let (header,
+/// payload) = blobs.next_blob()?.unwrap(); assert_eq!((header.metadata_id, header.sequence, header.timestamp, payload),
+/// (1, 2, 105, &b"ho"[..])); assert!(blobs.next_blob()?.is_none());
 /// # Ok::<(), nettrace::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -182,8 +180,8 @@ pub struct Blobs<'a> {
 }
 
 impl<'a> Blobs<'a> {
-    /// Creates an iterator. `content` contains the bytes of a block after the block header. `base` is their offset in
-    /// the stream, for errors.
+    /// Creates an iterator. `content` contains the bytes of a block after the block header. `base` is the offset of
+    /// these bytes in the stream, for errors.
     pub fn new(layout: HeaderLayout, content: &'a [u8], base: u64) -> Self {
         Self {
             content,

@@ -9,8 +9,8 @@ use crate::header::{Format, TraceHeader};
 use crate::limits::MAX_SEQUENCE_POINT_THREADS;
 use crate::metadata::Metadata;
 
-/// Writes a stream from frames, see the [module documentation](super). The bytes can be [taken](Self::take) at any
-/// time. A stream that is cut at that point is readable.
+/// A writer that creates a stream from frames; see the [module documentation](super). The bytes can be
+/// [taken](Self::take) at any time, and the bytes taken so far are a readable stream.
 #[derive(Debug)]
 pub struct Rewriter {
     encoder: Encoder,
@@ -104,7 +104,7 @@ impl Rewriter {
         self.lost
     }
 
-    /// Returns the timestamps of the oldest and the newest event, in ticks.
+    /// Returns the timestamps of the oldest and the newest event, in ticks, or `None` if no event was written.
     pub fn span(&self) -> Option<(i64, i64)> {
         self.span
     }

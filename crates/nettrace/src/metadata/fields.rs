@@ -9,7 +9,8 @@ pub struct Field {
     pub kind: FieldType,
 }
 
-/// The layout of a field. The numbers are .NET's TypeCode; numbers of 19 and above are specific to the format.
+/// The layout of a field. The numbers are values of .NET's TypeCode. Numbers of 19 and above are specific to the
+/// format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldType {
     /// 1: a sequence of fields.
