@@ -16,10 +16,10 @@ use tokio::time::{Instant, timeout_at};
 use self::parked::{InsertOutcome, ParkedRuntimes};
 use crate::message::{Advertise, Cookie};
 
-/// Maximum number of runtimes per port.
+/// Maximum number of runtimes per port. Each runtime holds one connection, which takes a file descriptor.
 pub const MAX_RUNTIMES: usize = 4096;
 
-/// A runtime that connected for the first time.
+/// A runtime that has connected to a reverse port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AdvertisedRuntime {

@@ -128,7 +128,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Returns private directories of the process's user in which a later runtime may put its socket (issue 5563 of
+    /// Returns private directories of the process's user in which a later runtime can create its socket (issue 5563 of
     /// dotnet/diagnostics). Without a readable environment, returns the user's usual directory.
     pub(super) fn runtime_directories(&self, environ: Option<&Environ>) -> Vec<PathBuf> {
         let named = environ.and_then(|environ| environ.runtime_dir.clone());

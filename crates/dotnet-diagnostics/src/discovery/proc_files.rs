@@ -102,7 +102,7 @@ pub struct Environ {
     /// `TMPDIR`, the directory of the runtime's socket; `None` if unset or empty, in which case the directory is
     /// `/tmp`.
     pub tmpdir: Option<PathBuf>,
-    /// `XDG_RUNTIME_DIR`, where a later runtime may put its socket; `None` when unset, empty or relative.
+    /// `XDG_RUNTIME_DIR`, in which a later runtime can create its socket; `None` if unset, empty or relative.
     pub runtime_dir: Option<PathBuf>,
     /// The variable that disables the diagnostics socket, as found (`DOTNET_EnableDiagnostics=0`).
     pub switched_off: Option<String>,
@@ -153,7 +153,8 @@ fn switches_off(variable: &[u8]) -> bool {
     !digits.is_empty() && digits.iter().all(|&digit| digit == b'0')
 }
 
-/// Returns the time since boot from `/proc/uptime`, in clock ticks (100 per second, a constant of Linux's interface).
+/// Returns the time since boot from `/proc/uptime`, in clock ticks (100 per second, a constant of Linux's interface),
+/// or `None` if the text is malformed.
 pub fn parse_uptime(uptime: &[u8]) -> Option<u64> {
     let uptime = std::str::from_utf8(uptime).ok()?;
     let (seconds, hundredths) = uptime.split_ascii_whitespace().next()?.split_once('.')?;
@@ -190,8 +191,8 @@ pub struct ListeningSockets<'a>(
 );
 
 impl ListeningSockets<'_> {
-    /// Returns each absolute path on which a runtime may listen, judged by its file name. Any process can listen on
-    /// such a path: only a connection reveals the listener.
+    /// Returns each absolute path whose file name is the name of a runtime's socket. Any process can listen on such a
+    /// path; only a connection reveals the listener.
     pub fn runtimes(self) -> impl Iterator<Item = (SocketName, PathBuf)> {
         self.0.split(|&byte| byte == b'\n').filter_map(|line| {
             let line = Line::parse(line).filter(Line::listens)?;
