@@ -8,7 +8,7 @@ use crate::version;
 
 const INSTALL: &str = "docs/install.md";
 /// The sections that are copied, each up to the next heading.
-const SECTIONS: [&str; 2] = ["## Get it", "## Check it"];
+const SECTIONS: [&str; 2] = ["## Get gcwatch", "## Verify a release"];
 
 /// Returns the section of the changelog, and the sections of docs/install.md with commands.
 pub(crate) fn write(source: &Source) -> Result<String> {
@@ -72,7 +72,7 @@ mod tests {
         source.addresses.repository = Some("https://host.test/team/gcwatch".to_owned());
         source.addresses.registry = Some("registry.test/team".to_owned());
         let notes = write(&source).unwrap();
-        assert!(notes.starts_with("* New.\n\n## Get it\n"), "{notes}");
+        assert!(notes.starts_with("* New.\n\n## Get gcwatch\n"), "{notes}");
         assert!(
             notes.contains("oci://registry.test/team/charts/gcwatch --version 7.8.9"),
             "{notes}"
