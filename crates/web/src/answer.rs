@@ -116,7 +116,7 @@ pub(super) async fn in_time(request: Request, next: Next) -> Response {
     within(next.run(request)).await
 }
 
-/// Runs the response on its own thread, because it may wait for the update of a process.
+/// Runs the response on its own thread, because it can wait for the update of a process.
 async fn within(answer: impl Future<Output = Response> + Send + 'static) -> Response {
     let Ok(place) = Arc::clone(&ANSWERS).try_acquire_owned() else {
         let error = format!("{MAX_CONCURRENT} responses are already in progress");

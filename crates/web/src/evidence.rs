@@ -1,4 +1,4 @@
-//! `/api/v1/evidence/`: recordings of the black box, flame graphs, and requests. They may contain secrets, so `access`
+//! `/api/v1/evidence/`: recordings of the black box, flame graphs, and requests. They can contain secrets, so `access`
 //! guards the path.
 
 use std::fs::File;
@@ -71,7 +71,7 @@ async fn on_disk<T: Send + 'static>(
     })
 }
 
-/// Returns `true` if a response waits for a disk, in its own places ([`READERS`]) and outside the turns of other
+/// Returns `true` if a response waits for a disk, in its own places ([`READERS`]) and not one after another like other
 /// responses.
 pub(super) fn waits_for_disk(path: &str) -> bool {
     let name = path.strip_prefix(PRIVATE);

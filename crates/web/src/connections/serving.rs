@@ -110,7 +110,7 @@ pub(super) async fn answer(
             request.extensions_mut().insert(link.clone());
             let (router, place, turns) = (router.clone(), Arc::clone(&place), Arc::clone(&turns));
             async move {
-                // The body is read before the turn: a body can arrive slowly.
+                // The body is read before the response waits for its predecessors, because a body can arrive slowly.
                 let request = match mcp::whole(request.map(Body::new)).await {
                     Ok(request) => request,
                     Err(refusal) => return Ok(place.admit(*refusal)),
