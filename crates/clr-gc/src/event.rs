@@ -381,7 +381,8 @@ fn payload_error(layout: Layout, got: usize, short: PayloadTooShort) -> PayloadE
 ///
 /// # Errors
 ///
-/// The payload is shorter than its layout. If the layout has no version, the error is that of the oldest version.
+/// Returns an error if the payload is shorter than its layout. If the layout has no version, the error refers to the
+/// oldest version.
 #[inline]
 pub fn decode<'a>(layout: Layout, payload: &'a [u8], pointer_size: PointerSize) -> Result<ClrEvent<'a>, PayloadError> {
     let (oldest, newest) = layout.kind.versions();

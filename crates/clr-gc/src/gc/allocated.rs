@@ -58,7 +58,7 @@ pub enum AllocatedUnknown {
     /// The collection ran during a background collection whose start was not observed, so the sizes are from the middle
     /// of a sweep.
     Sweep,
-    /// The sizes contradict those after the previous collection.
+    /// The sizes contradict the sizes after the previous collection.
     Contradiction,
 }
 

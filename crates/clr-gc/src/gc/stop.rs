@@ -119,7 +119,7 @@ pub struct StopEdges {
     pub restart_begin: Option<i64>,
     /// RestartEEEnd.
     pub restart_end: Option<i64>,
-    /// Thread that stopped and restarted the others.
+    /// Thread that stopped and restarted the other threads.
     pub thread: u64,
 }
 

@@ -13,9 +13,9 @@ pub const MAX_PROCESSES: usize = 4096;
 /// Identity of a process in a stream and of one of its runtimes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessKey {
-    /// Pid from the stream, as seen inside the target.
+    /// Process id from the stream, in the pid namespace of the target; `None` if the stream does not contain it.
     pub pid: Option<u64>,
-    /// ClrInstanceID.
+    /// Number of the runtime within its process (ClrInstanceID); `None` if the events do not contain it.
     pub clr_instance: Option<u16>,
 }
 

@@ -22,7 +22,7 @@ pub enum Cause {
     FinalizerQueue,
     /// Scanning the list of a background collection in progress.
     BackgroundRoots,
-    /// Scanning a number of roots that every process has.
+    /// Scanning the few roots that every process has: up to 100 µs for each kind of root.
     FewRoots,
     /// Clearing weak references, and sync blocks of dead objects.
     Weak,
@@ -50,7 +50,7 @@ pub enum Cause {
     NoCollection,
     /// Time added by a session of another tool.
     ToolSession,
-    /// Time in which the collecting threads had no CPU. Known for live processes only.
+    /// Time during which the collecting threads had no CPU. This time is known only for live processes.
     NoCpu,
     /// Time that no event explains.
     Unexplained,
@@ -114,7 +114,7 @@ impl Cause {
         Self::ALL.into_iter().find(|cause| cause.id() == id)
     }
 
-    /// Returns whether events show this cause. The other causes are known for live processes only.
+    /// Returns whether events show this cause. Other causes are known only for live processes.
     pub const fn is_seen_in_events(self) -> bool {
         !matches!(self, Self::NoCpu | Self::ToolSession)
     }

@@ -7,7 +7,7 @@ use crate::gc::account::cause::Cause;
 pub enum PartKind {
     /// The time between two events, or a phase time reported by the collector.
     Measured,
-    /// Partly divided by a proportion, or the remainder of a phase.
+    /// A length that is at least partly the result of a proportional division, or the remainder of a phase.
     Estimated,
 }
 
@@ -36,12 +36,12 @@ pub struct AccountPart {
     pub kind: PartKind,
 }
 
-/// Division of the time of one or several stops. The parts add up to the stopped time exactly, none is negative, and
-/// none overlaps another part.
+/// Division of the time of one or several stops. The parts add up to the stopped time exactly. No part is negative, and
+/// no part overlaps another part.
 ///
-/// A kind of root and the objects reachable from it are marked in the same interval. If a process does not allow the
-/// two to be separated, the part of the root has a range. Time that the root gains or loses within its range is lost or
-/// gained by survivors and relocation.
+/// A kind of root and the objects reachable from it are marked in the same interval. If the events of a process do not
+/// separate the root from the objects, the part of the root has a range. The more time the root takes within its range,
+/// the less time survivors and relocation take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
     ns: [i64; Cause::COUNT],
@@ -87,8 +87,9 @@ impl Account {
         }
     }
 
-    /// Creates an account from parts, with the rest of the total as unexplained; `None` if the parts exceed the total
-    /// or one is negative. For tests and for generated collections.
+    /// Creates an account from pairs of a cause and its nanoseconds. The rest of `total`, in nanoseconds, is
+    /// unexplained. Returns `None` if the parts exceed the total, or if a part is negative. For tests and for generated
+    /// collections.
     pub fn from_parts(parts: impl IntoIterator<Item = (Cause, i64)>, total: i64) -> Option<Self> {
         let mut account = Self::nothing();
         for (cause, ns) in parts {
@@ -102,18 +103,18 @@ impl Account {
         Some(account)
     }
 
-    /// Returns the time of a cause, in nanoseconds; 0 if it took none, `None` if unknown.
+    /// Returns the time of a cause, in nanoseconds: 0 if the cause took no time, and `None` if the time is unknown.
     pub fn get(&self, cause: Cause) -> Option<i64> {
         let ns = self.ns.get(cause as usize).copied()?;
         (self.known & bit(cause) != 0).then_some(ns)
     }
 
-    /// Returns the minimum time of a cause, in nanoseconds, or `None` if the events do not contain it.
+    /// Returns the minimum time of a cause, in nanoseconds, or `None` if the time is unknown.
     pub fn low(&self, cause: Cause) -> Option<i64> {
         Some(self.range(cause, self.get(cause)?).0)
     }
 
-    /// Returns the maximum time of a cause, in nanoseconds, or `None` if the events do not contain it.
+    /// Returns the maximum time of a cause, in nanoseconds, or `None` if the time is unknown.
     pub fn high(&self, cause: Cause) -> Option<i64> {
         Some(self.range(cause, self.get(cause)?).1)
     }
@@ -169,7 +170,8 @@ impl Account {
         }
     }
 
-    /// Iterates over the parts with time, in the order of [`Cause::ALL`]. They add up to [`total`](Self::total).
+    /// Iterates over the parts that are longer than 0, in the order of [`Cause::ALL`]. They add up to
+    /// [`total`](Self::total).
     pub fn parts(&self) -> impl Iterator<Item = AccountPart> {
         let all = Cause::ALL.into_iter().zip(self.ns).filter(|(_, ns)| *ns > 0);
         all.map(|(cause, ns)| {
@@ -184,7 +186,7 @@ impl Account {
         })
     }
 
-    /// Returns the parts with time, the largest first and the unexplained part last.
+    /// Returns the parts that are longer than 0, the largest first and the unexplained part last.
     pub fn largest_first(&self) -> Vec<AccountPart> {
         let mut parts: Vec<AccountPart> = self.parts().collect();
         parts.sort_by_key(|part| (part.cause == Cause::Unexplained, -part.ns));
@@ -196,8 +198,8 @@ impl Account {
         self.ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
-    /// Adds the parts of another stop. A part is known if it is known in one of the two; the unknown part of the other
-    /// one is unexplained there. Sums saturate.
+    /// Adds the parts of another stop. A cause is known in the sum if it is known in either account. In an account in
+    /// which the cause is unknown, its time is unexplained. Sums saturate.
     pub fn add(&mut self, other: &Self) {
         for (sum, ns) in self.ns.iter_mut().zip(other.ns) {
             *sum = sum.saturating_add(ns);
@@ -223,8 +225,8 @@ impl Account {
         }
     }
 
-    /// Records that the collecting threads had no CPU for `ns` nanoseconds, at most the whole time. The time is taken
-    /// from all other parts in proportion, because its position in the stop is unknown.
+    /// Records that the collecting threads had no CPU for `ns` nanoseconds. `ns` is limited to the whole stopped time.
+    /// The time is taken from all other parts in proportion, because its position in the stop is unknown.
     pub fn had_no_cpu(&mut self, ns: i64) {
         let total = self.total();
         let ns = ns.clamp(0, total);
@@ -247,7 +249,8 @@ impl Account {
     }
 
     /// Records that the session of another tool lengthened the scan of GC handles by `ns` nanoseconds, which may be 0.
-    /// The part that was counted as survivors is removed first, because handles could not have taken it by themselves.
+    /// The time is taken from survivors first and then from handles, because survivors contain the time that is too
+    /// long for a scan of handles.
     pub fn was_lengthened_by_tool(&mut self, ns: i64) {
         let of_survivors = self.lose(Cause::Survivors, ns);
         let of_handles = self.lose(Cause::Handles, ns.saturating_sub(of_survivors));

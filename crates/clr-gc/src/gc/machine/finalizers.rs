@@ -120,8 +120,8 @@ impl Machine {
         self.finalizer_thread.now()
     }
 
-    /// Returns every change of [`Machine::finalizers`] with its time. Only available for files
-    /// ([`ReportTiming::AtTheEnd`]), and limited to a million changes; later changes are missing.
+    /// Returns every change of [`Machine::finalizers`] with its time. The history is available only for files
+    /// ([`ReportTiming::AtTheEnd`]) and contains at most a million changes; later changes are missing.
     pub fn finalizer_history(&self) -> &[(i64, Finalizers)] {
         &self.finalizer_thread.history
     }
