@@ -207,7 +207,7 @@ pub struct Amount {
     pub estimate: u64,
     /// Lower limit of the 95 % interval, in bytes; `None` for ticks, whose error is unknown.
     pub low: Option<u64>,
-    /// Upper limit of the 95 % interval, in bytes; `None` for ticks.
+    /// Upper limit of the 95 % interval, in bytes; `None` for ticks, whose error is unknown.
     pub high: Option<u64>,
     /// Number of samples.
     pub samples: u64,
@@ -275,7 +275,8 @@ pub struct SiteAllocations {
     /// Estimated amount.
     #[serde(flatten)]
     pub amount: Amount,
-    /// Readable names, from the site outwards. If the site has several stacks, the most frequent one.
+    /// Readable names, from the site outwards. If the site has several stacks, these are the names of the most frequent
+    /// stack.
     pub frames: Vec<Name>,
     /// Names of the same frames in the runtime.
     pub raw_frames: Vec<Name>,

@@ -102,23 +102,24 @@ impl Burst {
         }
     }
 
-    /// Sets the maximum number of allocation samples that count. The burst ends with the last of them.
+    /// Sets the maximum number of allocation samples that count. Samples after this number are ignored, and the burst
+    /// ends with the last counted sample.
     pub fn set_most_samples(&mut self, samples: u64) {
         self.state.most_samples = Some(samples);
     }
 
-    /// Closes the analysis after the session was requested to stop. Later events do not count, except names, because
+    /// Closes the analysis after a stop of the session was requested. Later events do not count, except names, because
     /// the process can write any number of events with any timestamps after the request.
     pub fn close(&mut self) {
         self.state.is_closed = true;
     }
 
-    /// Ignores events before this time.
+    /// Ignores events before the time `at`, in nanoseconds of the stream's clock.
     pub fn set_start(&mut self, at: i64) {
         self.state.window.start = Some(at);
     }
 
-    /// Ignores events after this time.
+    /// Ignores events after the time `at`, in nanoseconds of the stream's clock. The earliest of several ends applies.
     pub fn set_end(&mut self, at: i64) {
         let end = &mut self.state.window.end;
         *end = Some(end.map_or(at, |known| known.min(at)));
@@ -166,7 +167,8 @@ impl Burst {
         self.state.samples.count()
     }
 
-    /// Returns the number of pinned objects in the newest collection.
+    /// Returns the number of pinned objects in the newest collection, or `None` if no collection has reported the
+    /// number.
     pub fn pinned_objects(&self) -> Option<u32> {
         self.state.pinned_objects
     }

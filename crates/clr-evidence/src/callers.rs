@@ -17,7 +17,7 @@
 //! # Methods without a frame
 //!
 //! A method has no frame if its last action is the call and the JIT has turned it into a tail call, or if the method
-//! was inlined. The frame is then that of its caller.
+//! was inlined. The stack then contains the frame of its caller instead.
 
 mod api;
 mod record;

@@ -1,7 +1,7 @@
 //! Compares two outputs of `gcwatch allocations`. Values are per second, because bursts have different lengths.
 //!
-//! A difference is `clear` if the two 95 % intervals do not overlap. If one of them has no interval (ticks), this is
-//! unknown.
+//! A difference is `clear` if the 95 % intervals of the two outputs do not overlap. Without an interval (ticks),
+//! `clear` is unknown.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Flame graphs as SVG: without scripts and external resources, for light and dark mode.
+//! Flame graphs as SVG, without scripts or external resources, for light and dark mode.
 //!
 //! The outermost frame is at the bottom. The width of a frame represents the weight of its stacks. Frames with the same
 //! parent are sorted by name. Each frame has its full name and its weight as a title, which browsers display. Frames
@@ -18,7 +18,7 @@ const MARGIN: f64 = 10.0;
 const CHARACTER: f64 = 6.7;
 /// Minimum width of a frame, in pixels. Narrower frames are omitted.
 pub const MIN_WIDTH: f64 = 0.5;
-/// Maximum size of a picture's frames, in bytes. Above it, only wider frames are drawn.
+/// Maximum size of a picture's frames, in bytes. If the frames need more space, only wider frames are drawn.
 pub const MAX_BYTES: usize = 1 << 20;
 /// Size of a frame without its name, in bytes.
 const FRAME_BYTES: usize = 256;
@@ -147,8 +147,8 @@ impl Drawing<'_> {
     }
 }
 
-/// Returns the picture, of at most [`MAX_BYTES`]. Stacks have their outermost frame first. `framework` contains the
-/// names of frames that belong to the framework.
+/// Returns the flame graph as SVG, whose frames take at most [`MAX_BYTES`]. Each key of `stacks` lists the outermost
+/// frame first. `framework` contains the names of frames that belong to the framework.
 pub fn svg(title: &str, stacks: &BTreeMap<Vec<&str>, u64>, unit: Unit, framework: &BTreeSet<&str>) -> String {
     let stacks: Vec<(&[&str], u64)> = stacks
         .iter()

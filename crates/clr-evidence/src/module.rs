@@ -21,9 +21,9 @@ use std::collections::{HashMap, HashSet};
 use crate::budget::Budget;
 use crate::method::{MethodError, number, text};
 
-/// `ModuleDCEnd` of [`RUNDOWN_PROVIDER`](crate::method::RUNDOWN_PROVIDER).
+/// Event id of `ModuleDCEnd` of [`RUNDOWN_PROVIDER`](crate::method::RUNDOWN_PROVIDER).
 pub const MODULE_DC_END: u32 = 154;
-/// `ModuleLoad` of the runtime's provider.
+/// Event id of `ModuleLoad` of the runtime's provider.
 pub const MODULE_LOAD: u32 = 152;
 /// Provider that reports the command line of the process in each session.
 pub const PROCESS_INFO_PROVIDER: &str = "Microsoft-DotNETCore-EventPipe";
@@ -78,7 +78,8 @@ impl Modules {
         }
     }
 
-    /// Determines the owners of the modules. Other owners are unknown.
+    /// Determines the owners of the observed modules. If no module matches the command line, every module outside the
+    /// framework counts as the program.
     pub fn decide(&mut self) {
         let listed: HashSet<&str> = include_str!("module/framework.txt")
             .lines()
@@ -106,8 +107,8 @@ impl Modules {
         self.owners = decided.collect();
     }
 
-    /// Returns the owner of a module, or `None` if no event reports the module, or if [`Self::decide`] was not called.
-    /// Methods generated at run time belong to modules without a path.
+    /// Returns the owner of a module. Returns `None` if no event reports the module, if [`Self::decide`] was not
+    /// called, or if the module has no path. Methods generated at run time belong to modules without a path.
     pub fn owner(&self, module: u64) -> Option<Owner> {
         self.owners.get(&module).copied()
     }

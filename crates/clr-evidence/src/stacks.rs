@@ -1,4 +1,5 @@
-//! Stacks as addresses, each stored once while a stream is read. Their names are determined at its end.
+//! Stacks as addresses. Each stack is stored once while a stream is read, and the names of its frames are determined at
+//! the end of the stream.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Stores a stack, innermost frame first. Returns `None` if it is empty, or if the memory limit is reached.
+    /// Stores a stack, innermost frame first. Returns `None` if the stack is empty, or if the memory limit is reached.
     pub fn intern(&mut self, frames: impl Iterator<Item = u64>, budget: &mut Budget) -> Option<StackId> {
         let frames: Vec<u64> = frames.take(MAX_FRAMES).collect();
         if frames.is_empty() {

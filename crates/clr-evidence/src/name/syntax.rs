@@ -142,7 +142,7 @@ impl Type {
     }
 }
 
-/// Returns the name in `Map`2` and the number of its type arguments, without those of outer types.
+/// Returns the name in `Map`2` and the number of its type arguments, without the type arguments of outer types.
 fn arity(segment: &str) -> (&str, usize) {
     let parts = segment.rsplit_once('`');
     match parts.map(|(name, arity)| (name, arity.parse::<usize>())) {
