@@ -71,7 +71,7 @@ pub enum ReadError {
     /// No thread could be started, or it panicked.
     #[error("reading failed: {problem}")]
     Failed {
-        /// Reason of the failure.
+        /// Reason for the failure.
         problem: String,
     },
 }
