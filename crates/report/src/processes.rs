@@ -38,7 +38,7 @@ const COLUMNS: [Column; 5] = [
     left("what to do", 0),
 ];
 
-/// Reason of a process that belongs to another user.
+/// Reason and verdict for a process that belongs to another user.
 pub const PERMISSION: &str = "permission";
 
 /// Indentation of the advice below a line.

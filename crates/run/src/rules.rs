@@ -27,7 +27,7 @@ pub struct RuleCounts {
     pub evaluations: u64,
     /// Number of failed evaluations.
     pub failures: u64,
-    /// Reason of the most recent failure.
+    /// Reason for the most recent failure.
     pub last_failure: Option<String>,
 }
 

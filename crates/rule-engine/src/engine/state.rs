@@ -40,6 +40,6 @@ pub struct RuleState {
     pub evaluations: u64,
     /// Number of failed evaluations, including samples of the rule's windows.
     pub failures: u64,
-    /// Reason of the newest failure.
+    /// Reason for the newest failure.
     pub last_failure: Option<String>,
 }
