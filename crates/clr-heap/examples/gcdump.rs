@@ -1,7 +1,7 @@
 //! Takes a heap dump of a process and prints the types of its live objects: `gcdump PID`.
 //!
-//! The crate `dotnet-diagnostics` attaches and reads; this crate counts. The process performs one collection, and all
-//! its threads are suspended while the runtime walks the heap.
+//! The crate `dotnet-diagnostics` attaches to the process and reads the stream, and this crate counts the objects. The
+//! process performs one collection, and all its threads are suspended while the runtime walks the heap.
 
 use std::error::Error;
 use std::io::Write;
@@ -53,7 +53,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     session.stopped().await?;
-    // Otherwise the runtime remembers that it has named its types, and the next dump has no names.
+    // Without this call, the runtime would not send the names of its types again, and the next dump would have no
+    // names.
     client.recompute_levels(Duration::from_secs(3)).await?;
 
     let (survey, _) = survey(reading.finish()?, None);

@@ -1,8 +1,8 @@
 //! The dominators of a graph, after Lengauer and Tarjan (1979, the simple form), in `m log n` steps for `m` edges and
 //! `n` nodes. A node dominates another if it alone keeps the other alive. The code uses only loops, because lists of
-//! millions of nodes are ordinary.
+//! millions of nodes are normal.
 
-/// Stands for no node, for example the target of an edge that leads nowhere.
+/// Marks a missing node, for example the target of an edge to an unknown address.
 pub const NONE: u32 = u32::MAX;
 
 /// The dominators of all nodes that a root reaches.

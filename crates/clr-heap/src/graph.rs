@@ -7,8 +7,8 @@
 //! # Statics
 //!
 //! A static variable is stored inside an array of the runtime, which a handle holds. The graph replaces the reference
-//! from that array to the object by a reference from the variable. Otherwise that array would hold every static, too,
-//! and statics would retain nothing.
+//! from that array to the object by a reference from the variable. Without this replacement, the array would also hold
+//! every static, and statics would retain no bytes.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use crate::reading::{Dump, Holder, Raw, RootEdge, Type, Variable};
 pub struct Root {
     /// Kind of root.
     pub holder: Holder,
-    /// Name of the field or method; empty if there is no name, or several.
+    /// Name of the field or method; empty if there is no name, or if there are several names.
     pub name: String,
     /// Number of roots that are merged here.
     pub count: u64,

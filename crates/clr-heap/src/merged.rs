@@ -17,7 +17,7 @@ pub enum Label {
     Root(u32),
     /// Objects of a type, by index.
     Type(u32),
-    /// All objects that are too deep, or for which there is no space.
+    /// All objects that exceed the maximum depth or the maximum number of steps.
     Rest,
 }
 
@@ -66,7 +66,7 @@ impl Default for PathTree {
 }
 
 impl PathTree {
-    /// Returns the step from `parent` to `label`.
+    /// Returns the step from `parent` to `label`, and creates it if necessary.
     pub fn step(&mut self, parent: u32, label: Label) -> u32 {
         let Some(before) = self.steps.get(parent as usize) else {
             return 0;
@@ -111,7 +111,7 @@ impl PathTree {
         place
     }
 
-    /// Counts an object at a step.
+    /// Counts an object of `bytes` bytes at a step.
     pub fn add(&mut self, step: u32, bytes: u64) {
         if let Some(step) = self.steps.get_mut(step as usize) {
             step.objects += 1;

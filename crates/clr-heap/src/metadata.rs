@@ -53,7 +53,7 @@ impl fmt::Display for MetadataError {
 /// given number of bytes from an offset of the file, or fewer at its end.
 ///
 /// # Errors
-/// The file is not an assembly, or is damaged.
+/// Returns an error if the file is not an assembly, or is damaged.
 pub fn statics(
     read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>,
     wanted: &HashSet<&str>,

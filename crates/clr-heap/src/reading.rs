@@ -68,7 +68,7 @@ pub enum DumpDetail {
     /// Objects and bytes by type. Takes a few megabytes for any heap.
     #[default]
     Histogram,
-    /// References, too, if the graph takes at most `most` bytes ([`cost::graph_bytes`]); otherwise a histogram.
+    /// Also references, if the graph takes at most `most` bytes ([`cost::graph_bytes`]); otherwise only a histogram.
     Graph {
         /// Maximum size of the graph and of all derived results, in bytes.
         most: u64,
@@ -82,10 +82,10 @@ pub enum Refusal {
     /// The stream is damaged.
     #[error("cannot read the stream: {0}")]
     Stream(#[from] nettrace::Error),
-    /// The process has 32 bits. The layouts are known, but were never observed.
+    /// The process has 32 bits. The layouts of its events are known, but were never observed.
     #[error("heap dumps of 32-bit processes are not supported")]
     NotSixtyFour,
-    /// The stream contains no forced collection with objects. NativeAOT and Mono do not perform one.
+    /// The stream contains no forced collection with objects. NativeAOT and Mono do not perform forced collections.
     #[error("the stream contains no heap dump: the runtime performed no collection for it, like NativeAOT and Mono")]
     NoDump,
     /// Events were lost.
@@ -205,10 +205,10 @@ pub struct Dump {
     pub edges: u64,
     /// Bytes of all objects.
     pub bytes: u64,
-    /// Size of a requested graph that exceeded its limit, in bytes.
+    /// Size of a requested graph that exceeded its limit, in bytes; `None` if the graph fits or was not requested.
     pub graph_needs: Option<u64>,
     /// Durations for which all threads were suspended, in nanoseconds, in the order of the stream: the suspension of
-    /// the dump, and those during the dump. A suspension without an observed start or end is not included.
+    /// the dump, and suspensions during the dump. A suspension without an observed start or end is not included.
     pub stopped_ns: Vec<i64>,
     /// Start of the collection, in Unix nanoseconds; `None` if the stream's clock is invalid.
     pub at_unix_ns: Option<i64>,
@@ -242,8 +242,8 @@ impl Modules {
 pub type ReadAt = Box<dyn FnMut(u64, u32) -> Option<Vec<u8>>>;
 
 impl Dump {
-    /// Assigns classes to static fields if the metadata of the process's assemblies allows it. `open` opens an assembly
-    /// by its path in the process.
+    /// Assigns classes to static fields if the metadata of the process's assemblies identifies them. `open` opens an
+    /// assembly by its path in the process.
     pub fn name_classes(&mut self, open: &mut dyn FnMut(&str) -> Option<ReadAt>) {
         let Some(raw) = &mut self.raw else { return };
         let variables = raw.variables.iter().take(MAX_NAMED_VARIABLES);

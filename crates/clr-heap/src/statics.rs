@@ -19,8 +19,8 @@ use crate::metadata::StaticField;
 type Place = (usize, usize);
 
 /// Returns the class of each name, in the order of the runtime, or `None` if the class is unknown. `modules` are the
-/// static fields of all modules with these names. `is_whole` is whether no module is missing, so that a field of only
-/// one class is certain.
+/// static fields of all modules with these names. `is_whole` states whether no module is missing. If so, the class of a
+/// field that only one class has is certain.
 pub fn classes<'a>(names: &[&str], modules: &'a [Vec<StaticField>], is_whole: bool) -> Vec<Option<&'a str>> {
     let mut by_name: HashMap<&str, Vec<Place>> = HashMap::new();
     for (module, fields) in modules.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! The results of a dump: types, roots, paths and suspects.
 //!
-//! The bytes *retained* by an object are its own bytes and those of all objects that only it keeps alive. Objects that
-//! two objects hold together are retained by neither. A type retains the bytes that its topmost members in the
-//! dominator tree retain, so that no byte is counted twice.
+//! The bytes *retained* by an object are its own bytes and the own bytes of all objects that only this object keeps
+//! alive. Objects that two objects hold together are retained by neither. A type retains the bytes that its topmost
+//! members in the dominator tree retain, so that no byte is counted twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -34,7 +34,7 @@ const ONE_KEEPS: f64 = 0.7;
 /// The dump itself: the first record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Heap {
-    /// The process on its host; `None` for a recording.
+    /// Process id in the pid namespace of the host; `None` for a recording.
     pub pid: Option<u32>,
     /// Name of the process or of the file.
     pub process: Option<String>,
@@ -49,11 +49,11 @@ pub struct Heap {
     pub objects: u64,
     /// Bytes of the live objects.
     pub bytes: u64,
-    /// Number of references between the live objects.
+    /// Number of references between the live objects; `None` in a histogram.
     pub references: Option<u64>,
     /// `graph`, or `histogram` if the holders of objects are unknown.
     pub method: String,
-    /// Reason why there is no graph, as a sentence.
+    /// Reason why there is no graph, as a sentence; `None` if there is a graph or if no graph was requested.
     pub reason: Option<String>,
     /// Whether the dump is complete. The value is always true, because incomplete dumps are refused.
     pub complete: bool,
@@ -70,9 +70,9 @@ pub struct TypeRow {
     pub r#type: String,
     /// Name in the runtime.
     pub raw_type: String,
-    /// Id of the runtime. Two nested types can have the same name.
+    /// Id of the type in the runtime. A name is not sufficient, because two nested types can have the same name.
     pub type_id: u64,
-    /// Id of its module in the runtime.
+    /// Id of the type's module in the runtime.
     pub module: u64,
     /// Number of objects.
     pub objects: u64,
@@ -170,7 +170,8 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Keeps only the largest rows, which are first, so that the survey takes a few megabytes.
+    /// Keeps only the largest rows, which are first, and removes the names in the runtime, so that the survey takes a
+    /// few megabytes.
     pub fn shorten(&mut self) {
         self.types.truncate(BRIEF_TYPES);
         self.roots.truncate(BRIEF_ROOTS);
@@ -261,9 +262,10 @@ pub struct AnalyzedGraph {
     pub dominators: Dominators,
     /// Retained bytes, by the number of the dominator.
     pub retained: Vec<u64>,
-    /// The shortest ways to all objects, by type.
+    /// The shortest paths to all objects, by type.
     pub held: PathTree,
-    /// The dominator tree by type. The objects and bytes of a step and of all steps below it are those that it retains.
+    /// The dominator tree by type. A step retains its own objects and bytes, and the objects and bytes of all steps
+    /// below it.
     pub kept: PathTree,
     /// Step of each object in [`AnalyzedGraph::held`].
     way_of: Vec<u32>,
