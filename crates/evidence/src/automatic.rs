@@ -84,11 +84,11 @@ pub struct Condition {
 pub struct OtherBursts {
     /// Whether a burst or dump is running on this host.
     pub is_one_running: bool,
-    /// Time since the start of the last one of this process.
+    /// Time since the start of the last burst or dump of this process; `None` if it had none.
     pub of_process: Option<Duration>,
-    /// Time since the last one of the service that did not finish in time.
+    /// Time since the last burst or dump of the service that did not finish in time.
     pub late_of_service: Option<Duration>,
-    /// Whether gcwatch died during one of this process.
+    /// Whether gcwatch died during a burst or dump of this process.
     pub was_fatal: bool,
 }
 

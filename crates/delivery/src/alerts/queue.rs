@@ -455,7 +455,7 @@ impl ReceiverQueue {
         state.stats.lose(Reason::Refused, dropped);
     }
 
-    /// Counts a failure. Logs it if it differs from the last one.
+    /// Counts a failure, and logs the failure if it differs from the previous failure.
     fn failed(&self, failure: Failure, text: &str) {
         let text = self.post.shown(text);
         let mut state = self.state();

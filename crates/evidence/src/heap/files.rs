@@ -323,7 +323,7 @@ impl LeftBehind {
     /// Returns why the files of a process must not be read, or `None` if they can be.
     pub fn refusal(&mut self, target: u32) -> Option<String> {
         self.0.retain(|left| {
-            // It is a child of this process if this process is the first one of its container.
+            // The reader is a child of this process if this process is the first process of its container.
             if let Some(pid) = i32::try_from(left.process).ok().and_then(Pid::from_raw) {
                 let _not_a_child = waitpid(Some(pid), WaitOptions::NOHANG);
             }

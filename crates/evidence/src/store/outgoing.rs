@@ -34,7 +34,7 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// The folder cannot be used.
+    /// Returns an error if the folder cannot be used.
     pub(super) fn open(state: &Path) -> io::Result<(Self, Vec<Entry>)> {
         let folder = Self::folder(state);
         create_private(&folder)?;
@@ -60,11 +60,11 @@ impl Outgoing {
         Ok((Self { folder }, waiting))
     }
 
-    /// Adds a file by a second link, so that it stays when the first one is deleted.
+    /// Adds a file by a second link, so that the file remains when the first link is deleted.
     ///
     /// # Errors
     ///
-    /// The key is not valid, the file does not exist, or the link cannot be made.
+    /// Returns an error if the key is not valid, the file does not exist, or the link cannot be made.
     pub(super) fn link(&self, number: u64, key: &str, file: &Path) -> io::Result<Entry> {
         let path = self.path(number, key)?;
         fs::hard_link(file, &path)?;
@@ -75,7 +75,7 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// The key is not valid, or the file cannot be written.
+    /// Returns an error if the key is not valid, or the file cannot be written.
     pub(super) fn write(&self, number: u64, key: &str, bytes: &[u8]) -> io::Result<Entry> {
         let path = self.path(number, key)?;
         let partial = self.folder.join(format!("{number:016x}{PARTIAL}"));
@@ -106,7 +106,7 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// The file cannot be opened.
+    /// Returns an error if the file cannot be opened.
     pub(super) fn read(&self, entry: &Entry) -> io::Result<Option<File>> {
         match File::open(self.path(entry.number, &entry.key)?) {
             Ok(file) => Ok(Some(file)),
@@ -119,7 +119,7 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// The file cannot be deleted.
+    /// Returns an error if the file cannot be deleted.
     pub(super) fn remove(&self, entry: &Entry) -> io::Result<()> {
         match fs::remove_file(self.path(entry.number, &entry.key)?) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

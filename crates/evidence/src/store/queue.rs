@@ -182,7 +182,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Scenario: three objects arrive; the first one fails twice, later all succeed.
+    /// Scenario: three objects arrive; the first object fails twice, and later all objects succeed.
     /// Guarantee: one object is sent at a time; after a failure, no object is sent during the pause, which doubles each
     /// time; the failed object is sent last; each file is deleted once, after its object was accepted.
     #[test]
@@ -240,7 +240,7 @@ mod tests {
         for each in &all[..3] {
             queue.step(Input::Arrived(each.clone()), at(0), 1.0);
         }
-        // The first one is at the end now, and the second one is being sent.
+        // The first object is now at the end, and the second object is being sent.
         queue.step(Input::Failed, at(0), 1.0);
         queue.step(Input::Elapsed, at(1), 1.0);
         let dropped = queue.step(Input::Arrived(all[3].clone()), at(2), 1.0);

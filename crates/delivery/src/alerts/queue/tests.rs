@@ -79,7 +79,7 @@ async fn alertmanager_gets_states_at_intervals() {
 }
 
 /// Scenario: one Alertmanager forbids access for three minutes; another one asks for a pause of 100 seconds.
-/// Guarantee: the first one gets one request per interval, and the second one gets no request during the pause.
+/// Guarantee: the first Alertmanager gets one request per interval, and the second gets no request during its pause.
 #[tokio::test(start_paused = true)]
 async fn refusing_alertmanager_gets_few_requests() {
     let forbidden = Answer::Refused {

@@ -167,7 +167,7 @@ fn again(after: Option<Duration>) -> Answer {
 
 /// Scenario: a receiver is unavailable for the whole time for which a batch may be retried; then it accepts the next
 /// batch.
-/// Guarantee: no delay exceeds 2 s, and the first one does not exceed 1 s; the batch expires at its deadline and not
+/// Guarantee: no delay exceeds 2 s, and the first delay does not exceed 1 s; the batch expires at its deadline and not
 /// earlier; the next batch is sent.
 #[tokio::test(start_paused = true)]
 async fn batch_is_retried_until_it_expires() {
