@@ -21,7 +21,7 @@ const INCIDENT_COUNT_INTERVAL_NS: u64 = 30_000_000_000;
 const GOOD_FOR_NS: u64 = 45_000_000_000;
 
 /// Memory that a process has and does not use, in bytes; `None` if unknown. Only the first and the third line can be
-/// released without a cost: the collector needs the second one, or it collects more often.
+/// released without a cost: without the memory of the second line, the collector collects more often.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reserve {
     /// The limit without the highest usage.

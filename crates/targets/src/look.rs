@@ -283,8 +283,8 @@ mod tests {
         }
     }
 
-    /// Scenario: a thread blocks in the step of a configured directory; another thread continues; the first one
-    /// returns.
+    /// Scenario: a thread blocks in the step of a configured directory; another thread continues; the first
+    /// thread returns.
     /// Guarantee: the step is reported once, and not before it is late; the other steps of its subject are dropped; the
     /// second thread executes the rest; the late result of the first thread only shows that the path responds again.
     #[tokio::test]

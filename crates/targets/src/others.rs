@@ -110,7 +110,7 @@ pub(crate) struct ForeignConnections {
     heals: bool,
     /// Time before which no healing starts.
     not_before: Option<Instant>,
-    /// Number of failed healings since the last one that did not fail.
+    /// Number of failed healings since the last successful healing.
     failures: u32,
     /// Time at which the last successful healing ended.
     healed_at: Option<Instant>,

@@ -10,8 +10,8 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::{READ_INTERVAL, Thread, ThreadMakers};
 
-/// Files with the last assigned pid in gcwatch's pid namespace. The first one does not exist on every kernel
-/// (`CONFIG_CHECKPOINT_RESTORE`), the second one can be fake (lxcfs).
+/// Files with the last assigned pid in gcwatch's pid namespace. The first file does not exist on every kernel
+/// (`CONFIG_CHECKPOINT_RESTORE`), and the second file can be fake (lxcfs).
 const COUNTERS: [&str; 2] = ["/proc/sys/kernel/ns_last_pid", "/proc/loadavg"];
 /// Default of Linux on 64-bit machines.
 const PID_MAX: u32 = 1 << 22;
@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 4096;
 /// Maximum number of results that wait for the receiver.
 const MAX_LOOKS: usize = 4;
 
-/// Receives the processes that create threads. Dropping it stops the thread.
+/// A receiver of the processes that create threads. Dropping the receiver stops the thread.
 #[derive(Debug)]
 pub(crate) struct NewProcesses(Option<Receiver<Vec<u32>>>);
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     /// Scenario: the status of a thread, of a kernel thread, and an empty text are parsed.
-    /// Guarantee: only the first one returns a process.
+    /// Guarantee: a process is returned only for the thread that is not a kernel thread.
     #[test]
     fn kernel_threads_are_ignored() {
         assert_eq!(process_of("Name:\tx\nTgid:\t71\nVmSize:\t 1 kB\n"), Some(71));
