@@ -84,7 +84,7 @@ pub struct Condition {
 pub struct OtherBursts {
     /// Whether a burst or dump is running on this host.
     pub is_one_running: bool,
-    /// Time since the start of the last burst or dump of this process; `None` if it had none.
+    /// Time since the start of the last burst or dump of this process; `None` before the first.
     pub of_process: Option<Duration>,
     /// Time since the last burst or dump of the service that did not finish in time.
     pub late_of_service: Option<Duration>,
