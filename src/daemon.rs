@@ -84,7 +84,7 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// The system refuses a handler.
+    /// Returns an error if the system refuses a handler.
     pub fn new() -> anyhow::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("cannot handle SIGTERM")?,

@@ -55,8 +55,8 @@ const DRAIN: Duration = Duration::from_secs(180);
 ///
 /// # Errors
 ///
-/// Data is missing that no kill explains, data arrived twice, the daemon exits or keeps descriptors, or a process
-/// fails.
+/// Returns an error if data is missing that no kill explains, data arrived twice, the daemon exits or keeps
+/// descriptors, or a process fails.
 pub(crate) fn run(arguments: &Arguments, minutes: f64, kills: u64) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("gcwsoak").tempdir()?;
     let half = Duration::from_secs_f64((minutes * 30.0).max(30.0));

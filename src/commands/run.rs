@@ -307,7 +307,7 @@ fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
         .context("cannot start")
 }
 
-/// Reloads the configuration file and the files that it refers to.
+/// The reload of the configuration file and of the files that it refers to.
 struct FileReload {
     flags: ConfigFlags,
     config: Config,

@@ -15,7 +15,7 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum time for which the shutdown waits for the disk.
 const DISK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Writes the history; at most one write runs at a time.
+/// The task that writes the history. At most one write runs at a time.
 #[derive(Debug, Default)]
 pub(super) struct HistoryKeeping {
     last: Mutex<Option<Instant>>,

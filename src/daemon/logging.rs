@@ -70,7 +70,7 @@ fn filter(options: &LogOptions) -> EnvFilter {
 ///
 /// # Errors
 ///
-/// The process already has a logger.
+/// Returns an error if the process already has a logger.
 pub fn begin(options: &LogOptions, own: &SelfTelemetryOptions) -> anyhow::Result<()> {
     let (subscriber, _level) = subscriber(options, own, BoxMakeWriter::new(std::io::stderr), None)?;
     Ok(subscriber.try_init()?)
@@ -80,7 +80,7 @@ pub fn begin(options: &LogOptions, own: &SelfTelemetryOptions) -> anyhow::Result
 ///
 /// # Errors
 ///
-/// The process already has a logger, or no tokio runtime is active.
+/// Returns an error if the process already has a logger, or no tokio runtime is active.
 pub fn begin_queued(
     options: &LogOptions,
     own: &SelfTelemetryOptions,

@@ -18,7 +18,7 @@ use gc_telemetry::spans::EncodedSpans;
 use incidents::{IncidentChange, IncidentRecord, key_of_record};
 use kubernetes::Events;
 
-/// Sends spans and metrics to the exporter, and alerts to the notifier.
+/// An outlet that sends spans and metrics to the exporter, and alerts to the notifier.
 #[derive(Debug)]
 pub(crate) struct DeliveryOutlet {
     pub(crate) exporter: Exporter,

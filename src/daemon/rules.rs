@@ -169,7 +169,7 @@ impl RuleFiles {
     }
 }
 
-/// Awaits changes of rule files, and files that are added to or removed from folders.
+/// A watch for changes of rule files, and for files that are added to or removed from folders.
 #[derive(Debug, Default)]
 pub(crate) struct RuleWatch {
     paths: Vec<PathBuf>,

@@ -97,8 +97,8 @@ impl Services {
     ///
     /// # Errors
     ///
-    /// The address is in use, or the settings of a receiver cannot be used, for example because a certificate cannot be
-    /// read.
+    /// Returns an error if the address is in use, or the settings of a receiver cannot be used, for example because a
+    /// certificate cannot be read.
     pub async fn open(options: &Options) -> anyhow::Result<Self> {
         // Bind the address first, so that a second daemon that was started by mistake stops here.
         let listener = match options.listen {

@@ -12,7 +12,7 @@ use targets::Silence;
 /// Minimum delay that counts as a stall.
 pub(crate) const STALL: Duration = Duration::from_secs(5);
 
-/// Detects stalls from the times of ticks.
+/// A detector of stalls, based on the times of ticks.
 #[derive(Debug)]
 pub(crate) struct Stalls {
     every: Duration,

@@ -261,8 +261,8 @@ fn level(figures: Figures) -> Option<(u64, u64)> {
     Some((memory.held.or(memory.working_set)?, figures.memory_limit?))
 }
 
-/// Decides whether the memory group of a process is read before the next round. A group that fills within a minute or
-/// two would be full before two rounds could show it.
+/// A probe that decides whether the memory group of a process is read before the next round. A group that fills within
+/// a minute or two would be full before two rounds could show it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct MemoryGrowthProbe {
     first: Instant,

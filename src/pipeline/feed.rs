@@ -17,8 +17,8 @@ use targets::sink::RunSink;
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::shared::Shared;
 
-/// Accepts the outcomes that one task reads from one run. If it is dropped without [`end`](Self::end), the run stays,
-/// detached.
+/// A feed that accepts the outcomes that one task reads from one run. If it is dropped without [`end`](Self::end), the
+/// run stays, detached.
 #[derive(Debug)]
 pub struct Feed {
     run: Arc<ObservedRun>,

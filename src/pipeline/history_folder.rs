@@ -125,7 +125,7 @@ impl HistoryFolder {
     ///
     /// # Errors
     ///
-    /// The file exists but cannot be read.
+    /// Returns an error if the file exists but cannot be read.
     pub(crate) fn read(&self, run: RunKey) -> io::Result<Vec<Bucket>> {
         // Before preparation, the files can belong to another boot.
         if !self.is_prepared.load(Ordering::Acquire) {
@@ -228,7 +228,7 @@ impl HistoryFolder {
     ///
     /// # Errors
     ///
-    /// The directory cannot be read, or a file cannot be removed.
+    /// Returns an error if the directory cannot be read, or a file cannot be removed.
     pub(crate) fn prune(&self, runs: &BTreeSet<RunKey>, now: SystemTime) -> io::Result<()> {
         if !self.is_prepared.load(Ordering::Acquire) {
             return Ok(());

@@ -21,7 +21,7 @@ use recording::RecordingError;
 use recording::source::Source;
 use targets::sink::{RunSink as _, Sink as _, TargetLimitError};
 
-/// Iterates over the outcomes of a recording.
+/// An iterator over the outcomes of a recording.
 #[derive(Debug)]
 pub struct Player {
     source: Source,
@@ -38,7 +38,7 @@ impl Player {
     ///
     /// # Errors
     ///
-    /// The recording cannot be opened.
+    /// Returns an error if the recording cannot be opened.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         Ok(Self::new(Source::open(path)?))
     }
@@ -71,7 +71,8 @@ impl Player {
     ///
     /// # Errors
     ///
-    /// The bytes are not a stream, are damaged, or cannot be read. All earlier outcomes have been returned.
+    /// Returns an error if the bytes are not a stream, are damaged, or cannot be read. All earlier outcomes have been
+    /// returned.
     pub fn next_outcome(&mut self) -> Result<Option<(ProcessKey, Outcome)>, RecordingError> {
         loop {
             if let Some(outcome) = self.stream.next_outcome() {
@@ -186,7 +187,7 @@ impl ReplayFeeds {
     ///
     /// # Errors
     ///
-    /// The limit of runs is reached.
+    /// Returns an error if the limit of runs is reached.
     pub fn observe(&mut self, key: ProcessKey, outcome: Outcome) -> Result<(), TargetLimitError> {
         let place = self.feeds.iter().position(|(known, _)| *known == key);
         let place = match place {

@@ -57,7 +57,7 @@ fn device(scene: &Scene) -> rustix::io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Records the names of files in a folder that any program opens.
+/// A recorder of the names of files in a folder that any program opens.
 struct OpenedFiles(std::os::fd::OwnedFd);
 
 impl OpenedFiles {

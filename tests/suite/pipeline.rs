@@ -24,7 +24,7 @@ use test_support::recordings;
 use test_support::replay::{outcomes, stage};
 use web::Views as _;
 
-/// Stores the output.
+/// A store for the output.
 #[derive(Debug, Default)]
 pub(crate) struct OutputStore {
     pub(crate) spans: Mutex<Vec<Span>>,

@@ -25,7 +25,7 @@ pub(crate) fn package(source: &Source) -> Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// The manifest of the tree lacks a field that has to be written.
+/// Returns an error if the manifest of the tree lacks a field that has to be written.
 pub(crate) fn manifest(source: &Source, archive: &[u8]) -> Result<Vec<u8>> {
     let text =
         String::from_utf8(source.read(&format!("{FOLDER}/gcwatch.yaml"))?).context("the manifest is not text")?;

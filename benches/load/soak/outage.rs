@@ -22,7 +22,7 @@ const TIMES: f64 = 5.0;
 ///
 /// # Errors
 ///
-/// A collection is missing or arrived twice, draining takes too long, or the daemon exits.
+/// Returns an error if a collection is missing or arrived twice, draining takes too long, or the daemon exits.
 pub(crate) fn run(arguments: &Arguments, minutes: f64) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("gcwoutage").tempdir()?;
     println!("{}", proc::machine());

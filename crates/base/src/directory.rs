@@ -10,7 +10,7 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// The directory cannot be created, or the path is a file or a symbolic link.
+/// Returns an error if the directory cannot be created, or the path is a file or a symbolic link.
 pub fn create_private(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().recursive(true).mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),

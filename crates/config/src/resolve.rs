@@ -26,7 +26,7 @@ pub(crate) use self::receivers::otlp;
 pub(crate) use self::store::store;
 pub(crate) use self::web::web;
 
-/// Reads a small file that contains the value of a header.
+/// A function that reads a small file with the value of a header.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
 /// A finding on several keys together.

@@ -67,7 +67,7 @@ use incidents::{IncidentChange, IncidentRecord, IncidentSubject};
 /// Maximum number of open incidents that are remembered for receivers added by a reload.
 const MAX_FIRING: usize = 10_000;
 
-/// Sends changes of alerts to all receivers. Clones are cheap, and no call waits for the network.
+/// A notifier that sends changes of alerts to all receivers. Clones are cheap, and no call waits for the network.
 #[derive(Clone)]
 pub struct Notifier {
     state: Arc<Mutex<NotifierState>>,

@@ -79,7 +79,8 @@ use crate::transport::connection::Connection;
 /// rarely more.
 const JSON_GROWTH: usize = 4;
 
-/// Sends spans, metrics and log records of any number of processes. Cheap to clone. No call waits for the network.
+/// An exporter that sends spans, metrics and log records of any number of processes. Clones are cheap, and no call
+/// waits for the network.
 #[derive(Clone)]
 pub struct Exporter {
     signals: Arc<Signals>,

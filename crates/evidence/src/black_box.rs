@@ -71,7 +71,7 @@ enum Order {
     Stop(SyncSender<()>),
 }
 
-/// Records incidents. No method waits for a disk, except [`Self::stop`], which has a deadline.
+/// A recorder of incidents. No method waits for a disk, except [`Self::stop`], which has a deadline.
 #[derive(Debug, Clone)]
 pub struct BlackBox {
     boxes: Arc<BlackBoxes>,

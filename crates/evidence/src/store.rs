@@ -67,7 +67,7 @@ impl StoreOptions {
     ///
     /// # Errors
     ///
-    /// The address has no scheme or no bucket that is supported.
+    /// Returns an error if the address has no scheme or no bucket that is supported.
     pub fn check(&self) -> Result<(), StoreError> {
         target::Place::parse(&self.url).map(drop)
     }

@@ -20,7 +20,8 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum delay that a server can request.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// Sends requests. An implementation follows no redirect, and repeats no request that the server may have received.
+/// A transport for requests. An implementation follows no redirect, and repeats no request that the server may have
+/// received.
 pub(crate) trait Transport: Send + Sync {
     /// The body of an answer.
     type Body: Body;

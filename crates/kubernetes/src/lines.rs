@@ -16,8 +16,8 @@ pub(crate) enum Line<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Endless;
 
-/// Splits a stream into lines. A line of more than `longest` bytes is skipped; a line of more than `endless` bytes ends
-/// the stream. At most `longest` bytes and one piece are held.
+/// A splitter that divides a stream into lines. A line of more than `longest` bytes is skipped; a line of more than
+/// `endless` bytes ends the stream. At most `longest` bytes and one piece are held.
 #[derive(Debug)]
 pub(crate) struct Lines {
     longest: usize,

@@ -46,7 +46,7 @@ pub(crate) struct RecordedRequest {
     pub(crate) body: Vec<u8>,
 }
 
-/// Answers requests with its steps, and does not answer after the last one.
+/// A transport that answers requests with its steps, and does not answer after the last step.
 #[derive(Clone, Default)]
 pub(crate) struct Script {
     steps: Arc<Mutex<VecDeque<ScriptedAnswer>>>,

@@ -27,7 +27,7 @@ impl Refusal {
 /// A record, or the reason why it is not available.
 pub type Answer = Result<Value, Refusal>;
 
-/// Selects a recording.
+/// The selection of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recording {
     /// One of [`Source::files`].

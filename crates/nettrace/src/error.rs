@@ -99,7 +99,7 @@ impl Error {
     }
 }
 
-/// Displays bytes in hexadecimal.
+/// Bytes that are displayed in hexadecimal.
 struct Bytes<'a>(&'a [u8]);
 
 impl std::fmt::Display for Bytes<'_> {

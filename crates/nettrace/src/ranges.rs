@@ -1,6 +1,6 @@
 //! Tables whose ids occur in blocks of consecutive numbers: stacks and label lists.
 
-/// Maps ids to indexes of a table. Ids ascend; if an id is repeated, the numbering restarts.
+/// A map from ids to indexes of a table. Ids ascend; if an id is repeated, the numbering restarts.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     /// The first id of each block, and its index.

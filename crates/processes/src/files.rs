@@ -19,7 +19,7 @@ pub const SAFE_OPEN_FLAGS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits()
 ///
 /// # Errors
 ///
-/// The file cannot be read, or is a link.
+/// Returns an error if the file cannot be read, or is a link.
 pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match OpenOptions::new().read(true).custom_flags(SAFE_OPEN_FLAGS).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -57,7 +57,7 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// The file cannot be created, `to` exists and must not be replaced, or `to` is not a file
+    /// Returns an error if the file cannot be created, `to` exists and must not be replaced, or `to` is not a file
     /// ([`io::ErrorKind::AlreadyExists`] and [`io::ErrorKind::InvalidInput`]).
     pub fn new(to: &Path, replace: bool) -> io::Result<Self> {
         match fs::symlink_metadata(to) {
@@ -95,7 +95,7 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// An I/O error occurred; the file is deleted.
+    /// Returns an error if an I/O error occurred; the file is deleted.
     pub fn complete(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         if !self.is_there() {
@@ -140,7 +140,7 @@ impl Drop for AtomicFile {
 ///
 /// # Errors
 ///
-/// The file cannot be renamed.
+/// Returns an error if the file cannot be renamed.
 pub fn rename(from: &Path, to: &Path, replace: bool) -> io::Result<()> {
     if replace {
         return fs::rename(from, to);

@@ -98,7 +98,7 @@ impl Incidents {
     ///
     /// # Errors
     ///
-    /// The id selects no incident or several.
+    /// Returns an error if the id selects no incident, or several incidents.
     pub fn with_id(&self, id: &str) -> Result<&Value, SelectionError> {
         if id.len() < MIN_ID {
             return Err(SelectionError::TooShort);
@@ -327,7 +327,7 @@ const CAUSE_WIDTH: usize = 24;
 ///
 /// # Errors
 ///
-/// The output cannot be written.
+/// Returns an error if the output cannot be written.
 pub fn write(out: &mut dyn Write, all: &Incidents, filter: &Filter) -> io::Result<()> {
     let chosen = all.matching(filter);
     let excluded = all.incidents.len() - chosen.len();
@@ -381,7 +381,7 @@ const INDENT: usize = 12;
 ///
 /// # Errors
 ///
-/// The output cannot be written.
+/// Returns an error if the output cannot be written.
 pub fn write_one(out: &mut dyn Write, record: &Value, at_ms: u64, address: &str) -> io::Result<()> {
     let incident = Incident::read(record);
     writeln!(

@@ -236,7 +236,7 @@ impl<W: Write> Folding<W> {
     ///
     /// # Errors
     ///
-    /// The output cannot be written.
+    /// Returns an error if the output cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         Ok(self.inner)

@@ -29,7 +29,7 @@ pub(crate) struct CompiledTemplate {
     clause: Option<(usize, usize)>,
 }
 
-/// Returns whether a text is an expression that contains a name.
+/// A function that returns whether a text is an expression that contains a name.
 pub(crate) type IsValue<'a> = dyn Fn(&str) -> bool + 'a;
 
 /// Parses a template. A template with mistakes is incomplete.

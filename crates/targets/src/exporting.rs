@@ -57,7 +57,7 @@ pub fn hint(facts: &Facts, major: Option<u32>) -> Option<&'static str> {
         .find(|name| is_new && facts.variable(name).is_some_and(|value| value != "none"))
 }
 
-/// Examines many processes repeatedly, with growing intervals, because libraries are usually loaded in the first
+/// Repeated examinations of many processes, with growing intervals, because libraries are usually loaded in the first
 /// minutes.
 #[derive(Debug, Default)]
 pub struct Examinations(HashMap<RunKey, Examination>);

@@ -52,7 +52,7 @@ pub(crate) enum OverMemory {
     },
 }
 
-/// Formats bytes in units of 10^6.
+/// Bytes that are displayed in units of 10^6.
 struct Megabytes(usize);
 
 impl fmt::Display for Megabytes {

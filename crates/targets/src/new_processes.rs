@@ -57,7 +57,7 @@ struct RememberedProcess {
     times: u8,
 }
 
-/// Finds the processes that create threads, from the examined pids. Pure.
+/// A pure search for the processes that create threads, from the examined pids.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadMakers {
     /// The kernel's counter at the last look.

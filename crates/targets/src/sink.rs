@@ -15,7 +15,7 @@ pub struct TargetLimitError {
     pub limit: usize,
 }
 
-/// Receives the discovered runs and their data.
+/// A receiver of the discovered runs and their data.
 pub trait Sink: Clone + Send + Sync + 'static {
     /// Receiver for the data of one run.
     type Run: RunSink;
@@ -40,7 +40,7 @@ pub trait Sink: Clone + Send + Sync + 'static {
     fn scanned(&self) {}
 }
 
-/// Receives the data of one run.
+/// A receiver of the data of one run.
 pub trait RunSink: Send + 'static {
     /// Sets the state of the run. [`RunState::Attached`] starts a new session.
     fn state(&mut self, state: RunState);
@@ -72,11 +72,11 @@ pub trait RunSink: Send + 'static {
     /// Sets whether the stream has been delivering data faster than it is read for some time. Called after a change.
     fn undrained(&mut self, _is: bool) {}
 
-    /// Reports the end of the stream. `in_order` is whether the runtime ended it, as it does when a process exits by
-    /// itself.
+    /// Reports the end of the stream. `in_order` is whether the runtime ended the stream, as it does if the process
+    /// exits by itself.
     fn closed(&mut self, _in_order: bool) {}
 
-    /// Reports that a problem left behind in the process by another tool's session was healed.
+    /// Reports that gcwatch healed a problem that another tool's session left behind in the process.
     fn healed(&mut self) {}
 
     /// Reports that the process has exited.

@@ -26,7 +26,7 @@ pub(crate) enum SpawnError {
     System(#[from] std::io::Error),
 }
 
-/// Limits the number of threads for work that can block forever.
+/// A limit on the number of threads for work that can block indefinitely.
 #[derive(Debug, Clone)]
 pub(crate) struct Threads(Arc<Semaphore>);
 

@@ -126,7 +126,7 @@ impl Watches {
     }
 }
 
-/// Receives the events of the watched directories.
+/// A receiver of the events of the watched directories.
 #[derive(Debug)]
 pub(crate) struct SocketWatch {
     announced: inotify::Changes,

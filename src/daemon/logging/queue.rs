@@ -47,7 +47,7 @@ impl LogQueue {
     ///
     /// # Errors
     ///
-    /// The thread cannot be started, or standard error is closed.
+    /// Returns an error if the thread cannot be started, or standard error is closed.
     pub fn to_stderr() -> io::Result<Self> {
         // Uses a separate descriptor, because the lock of the standard library would be held while a write blocks.
         let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);

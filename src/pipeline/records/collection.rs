@@ -17,7 +17,7 @@ use run::history::{Mark, RetainedCollection};
 ///
 /// # Errors
 ///
-/// The collection is unknown.
+/// Returns an error if the collection is unknown.
 pub(crate) fn find_record(run: &Run, number: u64) -> Result<CollectionRecord, CollectionLookupError> {
     let (history, pid) = (&run.history, run.key().pid);
     let mut marks: Vec<Mark> = history.marks().collect();

@@ -42,7 +42,7 @@ pub struct ReportedRequest {
     pub collections: Vec<u32>,
 }
 
-/// Accumulates finished requests: counts, and the requests that lost the most time.
+/// A sum of finished requests: counts, and the requests that lost the most time.
 #[derive(Debug, Clone)]
 pub struct RequestTally {
     record: ReportedRequests,

@@ -9,7 +9,7 @@ use nettrace::{Format, Metadata, TraceHeader};
 /// Event ids with the versions of the payloads used here.
 const KINDS: [(u32, u32); 8] = [(1, 2), (2, 1), (3, 1), (4, 2), (8, 1), (9, 1), (204, 3), (205, 2)];
 
-/// Writes forged events.
+/// A forger that writes events.
 struct Forger {
     encoder: Encoder,
     sequence: u32,

@@ -30,7 +30,7 @@ pub(super) fn named(flags: &ConfigFlags, environment: &Environment) -> Option<(P
 ///
 /// # Errors
 ///
-/// The file cannot be read, or the file or the flags contain errors, all of which are returned.
+/// Returns an error if the file cannot be read, or if the file or the flags contain errors. All errors are returned.
 pub fn load(flags: &ConfigFlags) -> Result<LoadedConfig, Problems> {
     let environment: Environment = std::env::vars_os()
         .map(|(name, value)| {

@@ -33,8 +33,8 @@ const LARGEST: u64 = 4 << 20;
 /// Maximum number of files in a directory.
 const MAX_FILES: usize = 1000;
 
-/// Waits for changes of several files, or of the YAML files of a directory. The files can be written in place, replaced
-/// by a rename, or changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
+/// A watch for changes of several files, or of the YAML files of a directory. The files can be written in place,
+/// replaced by a rename, or changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
 #[derive(Debug)]
 pub struct Watch {
     paths: Vec<PathBuf>,

@@ -33,8 +33,8 @@ pub(crate) enum AfterAnswer {
     Unsupported,
 }
 
-/// Counts answers in the statistics of one signal, and logs those that are relevant for operators, each kind at most
-/// once per minute.
+/// A counter of answers in the statistics of one signal, which also logs the answers that are relevant for operators,
+/// each kind at most once per minute.
 pub(crate) struct AnswerCounts {
     outgoing: Arc<Outgoing>,
     partial: RateLimit,

@@ -125,7 +125,8 @@ pub(crate) fn scope() -> InstrumentationScope {
         .build()
 }
 
-/// Passes items to a batch processor only if it has space, and counts all items in the counters of the signal.
+/// A processor that passes items to a batch processor only if it has space, and counts all items in the counters of the
+/// signal.
 #[derive(Debug)]
 struct CountingProcessor<P> {
     outgoing: Arc<Outgoing>,

@@ -321,7 +321,7 @@ pub(crate) fn leave_out_nulls(json: &mut serde_json::Value) {
     }
 }
 
-/// Writes a batch directly into the buffer of the connection, and reads the answer.
+/// A codec that writes a batch directly into the buffer of the connection, and reads the answer.
 #[derive(Debug, Clone, Copy)]
 struct BatchCodec;
 

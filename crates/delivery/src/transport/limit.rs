@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// Minimum interval between messages of the same kind.
 const MESSAGE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Allows an action at most once per minute.
+/// A limit that allows an action at most once per minute.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimit(Option<Instant>);
 

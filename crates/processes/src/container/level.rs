@@ -18,7 +18,7 @@
 
 use super::figures::{Cpu, Memory};
 
-/// Reads one file of a group by its name; returns `None` if it does not exist.
+/// A function that reads one file of a group by its name, or returns `None` if the file does not exist.
 pub(crate) type ReadFile<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Value at and above which a limit of version 1 means no limit, because no machine has that much memory.

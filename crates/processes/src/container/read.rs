@@ -57,7 +57,7 @@ impl ProcessScan {
     }
 }
 
-/// Reads the figures of many processes at about the same time.
+/// A reader for the figures of many processes at about the same time.
 #[derive(Debug)]
 pub struct Reader {
     own_mounts: String,

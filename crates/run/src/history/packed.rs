@@ -14,7 +14,7 @@ pub(crate) trait Record: Clone + Default {
     fn pass(&mut self, before: &Self, pass: &mut impl Pass);
 }
 
-/// Writes or reads numbers.
+/// A pass that writes or reads numbers.
 pub(crate) trait Pass {
     fn number(&mut self, value: &mut u128);
 

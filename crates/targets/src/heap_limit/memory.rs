@@ -29,8 +29,8 @@ pub struct MemoryReading {
     pub machine: Option<u64>,
 }
 
-/// Reads the memory of many processes repeatedly. The configuration of a process is read once. The mappings are read
-/// only for processes that grow without collections.
+/// A reader that repeatedly reads the memory of many processes. The configuration of a process is read once. The
+/// mappings are read only for processes that grow without collections.
 #[derive(Debug, Default)]
 pub struct MemoryReader {
     configured: HashMap<RunKey, ConfiguredLimits>,

@@ -30,7 +30,7 @@ pub(crate) struct Service {
     pub(super) deaths: VecDeque<Death>,
 }
 
-/// Selects processes of a service.
+/// The selection of processes of a service.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ServiceProcesses<'a> {
     All,

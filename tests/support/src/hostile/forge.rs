@@ -57,7 +57,7 @@ fn now() -> SystemTime {
     }
 }
 
-/// Writes a stream with events of collections.
+/// A forge that writes a stream with events of collections.
 pub struct Forge {
     pub encoder: Encoder,
     /// Last sequence number of capture thread 1.

@@ -42,8 +42,8 @@ pub enum Behaviour {
     Answers(&'static [u8]),
 }
 
-/// Writes the next piece of a stream, usually about 50 KB. Takes the forge of the session and the number of previous
-/// pieces. Returns the pause after the piece.
+/// A function that writes the next piece of a stream, usually about 50 KB. The function takes the forge of the session
+/// and the number of previous pieces. Returns the pause after the piece.
 type Pieces = fn(&mut Forge, u32) -> Result<Duration, EncodeError>;
 
 const NO_DELAY: Duration = Duration::ZERO;

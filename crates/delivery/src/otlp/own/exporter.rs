@@ -51,7 +51,7 @@ struct Built<E> {
     last: LastAnswer,
 }
 
-/// Exports to the current receiver of its signal.
+/// An exporter that sends to the current receiver of its signal.
 pub(crate) struct FollowingExporter<E> {
     outgoing: Arc<Outgoing>,
     origin: Arc<Origin>,
