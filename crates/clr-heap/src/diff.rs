@@ -40,8 +40,8 @@ fn narrow(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// Returns all differences other than zero, largest growth first. The growth of a row is the growth of its retained
-/// bytes or of its own bytes, whichever is larger.
+/// Returns all differences other than zero, largest growth first. The order uses the growth of retained bytes or the
+/// growth of own bytes, whichever is larger.
 pub fn diff(before: &Survey, after: &Survey) -> Vec<Growth> {
     let is_one_process = before.heap.pid.is_some() && before.heap.pid == after.heap.pid;
     let is_graph = |survey: &Survey| survey.heap.method == "graph";

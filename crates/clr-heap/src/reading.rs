@@ -68,7 +68,8 @@ pub enum DumpDetail {
     /// Objects and bytes by type. Takes a few megabytes for any heap.
     #[default]
     Histogram,
-    /// Also references, if the graph takes at most `most` bytes ([`cost::graph_bytes`]); otherwise only a histogram.
+    /// A histogram and the references, if the graph takes at most `most` bytes ([`cost::graph_bytes`]). A larger dump
+    /// yields only a histogram.
     Graph {
         /// Maximum size of the graph and of all derived results, in bytes.
         most: u64,
