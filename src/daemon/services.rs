@@ -44,13 +44,13 @@ use web::{PartAge, Server, Site, WatcherInfo as _};
 /// Timeout for flushing the queues at shutdown.
 const FLUSH: Duration = Duration::from_secs(4);
 
-/// Delay of reading from which gcwatch counts as behind. Streams are read several times per second.
+/// Reading delay above which the daemon counts as behind. Streams are read several times per second.
 const BEHIND: Duration = Duration::from_secs(5);
 
 /// Timeout for completing the recordings of incidents.
 const COMPLETE: Duration = Duration::from_secs(1);
 
-/// Timeout for open requests to the listener after that.
+/// Timeout for open requests to the listener, after the queues are flushed.
 const CLOSE_WEB: Duration = Duration::from_secs(1);
 
 /// The pipeline and all parts that export and show its data, as shared by `run`, `replay` and `demo`.
@@ -263,7 +263,7 @@ impl Services {
                 length.as_secs_f64()
             );
         }
-        // Without these parts, the command reads by itself.
+        // A command without run parts reads its input itself, so gcwatch is never behind.
         let behind = alive.map_or(Duration::ZERO, |alive| alive.behind(now));
         self.pipeline.tick(clocks, behind);
         self.bursts.tick(
@@ -289,7 +289,8 @@ impl Services {
         self.own.parts()
     }
 
-    /// Returns the name of a part whose task has ended although it must not.
+    /// Returns the name of a part whose task has ended although it must run until shutdown, or `None` if there is no
+    /// such part.
     pub(super) fn failed_part(&self) -> Option<&'static str> {
         if self.running.has_failed() {
             Some("the exporter")
@@ -351,8 +352,8 @@ impl Services {
         Ok(())
     }
 
-    /// Leaves open incidents to the next daemon if it will find them. Otherwise notifies receivers that the processes
-    /// are no longer monitored. Returns whether the incidents were left.
+    /// Leaves open incidents to the next daemon if the next daemon will find the state directory. Otherwise notifies
+    /// receivers that the processes are no longer monitored. Returns whether the incidents were left.
     async fn leave_incidents(&self) -> bool {
         match &self.state {
             Some((state, incidents)) if !state.goes_with_pod() => {
@@ -383,7 +384,7 @@ impl Services {
             let stopping = tokio::task::spawn_blocking(move || black_box.stop(COMPLETE));
             let _late = tokio::time::timeout(COMPLETE, stopping).await;
         }
-        // This must follow the recordings, some of which were completed just now.
+        // Close the store after the black box, because some recordings were completed just now.
         let storing = async {
             if let Some(store) = &self.store {
                 let _late = tokio::time::timeout(FLUSH, store.close(FLUSH)).await;
@@ -393,7 +394,8 @@ impl Services {
             tokio::join!(self.running.shutdown(FLUSH), self.notifier.shutdown(FLUSH), storing);
         let count = kept.len() as u64;
         let is_kept = match &self.state {
-            // This must happen even if all changes have been sent: the file still has changes that waited before.
+            // Write the file even if all changes have been sent, because the file still lists the changes that were
+            // waiting.
             Some((_, incidents)) if are_left => incidents.close(&self.pipeline, kept, FLUSH).await,
             _ => false,
         };
@@ -406,7 +408,7 @@ impl Services {
         }
         if let Some((close, served)) = self.web {
             close.send_replace(true);
-            // Closes connections that are still open.
+            // The listener closes the connections that are still open.
             let _closed = tokio::time::timeout(CLOSE_WEB, served).await;
         }
         let stats = self.exporter.stats();
@@ -430,7 +432,7 @@ impl Services {
     }
 }
 
-/// Adds the address of evidence outside the host to the settings of alerts.
+/// Adds the address of the store for evidence outside the host to the settings of alerts.
 fn with_store(alerts: &AlertSettings, store: Option<&Store>) -> AlertSettings {
     let mut alerts = alerts.clone();
     alerts.links.store = store.map(|store| store.base().to_string());
