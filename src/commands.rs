@@ -1,7 +1,7 @@
 //! The commands: each reads its input and writes with [`report`] and [`api`].
 //!
 //! Each command has a `run` function. `Ok(false)` means that the result is incomplete, which the command has reported.
-//! Errors are reported here.
+//! This module reports errors.
 
 mod alerts;
 mod allocations;

@@ -39,7 +39,7 @@ impl HistoryKeeping {
         });
     }
 
-    /// Writes the rest of the history, unless the disk hangs.
+    /// Writes the rest of the history, unless an earlier write is still running. Waits for at most [`DISK_TIMEOUT`].
     pub(super) async fn close(&self, pipeline: &Pipeline) {
         if self.writing.swap(true, Ordering::Acquire) {
             return;

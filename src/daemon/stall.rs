@@ -1,7 +1,7 @@
 //! Detects stalls of the daemon itself: stopped (SIGSTOP, a frozen cgroup), without CPU, or swapped out.
 //!
-//! Uses the monotonic clock, which pauses while the machine is suspended: all processes pause with it, and no task
-//! waited. Pure.
+//! Uses the monotonic clock, which pauses while the machine is suspended: all processes pause, too, so a suspension is
+//! not a stall. This module reads no clock.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ pub(crate) const STALL: Duration = Duration::from_secs(5);
 pub(crate) struct Stalls {
     every: Duration,
     last: Instant,
-    /// Time up to which stalls were reported: the loop and the reading thread notice the same stall.
+    /// Time up to which stalls were reported. The loop and the reading thread can notice the same stall, which must be
+    /// reported once.
     reported: Instant,
 }
 
@@ -86,7 +87,8 @@ mod tests {
 
     /// Scenario: ticks arrive every second, some of them late; then none for 76 s, which the reading thread reports one
     /// tick later; then more ticks; then only the reading thread is silent for 20 s.
-    /// Guarantee: each stall is reported once, without the usual second; a delay of less than 5 s is not a stall.
+    /// Guarantee: each stall is reported once, without the second between two ticks; a delay of less than 5 s is not a
+    /// stall.
     #[test]
     fn stall_is_reported_once() {
         let noticed = ticks(&[
