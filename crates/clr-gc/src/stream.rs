@@ -284,7 +284,7 @@ impl GcStream {
     /// Returns the name of the largest store in [`GcStream::memory_bytes`] and its size, in bytes. The name is a noun
     /// phrase for messages.
     pub fn largest_store(&self) -> (&'static str, usize) {
-        let machines = ("collections that form or wait", self.machines_bytes());
+        let machines = ("collections in progress or waiting", self.machines_bytes());
         let stores = self.decoder.memory().into_iter().chain([machines]);
         stores.max_by_key(|(_, bytes)| *bytes).unwrap_or(machines)
     }

@@ -169,7 +169,7 @@ impl Decoder {
         let properties = properties.map(|(name, value)| size_of::<(String, String)>() + name.len() + value.len());
         let [waiting, definitions, stacks, threads, labels, gaps] = self.intake.memory();
         [
-            ("a block that is not whole", self.input.memory_bytes()),
+            ("an incomplete block", self.input.memory_bytes()),
             ("properties of the header", properties.sum()),
             ("events that wait for their order", waiting),
             ("definitions", definitions),
