@@ -1,5 +1,5 @@
-//! Recordings as a page that can be sent to others. The page has those contents of a process's page that a recording
-//! provides.
+//! Recordings as a page that can be sent to others. The page has the contents of a process's page, as far as a
+//! recording provides them.
 
 use incidents::IncidentRecord;
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub struct ReportRecord {
 pub struct ReportedRecording {
     /// File name of the recording, without its folder.
     pub file: String,
-    /// Command line of the process, if it was requested.
+    /// Command line of the process; null if it was not requested or the recording does not contain it.
     pub command_line: Option<String>,
     /// Version of the runtime.
     pub runtime: Option<String>,
@@ -30,7 +30,7 @@ pub struct ReportedRecording {
     pub observed_ns: i64,
     /// Processes of the recording; nearly always one.
     pub processes: Vec<ReportedProcess>,
-    /// Requests, if the recording contains them.
+    /// Requests; null if the recording contains no requests.
     pub requests: Option<ReportedRequests>,
     /// Facts that were not observed, with the reasons.
     pub unseen: Vec<UnobservedFact>,
@@ -41,7 +41,7 @@ pub struct ReportedRecording {
 pub struct ReportedProcess {
     /// Display name: the pid, and the runtime if there are several.
     pub name: String,
-    /// Operating mode of the collector, if collections show it.
+    /// Operating mode of the collector; null if no collection shows it.
     pub collector: Option<String>,
     /// The record of `kind: "summary"`.
     pub summary: serde_json::Value,
@@ -55,7 +55,8 @@ pub struct ReportedProcess {
     pub history: HistoryColumns,
     /// The heap after each collection.
     pub heap: HeapPoints,
-    /// All collections with one point each; of a large number, the longest collection of each interval.
+    /// All collections with one point each. If there are too many collections, only the longest collection of each
+    /// interval.
     pub pauses: PauseColumns,
     /// Reasons of collections.
     pub causes: Vec<CauseRecord>,

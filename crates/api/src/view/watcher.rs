@@ -93,13 +93,13 @@ pub struct ReceiverRecord {
     pub dropped: BTreeMap<&'static str, u64>,
     /// Number of failed requests by reason, without entries of 0.
     pub failures: BTreeMap<&'static str, u64>,
-    /// Most recent error; it is kept after a recovery.
+    /// Most recent error, which is kept after a recovery; null if there was no error.
     pub last_error: Option<String>,
-    /// Time of that error, RFC 3339.
+    /// Time of the most recent error, RFC 3339.
     pub last_error_at: Option<String>,
 }
 
-/// All streams together.
+/// Figures of all streams together.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct StreamsRecord {
     /// Number of processes whose events are read.
