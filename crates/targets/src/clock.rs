@@ -153,8 +153,8 @@ pub(crate) mod tests {
 
     /// Scenario: gcwatch reads the header of a session 1 s after the runtime wrote the header and truncated the time by
     /// 0.6 ms. A minute after the header, the wall clock has been moved forward by 0.3 ms.
-    /// Guarantee: the base is exact to the nanosecond. The move does not change the base, but the Unix time into which
-    /// the base is converted.
+    /// Guarantee: the base is exact to the nanosecond. The move changes only the Unix time into which the base is
+    /// converted.
     #[test]
     fn host_clocks_are_exact() {
         let header = header(1_000_000_000);
@@ -173,7 +173,7 @@ pub(crate) mod tests {
 
     /// Scenario: a time namespace shifts the target's monotonic clock by an hour, by a known or an unknown offset; the
     /// clock of a stream has a frequency of 10 MHz; the wall clock was moved by 60 ms.
-    /// Guarantee: the known offset is subtracted. In the other cases, the base is computed from the header.
+    /// Guarantee: the known offset is compensated. In the other cases, the base is computed from the header.
     #[test]
     fn unknown_clocks_fall_back_to_header() {
         const HOUR: i64 = 3_600_000_000_000;

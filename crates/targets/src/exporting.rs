@@ -1,9 +1,9 @@
 //! Determines whether a process exports the metrics of its runtime itself.
 //!
 //! In .NET 9 and later, the runtime has a meter `System.Runtime`, whose `dotnet.gc.*` metrics have the same names as
-//! gcwatch's. The subscriber is a library or a profiler that is mapped into the process, which is reliable evidence. A
-//! program that subscribes with only the SDK, or a single-file program with embedded libraries, is not detected. Its
-//! environment is only a hint.
+//! gcwatch's. The subscriber is usually a library or a profiler. Its mapping in the process is reliable evidence. A
+//! program that subscribes with only the SDK, or a single-file program with embedded libraries, is not detected. The
+//! environment of such a program is only a hint.
 
 use std::collections::HashMap;
 
@@ -37,8 +37,8 @@ fn sign(maps: &str) -> Option<&'static str> {
     SIGNS.into_iter().find(|name| is_mapped(name))
 }
 
-/// Returns the evidence that a process exports its runtime's metrics itself; `None` if no evidence is found. `major` is
-/// the major version of its runtime.
+/// Returns the evidence that a process exports its runtime's metrics itself, or `None` if no evidence is found or the
+/// runtime is too old. `major` is the major version of the runtime.
 ///
 /// Blocks the calling thread.
 pub fn exports_runtime(pid: u32, major: Option<u32>) -> Option<&'static str> {
@@ -49,7 +49,8 @@ pub fn exports_runtime(pid: u32, major: Option<u32>) -> Option<&'static str> {
     sign(&read_process_file(pid, "maps", MAX_MAPS_BYTES)?)
 }
 
-/// Returns the environment variable that an OpenTelemetry SDK would read. It can be inherited and without effect.
+/// Returns the environment variable that an OpenTelemetry SDK would read, or `None` if no such variable is set or the
+/// runtime is too old. The variable can be inherited and without effect.
 pub fn hint(facts: &Facts, major: Option<u32>) -> Option<&'static str> {
     let is_new = major.is_none_or(|major| major >= FIRST_MAJOR);
     HINTS
@@ -116,7 +117,7 @@ mod tests {
     }
 
     /// Scenario: this process is examined as if its runtime had an old, a new or an unknown version.
-    /// Guarantee: there is no evidence, and the maps are not read for an old runtime (pid 0 does not have maps).
+    /// Guarantee: no evidence is found. Pid 0 has no maps, so the version of the old runtime is sufficient.
     #[test]
     fn old_runtime_does_not_export_metrics() {
         assert_eq!(exports_runtime(0, Some(8)), None);
@@ -126,7 +127,7 @@ mod tests {
     }
 
     /// Scenario: two processes are examined in a thousand rounds; the library of the first is found at the fifth look.
-    /// Guarantee: looks become rarer, stop after the library was found, and are forgotten with the process.
+    /// Guarantee: looks become rarer and stop after the library was found. A process that is not kept is forgotten.
     #[test]
     fn looks_become_rarer() {
         let key = RunKey { pid: 1, start_time: 2 };

@@ -1,8 +1,8 @@
 //! Determines whether the finalizer thread uses a CPU, as evidence about a round of finalizers that does not end. A
-//! finalizer that loops uses a whole CPU; one that waits for a lock uses none.
+//! finalizer that loops uses a whole CPU, and a finalizer that waits for a lock uses none.
 //!
-//! The figures are read only while a round takes long. The kernel's `schedstat` has nanoseconds; without it, `stat` has
-//! units of 10 ms.
+//! The figures are read only while a round takes long. The kernel's `schedstat` has nanoseconds. If `schedstat` is
+//! missing, `stat` is used, which has units of 10 ms.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

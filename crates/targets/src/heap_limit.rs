@@ -108,7 +108,8 @@ struct Sources<'a> {
     runtime_config: Option<Value>,
 }
 
-/// The limits in the environment and the `runtimeconfig.json` of a process. They do not change while the process runs.
+/// The limits in the environment and the `runtimeconfig.json` of a process. The limits do not change while the process
+/// runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ConfiguredLimits {
     /// Whether the `runtimeconfig.json` was read. NativeAOT programs and single-file programs do not have this file.

@@ -98,8 +98,8 @@ fn node_name() -> Option<String> {
 /// thread had no CPU.
 const MAX_READING_GAP_NS: i128 = 1_000_000;
 
-/// Offset of the wall clock from CLOCK_MONOTONIC when gcwatch started. [`Moment`]s started as Unix time, so that
-/// ten-second slots of a history match those of the wall clock, unless it is set.
+/// Offset of the wall clock from CLOCK_MONOTONIC when gcwatch started. A [`Moment`] equals the Unix time until the wall
+/// clock is set, so that the ten-second slots of a history match the wall clock.
 static ORIGIN_NS: LazyLock<i128> =
     LazyLock::new(|| nanoseconds(clock_gettime(ClockId::Realtime)) - nanoseconds(clock_gettime(ClockId::Monotonic)));
 
@@ -142,9 +142,10 @@ fn nanoseconds(time: Timespec) -> i128 {
 mod tests {
     use super::*;
 
-    /// Scenario: CPU lists of hosts with one CPU, with several, and with gaps are parsed, and invalid texts; then this
-    /// host is read.
-    /// Guarantee: CPUs are counted, invalid lists are unknown, and this host has a load and CPUs.
+    /// Scenario: the CPU lists of hosts with one CPU, with several CPUs and with gaps are parsed, and invalid lists;
+    /// then this host is read.
+    /// Guarantee: CPUs are counted, the number for an invalid list is unknown, and this host has a load and CPUs. The
+    /// committed memory of this host is known exactly if its limit is known.
     #[test]
     fn cpus_are_counted() {
         assert_eq!(["0\n", "0-3\n", "0-1,4,6-7\n"].map(online), [Some(1), Some(4), Some(5)]);
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!(host.committed_as.is_some(), host.commit_limit.is_some());
     }
 
-    /// Scenario: `meminfo` with and without the figures of the commit limit.
+    /// Scenario: `meminfo` is parsed with and without the figures of the commit limit.
     /// Guarantee: committed memory and its limit are in bytes, or unknown.
     #[test]
     fn commit_limit_is_read() {

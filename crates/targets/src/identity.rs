@@ -52,7 +52,8 @@ pub(crate) fn sketch(process: &Process, service: Option<String>) -> Identity {
     }
 }
 
-/// Returns the service name in the environment of a process.
+/// Returns the service name in the environment of a process, or `None` if the environment sets no name or is
+/// unreadable.
 pub(crate) fn service_of(facts: &Facts) -> Option<String> {
     let attributes = || own_attributes(&facts.variable("OTEL_RESOURCE_ATTRIBUTES")?).ok();
     let by_attributes = || {
@@ -63,7 +64,8 @@ pub(crate) fn service_of(facts: &Facts) -> Option<String> {
     name.or_else(by_attributes).map(|name| bounded(&name))
 }
 
-/// Like [`sketch`], but with the container, which helps to find a process that cannot be queried.
+/// Like [`sketch`], but with the container, the pod and the tenant, which help to find a process that cannot be
+/// queried.
 pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
     let sketch = sketch(process, service_of(facts));
     let mut resource = Resource(sketch.resource);
@@ -81,7 +83,7 @@ pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
 }
 
 /// Returns the display name of a process, as used everywhere: the service name in its environment, or its entry
-/// assembly without such a name. `info` is the answer of the runtime.
+/// assembly if the environment sets no service name. `info` is the answer of the runtime.
 ///
 /// Blocks the calling thread.
 pub fn name_of(process: &Process, info: Option<&ProcessInfo>) -> String {
@@ -90,7 +92,8 @@ pub fn name_of(process: &Process, info: Option<&ProcessInfo>) -> String {
 }
 
 /// Returns the identity of a process. `info` is the answer of the runtime; `None` for .NET Core 3, which has no such
-/// answer. The second value is the error in `OTEL_RESOURCE_ATTRIBUTES`, in which case the variable is ignored.
+/// answer. The second value is the error in `OTEL_RESOURCE_ATTRIBUTES`, or `None` if the variable is valid or not set.
+/// An invalid variable is ignored.
 pub(crate) fn identity(
     process: &Process,
     facts: &Facts,

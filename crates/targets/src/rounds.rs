@@ -111,7 +111,7 @@ impl Readers {
 /// The schedule of rounds shared by all streams.
 #[derive(Debug)]
 pub struct Rounds {
-    /// Start of the schedule. Rounds start at multiples of [`ROUND`] after it.
+    /// Start of the schedule. Rounds start at multiples of [`ROUND`] after this time.
     first: Instant,
     /// Number of streams that cannot wait for the next round.
     impatient: AtomicUsize,
@@ -127,7 +127,7 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// Returns the time that the reading thread sleeps before it checks for bytes.
+    /// Returns the duration for which the reading thread sleeps before it checks for bytes.
     pub fn rest(&self) -> Duration {
         if self.impatient.load(Ordering::Relaxed) > 0 {
             return SHORT_ROUND;
@@ -148,12 +148,12 @@ pub(crate) struct Pace {
     /// Time before which the stream is not read; `None` if it is read as soon as bytes arrive.
     pub(crate) until: Option<Instant>,
     rounds: Arc<Rounds>,
-    /// Time until which the stream counts as one that cannot wait for the next round: one round after it delivered that
-    /// much, independent of later bytes.
+    /// Time until which the stream counts as unable to wait for the next round: one round after the read that showed
+    /// its high rate, even if no more bytes arrive. `None` if the stream can wait.
     impatient_until: Option<Instant>,
     /// Whether the stream is read without pauses.
     hurries: bool,
-    /// Start of the last pause, and the number of bytes since.
+    /// Start of the last pause. `bytes` counts the bytes that were read since then.
     since: Instant,
     bytes: u64,
 }
@@ -186,7 +186,7 @@ impl Pace {
         }
     }
 
-    /// Returns the next time at which [`Self::pass`] has work.
+    /// Returns the next time at which [`Self::pass`] has work, or `None` if only new bytes cause work.
     pub(crate) fn next(&self) -> Option<Instant> {
         let calm = self.impatient_until.filter(|_| !self.hurries);
         [self.until, calm].into_iter().flatten().min()
@@ -203,7 +203,7 @@ impl Pace {
     /// Records that `count` bytes were read at once.
     pub(crate) fn take(&mut self, count: usize, now: Instant) {
         self.bytes = self.bytes.saturating_add(count as u64);
-        // More bytes are waiting.
+        // More bytes are waiting, or the stream is read without pauses.
         if count >= READ_BYTES || self.hurries {
             return;
         }
@@ -266,8 +266,7 @@ mod tests {
     }
 
     /// Scenario: a quiet process, a busy process and a process in an out-of-memory loop write their streams.
-    /// Guarantee: the quiet stream is read once per round; at any data rate, little more than the permitted amount
-    /// waits.
+    /// Guarantee: the quiet stream is read once per round; at any data rate, at most twice [`WAITING_BYTES`] wait.
     #[test]
     fn busier_stream_is_read_more_often() {
         let (quiet, most) = reads(20_000);

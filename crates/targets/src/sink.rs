@@ -69,7 +69,7 @@ pub trait RunSink: Send + 'static {
     /// Sets the operations that have started and not ended. Called after a change, at most 1 s after the events.
     fn open(&mut self, open: OpenOperations);
 
-    /// Sets whether the stream has been delivering data faster than it is read for some time. Called after a change.
+    /// Sets whether gcwatch has not reached the end of the stream's waiting bytes for some time. Called after a change.
     fn undrained(&mut self, _is: bool) {}
 
     /// Reports the end of the stream. `in_order` is whether the runtime ended the stream, as it does if the process

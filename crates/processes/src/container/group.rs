@@ -45,7 +45,7 @@ pub(super) fn group_folder(root: BorrowedFd<'_>, place: &GroupFolder, depth: usi
     (kind == wanted).then_some(folder)
 }
 
-/// Reads a file of a group.
+/// Reads a file of a group. Returns `None` if the file does not exist or is not a file of the group's own file system.
 pub(super) fn file(folder: &OwnedFd, name: &str) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     // Files mounted over a file of the kernel are rejected.

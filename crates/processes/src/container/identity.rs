@@ -26,7 +26,7 @@ impl ContainerIdentity {
 }
 
 /// Reads the ids from the text of `/proc/PID/cgroup`. They are unknown for a process outside containers, and for a
-/// process in the reader's own container if that has a control group namespace (`0::/`).
+/// process in the reader's own container if this container has a control group namespace (`0::/`).
 pub fn identity(cgroup: &str) -> ContainerIdentity {
     let mut identities: Vec<(u8, ContainerIdentity)> = memberships(cgroup)
         .map(|line| (rank(&line), parse_path(line.path)))
@@ -40,8 +40,9 @@ pub fn identity(cgroup: &str) -> ContainerIdentity {
         .unwrap_or_default()
 }
 
-/// Returns the owner of a process, in words that it cannot choose; empty if unknown. Groups below a user's slice belong
-/// to that user, who can create groups there with the name of any container and with other uids.
+/// Returns the owner of a process, in words that the process cannot choose. The text is empty if the owner is unknown.
+/// Groups below a user's slice belong to that user, who can create groups there with the name of any container and with
+/// other uids.
 pub fn tenant(cgroup: &str, container: &ContainerIdentity, uid: Option<u32>) -> String {
     let slice = memberships(cgroup).find_map(|line| {
         let mut parts = line.path.split('/').filter(|part| !matches!(*part, "" | ".."));
@@ -67,8 +68,8 @@ fn rank(line: &Membership<'_>) -> u8 {
     }
 }
 
-/// Returns the number of parts of a path up to the container's own group. Later parts were created inside the
-/// container.
+/// Returns the number of parts of a path up to the container's own group, or `None` if the path has no container. Later
+/// parts were created inside the container.
 pub(crate) fn container_depth(path: &str) -> Option<usize> {
     find(path).2
 }
@@ -111,7 +112,7 @@ fn container_id<'a>(part: &'a str, next: &str) -> Option<&'a str> {
         return Some(part).filter(|_| !next.starts_with("libpod-"));
     }
     let (runtime, id) = part.rsplit_once('-')?;
-    // `crio-conmon-ID` and `libpod-conmon-ID` are the process that monitors the container, which runs outside it.
+    // `crio-conmon-ID` and `libpod-conmon-ID` contain the process that monitors the container from outside.
     let is_container = is_hexadecimal(id, 64) && !runtime.ends_with("conmon");
     is_container.then_some(id)
 }

@@ -46,8 +46,8 @@ impl KillCounts {
         Self(depths.filter_map(group).collect())
     }
 
-    /// Returns whether a kill has occurred since, according to the innermost group that still exists, or `None` if no
-    /// group exists. Blocks the calling thread.
+    /// Returns whether a kill has occurred since the counts were read, according to the innermost group that still
+    /// exists. Returns `None` if no group exists. Blocks the calling thread.
     pub fn have_grown(&self) -> Option<bool> {
         let root = folder(CWD, "/").ok()?;
         let mut groups = self.0.iter();

@@ -114,7 +114,7 @@ pub fn not_looked_at(old: u64, looked_at: Option<(u64, u64)>, watched_ns: u64) -
 /// All sources for the memory of a process at one time, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// The lowest limit that applies to the process.
+    /// The lowest limit that applies to the process; `None` if there is no limit.
     pub limit: Option<u64>,
     /// The group with this limit, or the group of the container; `None` if the process is not in such a group.
     pub group: Option<Memory>,
@@ -129,7 +129,7 @@ pub struct Sources {
 struct Remainder(Option<u64>);
 
 impl Remainder {
-    /// Takes at most `bytes`. If the remainder is unknown, takes all of them.
+    /// Takes at most `bytes` and returns the taken bytes. If the remainder is unknown, takes all of `bytes`.
     fn take(&mut self, bytes: Option<u64>) -> Option<u64> {
         let bytes = bytes?;
         let Some(rest) = &mut self.0 else { return Some(bytes) };
@@ -139,7 +139,7 @@ impl Remainder {
     }
 }
 
-/// Takes the same amount from both, limited by both.
+/// Takes the same amount from both remainders, at most the smaller one.
 fn take_from_both(first: &mut Remainder, second: &mut Remainder, bytes: Option<u64>) -> Option<u64> {
     let bound = |rest: &Remainder| rest.0.unwrap_or(u64::MAX);
     let bytes = bytes.map(|bytes| bytes.min(bound(first)).min(bound(second)));
@@ -193,7 +193,7 @@ pub fn divide(sources: &Sources) -> Ledger {
     };
     let others_of_process = match counted {
         Some(heap) => anonymous.map(|all| all.saturating_sub(heap)),
-        // Unless all of these are known, the rest can belong to the collector or not.
+        // If one of these values is unknown, any part of the rest can belong to the collector.
         None => anonymous.and(live).and(free).and(committed_unused).and(managed.0),
     };
     let shared = resident.shared.unwrap_or(0);
@@ -244,7 +244,8 @@ pub fn divide(sources: &Sources) -> Ledger {
     ledger
 }
 
-/// Returns the largest line. Lines that the kernel reclaims by itself do not count.
+/// Returns the largest line, or [`MemoryVerdict::NotKnown`] if the unknown remainder is larger. Lines that the kernel
+/// reclaims by itself do not count.
 fn verdict(ledger: &Ledger) -> MemoryVerdict {
     let known = MemoryVerdict::ALL
         .iter()

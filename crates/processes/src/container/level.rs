@@ -24,7 +24,7 @@ pub(crate) type ReadFile<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Value at and above which a limit of version 1 means no limit, because no machine has that much memory.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Returns the memory limit of the group itself, in bytes.
+/// Returns the memory limit of the group itself, in bytes, or `None` if the group has no limit.
 pub(crate) fn memory_limit(unified: bool, read: ReadFile<'_>) -> Option<u64> {
     let name = if unified { "memory.max" } else { "memory.limit_in_bytes" };
     number(&read(name)?).filter(|limit| *limit < NO_LIMIT)
@@ -97,7 +97,7 @@ pub(crate) fn processes(read: ReadFile<'_>) -> Option<u64> {
     u64::try_from(read("cgroup.procs")?.lines().count()).ok()
 }
 
-/// Returns the number of CPUs that the group may use.
+/// Returns the number of CPUs that the group can use, or `None` if the group has no quota.
 pub(crate) fn cpu_limit(unified: bool, read: ReadFile<'_>) -> Option<f64> {
     let (quota, period) = if unified {
         let text = read("cpu.max")?;

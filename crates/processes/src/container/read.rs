@@ -78,17 +78,17 @@ type GroupId = (u64, u64);
 #[derive(Debug, Clone, Copy)]
 struct GroupFigures {
     figures: Figures,
-    /// Group whose processes are the others; `None` if they are not read.
+    /// Group that contains the other processes; `None` if these processes are not read.
     group: Option<GroupId>,
 }
 
 impl Reader {
-    /// Starts a round that does not read other processes.
+    /// Creates a reader for a round that does not read other processes.
     pub fn new() -> Self {
         Self::with(ProcessScan::Skipped)
     }
 
-    /// Starts a round.
+    /// Creates a reader for a round that reads other processes to this extent.
     pub fn with(others: ProcessScan) -> Self {
         let own_mounts = File::open("/proc/self/mountinfo").ok();
         Self {
@@ -145,7 +145,8 @@ impl Reader {
         Some(known.for_process(pid, &self.members))
     }
 
-    /// Returns the kill counts of the groups of a process whose figures were just read.
+    /// Returns the kill counts of the groups of a process whose figures were just read, or `None` if the process has
+    /// exited or its groups are not visible.
     pub fn kills(&self, pid: u32) -> Option<KillCounts> {
         let file = File::open(format!("/proc/{pid}/cgroup")).ok()?;
         self.kills.get(&text(file, MAX_FILE_BYTES)?).cloned()
@@ -175,7 +176,7 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    /// Returns `None` if the process has exited or another process has its pid.
+    /// Reads the groups of a process. Returns `None` if the process has exited or another process has its pid.
     fn read(own_mounts: &'a str, pid: u32, start_time: u64) -> Option<Self> {
         // Files opened below this folder belong to this process, even if its pid is reused.
         let process = folder(CWD, &format!("/proc/{pid}")).ok()?;
@@ -190,7 +191,8 @@ impl<'a> Groups<'a> {
         })
     }
 
-    /// Returns the group of the process for a controller, its location, and the root for that location.
+    /// Returns the group of the process for a controller, its location, and the root for this location. Returns `None`
+    /// if the group is not mounted anywhere.
     fn group(&self, controller: &str) -> Option<(Membership<'_>, GroupFolder, OwnedFd)> {
         let membership = group_of(&self.cgroup, controller)?;
         if let Some(place) = place(self.own_mounts, &membership, controller)
@@ -229,7 +231,7 @@ impl Throttling {
         })
     }
 
-    /// Returns the throttled time so far, in nanoseconds, summed over CPUs.
+    /// Returns the throttled time so far, in nanoseconds, summed over CPUs, or `None` if the group was deleted.
     pub fn read(&self) -> Option<u64> {
         level::cpu(self.unified, &|name| file(&self.folder, name)).throttled_ns
     }
@@ -268,8 +270,9 @@ fn levels(membership: &Membership<'_>, place: &GroupFolder, root: BorrowedFd<'_>
     }
 }
 
-/// Returns the smallest limit, and the memory of the group with that limit; if several have the same limit, the
-/// outermost one, which includes the others. The third value is that group.
+/// Returns the smallest limit, the memory of the group with this limit, and the group itself. If several groups have
+/// the smallest limit, the outermost group counts, which includes the others. Without a limit, the group of the
+/// container counts, or the group of the process outside containers.
 fn memory(levels: &Levels, unified: bool) -> (Option<u64>, Memory, Option<&OwnedFd>) {
     let limits = levels.folders.iter().filter_map(|folder| {
         let limit = level::memory_limit(unified, &|name| file(folder, name))?;
@@ -475,8 +478,8 @@ mod tests {
 
     /// Scenario: a memory group of version 1 has two processes, one of them in a group below, and an 8 MiB file in
     /// memory that one of them wrote; needs root and version 1.
-    /// Guarantee: the file counts as a file in memory and as held; each process reports the other process as the
-    /// largest; a small container is read in every round.
+    /// Guarantee: the file counts as a file in memory and as held. Each process has the other process as the largest
+    /// other process, with both extents of the scan.
     #[test]
     fn files_in_memory_and_others_are_read() {
         let name = format!("docker-{:064x}.scope", (u64::from(std::process::id()) << 8) + 1);
@@ -553,7 +556,7 @@ mod tests {
     }
 
     /// Scenario: folders are not control groups, contain files of every kind, and have links out of a root.
-    /// Guarantee: no file of them is read.
+    /// Guarantee: none of their files is read.
     #[test]
     fn only_control_groups_are_read() {
         let folder = tempfile::tempdir().unwrap();

@@ -44,7 +44,7 @@ pub struct MemoryReader {
 /// Timeout for reading the configuration of a process: its program and `runtimeconfig.json` are on its own file
 /// systems.
 const CONFIGURED_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum number of threads that wait for such files.
+/// Maximum number of threads that wait for files of processes.
 const MAX_READING: usize = 8;
 
 /// Limit of a process's address space.
@@ -87,7 +87,8 @@ impl Growth {
 impl MemoryReader {
     /// Reads the memory of a process and the limit of its heap. `major` is the major version of its runtime, and
     /// `container` is the memory limit of its container. `rests` is whether no collection, which would report the size
-    /// of the heap, has arrived for some time. Blocks the calling thread.
+    /// of the heap, has arrived for some time. Returns an empty reading if the process has exited or another process
+    /// has its pid. Blocks the calling thread.
     pub fn read(&mut self, key: RunKey, major: Option<u32>, container: Option<u64>, rests: bool) -> MemoryReading {
         let file = |name: &str| read_process_file(key.pid, name, MAX_STATUS_BYTES);
         let status = file("status");
@@ -146,7 +147,8 @@ impl MemoryReader {
     }
 
     /// Reads the configuration of a process, on a thread that is left behind if a file system does not respond. In this
-    /// case, the configuration counts as empty, and the files are not read again.
+    /// case, or if [`MAX_READING`] threads are blocked already, the configuration counts as empty, and the files are
+    /// not read again.
     fn configured(&self, pid: u32, major: Option<u32>) -> ConfiguredLimits {
         if self.reading.load(Ordering::Relaxed) >= MAX_READING {
             return ConfiguredLimits::default();

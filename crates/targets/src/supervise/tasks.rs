@@ -94,7 +94,7 @@ impl<S: Sink> Supervisor<S> {
             let Some(entry) = self.registry.get_mut(key) else {
                 continue;
             };
-            // The runtime is resumed and does not wait for a free slot.
+            // Dropping the sender resumes the runtime, so that it does not wait for a free slot.
             entry.run.begun = None;
             if entry.run.reported() != Some(&RunState::OverLimit) {
                 entry.run.report(&self.shared.sink, RunState::OverLimit);

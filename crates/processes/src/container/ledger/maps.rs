@@ -5,8 +5,8 @@
 //! The collector reserves one large range of addresses and makes parts of it usable on demand. It excludes parts that
 //! are only reserved from core dumps (`madvise(MADV_DONTDUMP)`, flag `dd`), as does the rest of the runtime, and no
 //! other code. The heap is therefore the memory between the first and the last such part in a row of anonymous mappings
-//! without gaps. If there are several rows, it is the row whose usable size equals the bytes that the collector has
-//! committed. Its tables are in the same row or next to it. Observed on .NET 8, 9 and 10.
+//! without gaps. If there are several rows, the heap is the row whose usable size is nearest to the bytes that the
+//! collector has committed. Its tables are in the same row or next to it. Observed on .NET 8, 9 and 10.
 //!
 //! If the range is in use at its very start or up to its end, that part has no mark beyond it, and memory of other
 //! owners can follow. The committed bytes decide in this case as well ([`Heap::fit`]).
@@ -297,7 +297,7 @@ mod tests {
 
     /// Scenario: in a small container, the runtime has reserved more memory for compiled code than the collector for
     /// objects.
-    /// Guarantee: the heap is the row whose size equals the committed bytes.
+    /// Guarantee: the heap is the row whose size is nearest to the committed bytes.
     #[test]
     fn largest_reserved_row_need_not_be_heap() {
         let mut all = vec![
