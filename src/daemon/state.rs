@@ -28,8 +28,8 @@ impl StateDirectory {
     ///
     /// # Errors
     ///
-    /// Returns an error if the directory cannot be created or written, other users may have created or can change its
-    /// contents, or another gcwatch instance uses it.
+    /// Returns an error if the directory cannot be created or written, another user owns it or can write to it, its
+    /// path is a link of another user, or another gcwatch instance uses it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         match DirBuilder::new().recursive(true).mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),

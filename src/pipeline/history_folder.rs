@@ -6,9 +6,9 @@
 //! /api/v1/processes/PID/history                     <- its file, and the buckets in memory
 //! ```
 //!
-//! There is one writer, which only appends. Readers see whole frames only ([`stored`]). Buckets that cannot be written
-//! are missing from the file only. Files belong to one boot of the machine, because pids and start times mean nothing
-//! after a reboot.
+//! There is one writer, which only appends. Readers see whole frames only ([`stored`]). A bucket that cannot be written
+//! is missing only in the file and stays in memory. Files belong to one boot of the machine, because pids and start
+//! times mean nothing after a reboot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -38,7 +38,7 @@ const MAX_BOOT: u64 = 256;
 const DAY: u64 = 24 * 3600 * 1_000_000_000 / BUCKET_NS;
 /// A file is rewritten when its oldest bucket is older than a day by this number of buckets.
 const MAX_EXCESS_BUCKETS: u64 = DAY / 12;
-/// Maximum size of one file, in bytes. A busy day takes a quarter of it.
+/// Maximum size of one file, in bytes. A busy day takes a quarter of this size.
 const MAX_FILE: u64 = 2 << 20;
 /// Maximum number of files. A host on which programs start frequently has many small files.
 const MAX_FILES: usize = 1024;
@@ -84,7 +84,7 @@ impl HistoryFolder {
         (opened, prepared)
     }
 
-    /// Path of the directory.
+    /// Returns the path of the directory.
     pub fn path_of_all(&self) -> &Path {
         &self.folder
     }
@@ -112,7 +112,8 @@ impl HistoryFolder {
         self.folder.join(format!("{}-{}{ENDING}", run.pid, run.start_time))
     }
 
-    /// Returns the oldest bucket that is kept of a run, if it is known without reading the disk.
+    /// Returns the index of the oldest bucket that is kept of a run, or `None` if the index is unknown without reading
+    /// the disk.
     pub(crate) fn first(&self, run: RunKey) -> Option<u64> {
         self.known().get(&run)?.span.map(|(first, _)| first)
     }
@@ -134,8 +135,8 @@ impl HistoryFolder {
         Ok(look(&self.path(run))?.buckets)
     }
 
-    /// Appends those of the given buckets that are new. The buckets must be in order and final. Returns whether this
-    /// succeeded; the first failure is reported. Blocks the calling thread.
+    /// Appends the given buckets that are new. The buckets must be in order and final. Returns whether the write
+    /// succeeded; only the first of several failures in a row is reported. Blocks the calling thread.
     pub(crate) fn keep(&self, run: RunKey, buckets: &[Bucket]) -> bool {
         let done = self.prepare().and_then(|()| self.add(run, buckets));
         let was_failed = self.failed.swap(done.is_err(), Ordering::Relaxed);
@@ -223,8 +224,10 @@ impl HistoryFolder {
         Ok(files)
     }
 
-    /// Removes the files of runs that ended a day ago. If the files are too large or too many, also removes the files
-    /// with the oldest write time. `runs`: runs that are still remembered. Blocks the calling thread.
+    /// Removes the files that were last written more than a day ago and whose runs are no longer remembered. If the
+    /// remaining files are too large or too many, also removes more files: first the files of runs that are no longer
+    /// remembered, each time the file with the oldest write time. `runs`: runs that are still remembered. Blocks the
+    /// calling thread.
     ///
     /// # Errors
     ///
@@ -286,8 +289,8 @@ fn anew(path: &Path, buckets: &[Bucket]) -> io::Result<FileFacts> {
     Ok(FileFacts::new(bytes.len(), buckets))
 }
 
-/// Appends a frame after the last whole frame. The file is not synced: damage after a power failure only costs the
-/// frames behind it.
+/// Appends a frame after the last whole frame. The file is not synced: after a power failure, only the damaged frames
+/// and the frames behind them are lost.
 fn append(path: &Path, whole: u64, frame: &[u8]) -> io::Result<u64> {
     let mut file: File = OpenOptions::new()
         .append(true)

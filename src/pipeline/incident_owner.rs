@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Changes are sent in the order in which they happened: changes of a run while the run is locked, all other changes
-//! while the owner is locked. The end of an incident therefore cannot overtake its start, and a viewer finds an
-//! incident that passes from a run to the exited processes in exactly one of the two.
+//! while the owner is locked. The end of an incident therefore cannot overtake its start. An incident that passes from
+//! a run to the exited processes is in exactly one of the two at each moment.
 //!
 //! Locks are taken in this order and never in another: the processes, the counts of rules, a run, the owner. The
 //! remaining locks come last and are held without further locks (settings, rules, surroundings, delivery).
@@ -31,7 +31,8 @@ use crate::pipeline::resumed::{ResumedIncidents, StoredState};
 use crate::pipeline::service::{FleetRules, ServiceBook, WatcherLog};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 
-/// Maximum number of exited processes whose incidents are kept. Beyond it, the incidents of the earliest exit end.
+/// Maximum number of exited processes whose incidents are kept. Beyond this number, the incidents of the earliest exit
+/// end.
 const MAX_EXITED: usize = 256;
 
 /// Maximum number of ended incidents that are kept, over all processes.
@@ -125,7 +126,8 @@ impl IncidentOwner {
         changes
     }
 
-    /// Takes over the incidents of a process that has exited. Returns the incidents that end to make room.
+    /// Takes over the incidents of a process that has exited. Returns the ends of incidents that are closed to make
+    /// room, or `None` if there is room.
     pub(crate) fn outlives(&mut self, left: SubjectIncidents, now: Moment) -> Option<Changes> {
         if left.incidents.is_empty() {
             return None;

@@ -271,7 +271,7 @@ pub(crate) mod tests {
     }
 
     /// Scenario: four threads hand inputs to one run while two threads repeatedly view the run.
-    /// Guarantee: each input is processed exactly once, although most senders find the run locked.
+    /// Guarantee: each input is processed exactly once.
     #[test]
     fn inputs_of_concurrent_senders_are_all_processed() {
         let delivery = Arc::default();

@@ -44,7 +44,7 @@ use crate::pipeline::shared::{UnreadProcess, add_unknown};
 /// Number of buckets per hour.
 const HOUR: u64 = 3600 * 1_000_000_000 / BUCKET_NS;
 
-/// Maximum number of groups of processes that are not read.
+/// Maximum number of groups that keep their namespace and workload. Further groups are merged by reason.
 const MAX_WORKLOADS: usize = 200;
 
 /// A group of processes that gcwatch does not read.
@@ -52,9 +52,11 @@ const MAX_WORKLOADS: usize = 200;
 pub struct UnattachedGroup {
     /// Reason, in one word.
     pub reason: String,
-    /// Kubernetes namespace; `None` outside Kubernetes.
+    /// Kubernetes namespace; `None` outside Kubernetes, if the processes are not read on purpose, or if the limit of
+    /// groups is reached.
     pub namespace: Option<String>,
-    /// Workload; `None` if the processes are excluded on purpose, or if the limit of groups is reached.
+    /// Workload; `None` if the processes are not read on purpose (excluded, or held by another instance), or if the
+    /// limit of groups is reached.
     pub workload: Option<String>,
 }
 
@@ -94,7 +96,7 @@ impl Records {
     }
 
     /// Returns the number of processes that are not read, by reason, namespace and workload: the largest groups with a
-    /// workload, at most `MAX_WORKLOADS`. Processes that are excluded on purpose have no workload.
+    /// workload, at most `MAX_WORKLOADS`. Processes that are not read on purpose have neither namespace nor workload.
     pub fn not_attached(&self) -> BTreeMap<UnattachedGroup, u64> {
         let mut counts = BTreeMap::new();
         let mut count = |state: &RunState, identity: &Identity, resource: &[KeyValue]| {
@@ -133,7 +135,8 @@ impl Records {
         counts
     }
 
-    /// Returns the processes without a feed, or those of one pid, with the metadata of the orchestrator.
+    /// Returns the processes without a feed, or only the processes with the given pid, with the metadata of the
+    /// orchestrator.
     fn noted(&self, pid: Option<u32>) -> Vec<UnreadProcess> {
         let shared = self.0.shared();
         let is_meant = |noted: &&UnreadProcess| pid.is_none_or(|pid| noted.identity.key.pid == pid);
@@ -167,7 +170,7 @@ impl Views for Records {
         let mut open: Vec<IncidentRecord> = runs.flat_map(|run| rule::incidents(&run.look(), wall)).collect();
         let owner = self.0.shared().incidents();
         open.extend(owner.open().flat_map(|subject| subject.records(wall)));
-        // An incident whose process exited during this function appears twice.
+        // An incident whose process exited during this function can appear twice.
         let mut met = HashSet::new();
         open.retain(|record| met.insert(record.id.clone()));
         open.sort_by_key(|record| (Reverse(record.severity), Reverse(record.since.clone())));
@@ -220,7 +223,8 @@ impl Views for Records {
         let (now, mut incidents) = (now(), self.incidents());
         let open = row::open_incidents(&incidents);
         incidents.retain(|incident| incident.pid == Some(pid));
-        // Must come before the runs: a process that is attached during this function is then found among the runs.
+        // Read the noted processes before the runs, so that a process that is attached during this function is found
+        // among the runs.
         let noted = self.noted(Some(pid)).into_iter().next();
         let Some((run, exited)) = self.run_of(pid) else {
             let wall = self.0.wall();
@@ -355,8 +359,9 @@ impl Views for Records {
 mod tests {
     use super::*;
 
-    /// Scenario: more workloads than the limit, the smaller ones with another reason.
-    /// Guarantee: no process is missing, the largest groups keep their workload, and the number of groups is bounded.
+    /// Scenario: there are more workloads than the limit; the smaller workloads have another reason.
+    /// Guarantee: no process is missing, the smaller workloads are merged into one group of their reason, and the
+    /// number of groups is bounded.
     #[test]
     fn groups_are_bounded() {
         let group = |number: usize, reason: &str| UnattachedGroup {

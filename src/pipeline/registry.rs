@@ -128,8 +128,8 @@ impl Pipeline {
 
     /// Advances the time of the rules of live runs, so that missing events count. Must be called once per second.
     ///
-    /// `behind` is the time since all streams were last read to their end. While it is long, gcwatch itself is the
-    /// reason for missing events, so the time advances only up to that instant.
+    /// `behind` is the time since all streams were last read to their end. While this time is long, gcwatch itself is
+    /// the reason for missing events, so the time advances only up to that instant.
     pub fn tick(&self, clocks: Clocks, behind: Duration) {
         let now = clocks.moment();
         let wall = match self.shared.settings().clock {
@@ -150,7 +150,7 @@ impl Pipeline {
         self.learn_deaths(now);
     }
 
-    /// Adds new facts about processes that exited recently.
+    /// Passes the causes of recent exits from the book of services to the exited runs.
     fn learn_deaths(&self, now: Moment) {
         let young = self.shared.processes().exited.learning(now);
         if young.is_empty() {
@@ -309,7 +309,7 @@ impl Pipeline {
                 |incident| StoredState::new(left.run, &left.process, &left.resource, &left.share, incident, wall);
             open.extend(left.incidents.open().map(|incident| state(incident)));
         }
-        // An incident whose process exited during this function appears twice.
+        // An incident whose process exited during this function can appear twice.
         let mut met = BTreeSet::new();
         open.retain(|state| met.insert((state.pid, state.start_time, state.incident.number())));
         open.sort_by_key(|state| (Reverse(state.incident.severity()), state.incident.began_unix_ns()));

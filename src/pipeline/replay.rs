@@ -54,7 +54,7 @@ impl Player {
         }
     }
 
-    /// Reads up to the header of the stream. Returns `None` if the recording is cut short before it.
+    /// Reads up to the header of the stream. Returns `None` if the recording is cut short before its header.
     ///
     /// # Errors
     ///
@@ -66,8 +66,8 @@ impl Player {
         Ok(self.stream.header())
     }
 
-    /// Returns the next outcome, in the order in which a live process would have sent them, or `None` at the end. A
-    /// recording that is cut short ends where it is cut.
+    /// Returns the next outcome, or `None` at the end. Outcomes are in the order in which the pipeline would have
+    /// received them from a live process. A recording that is cut short ends where it is cut.
     ///
     /// # Errors
     ///
@@ -123,7 +123,8 @@ impl Player {
         }
     }
 
-    /// Returns a sentence about where the recording is cut short, if it is.
+    /// Returns a sentence about the position at which the recording is cut short, or `None` if the recording is
+    /// complete.
     pub fn cut(&self) -> Option<String> {
         match self.stream.decoder().ending() {
             Some(Ending::Truncated { offset, reading }) => Some(format!(
@@ -135,8 +136,8 @@ impl Player {
     }
 }
 
-/// Returns the time at which an outcome was complete, in nanoseconds after the sync point, or `None` if that was not
-/// observed.
+/// Returns the time at which an outcome was complete, in nanoseconds after the sync point, or `None` if this time was
+/// not observed.
 pub fn complete_at(outcome: &Outcome) -> Option<i64> {
     match outcome {
         Outcome::Collection(collection) => Some(collection.last_event),
@@ -166,7 +167,7 @@ pub struct ReplayFeeds {
 }
 
 impl ReplayFeeds {
-    /// Creates a stage without processes.
+    /// Creates the feeds of a recording of which no process has appeared yet.
     pub fn new(pipeline: Pipeline, cast: ReplayIdentity) -> Self {
         Self {
             pipeline,
@@ -206,8 +207,8 @@ impl ReplayFeeds {
         Ok(())
     }
 
-    /// Reports the reading progress. It counts for the first process, because the losses of a stream do not belong to
-    /// any one process.
+    /// Reports the reading progress. The progress counts for the first process, because the losses of a stream do not
+    /// belong to any one process.
     pub fn progress(&mut self, progress: StreamProgress) {
         if let Some((_, feed)) = self.feeds.first_mut() {
             feed.progress(progress);

@@ -67,7 +67,7 @@ pub(crate) fn newest(
 ) -> impl Iterator<Item = serde_json::Value> {
     let unpacked = recent.into_iter();
     let mut recent: Vec<(Collection, _)> = unpacked.map(|kept| (kept.collection.unpack(), kept.base)).collect();
-    // A foreground collection is observed before the background collection in which it ran.
+    // Sort by start, because a foreground collection is observed before the background collection in which it ran.
     recent.sort_by_key(|(collection, base)| {
         Reverse((collection.start.map(|start| base.moment(start)), collection.number))
     });

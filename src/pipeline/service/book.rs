@@ -1,4 +1,4 @@
-//! The living processes and the recent deaths of each service. Pure.
+//! The living processes and the recent deaths of each service. This module does no I/O.
 
 mod living;
 mod members;
@@ -32,7 +32,7 @@ pub(crate) const MAX_DEATHS: usize = 32;
 /// Time for which a death is remembered: the maximum duration of an incident of a dead process.
 pub(crate) const DEATH_RETENTION_NS: u64 = 15 * 60 * 1_000_000_000;
 
-/// An alert on memory that fired at most this long before a death is part of it.
+/// Maximum time from the end of an alert on memory to a death that still counts as a death in an emergency.
 const EMERGENCY_NS: u64 = 60 * 1_000_000_000;
 
 /// All services of the host.
@@ -124,7 +124,7 @@ impl ServiceBook {
         }
     }
 
-    /// Records incidents of a process that became more severe, along with their firing alerts.
+    /// Records the severe alerts of each incident that became more severe.
     pub(crate) fn incidents(&mut self, notices: &[IncidentNotice], now: Moment) {
         for notice in notices
             .iter()
@@ -244,7 +244,8 @@ impl ServiceBook {
         deaths.find(|death| death.run == run)
     }
 
-    /// Returns the time since which a successor of a dead process has been healthy.
+    /// Returns the time since which a successor of a dead process has been healthy, or `None` if there is no healthy
+    /// successor.
     pub(crate) fn successor_well_since(&self, run: RunKey) -> Option<Moment> {
         let mut services = self.services.values();
         let service = services.find(|service| service.deaths.iter().any(|death| death.run == run))?;

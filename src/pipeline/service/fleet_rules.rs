@@ -187,7 +187,8 @@ fn facts_of_service(facts: ServiceFacts) -> StreamFacts {
     }
 }
 
-/// Returns whether service rules can add to the rules of the processes, or whether a rule looks back in time.
+/// Returns whether a service needs an engine: service rules can add to the rules of its processes, or a service rule
+/// has windows.
 fn is_worth(facts: &ServiceFacts, rules: &RuleSet) -> bool {
     let looks_back = || about(EvaluationTrigger::Service, rules).any(|rule| !rule.windows.is_empty());
     facts.processes > 1 || facts.deaths_10m > 0 || (facts.processes > 0 && looks_back())

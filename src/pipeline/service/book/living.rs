@@ -27,9 +27,10 @@ pub(super) struct LivingProcess {
     pub(super) place: Arc<str>,
     /// Firing rules.
     pub(super) firing: Vec<FiringRule>,
-    /// Time at which a severe memory rule last fired; [`Moment::NEVER`] while one fires.
+    /// Time at which the last severe memory rule stopped firing; [`Moment::NEVER`] while such a rule fires; `None` if
+    /// none has fired.
     pub(super) emergency: Option<Moment>,
-    /// Time since which no severe rule fires.
+    /// Time since which no severe rule fires; [`Moment::NEVER`] while a severe rule fires.
     pub(super) well_since: Moment,
 }
 
