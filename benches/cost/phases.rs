@@ -76,7 +76,7 @@ impl StartedPhase {
         })
     }
 
-    /// Finishes the phase. The process must have the same threads as at its start.
+    /// Finishes the phase. The process must have the same threads as at the start of the phase.
     fn end(self) -> anyhow::Result<Phase> {
         let (to, switches) = (monotonic_ns(), Self::now(self.pid)?.switches);
         let seconds = (to - self.at) as f64 / 1e9;
@@ -248,7 +248,8 @@ async fn with(client: &Client, pid: u32) -> anyhow::Result<Phase> {
     Ok(phase)
 }
 
-/// Returns the mean duration of the fastest pieces of work in a phase.
+/// Returns the mean duration of the fastest pieces of work in a phase, in microseconds, or `None` if the phase has
+/// fewer than [`FEWEST_PIECES`] pieces.
 fn typical(pieces: &[Piece], span: (i128, i128)) -> Option<f64> {
     let mut times: Vec<f64> = pieces
         .iter()

@@ -35,8 +35,8 @@ impl Place {
             rules,
             state,
         } = self;
-        // The daemon ignores other .NET processes of the machine. Every collection becomes spans, because the test
-        // awaits each of them at the receiver.
+        // The daemon ignores other .NET processes of the machine. Every collection becomes spans, because the bench
+        // awaits each collection at the receiver.
         let mut config = format!(
             "targets: {{include: [{{environment: {{{MARK}: {folder:?}}}}}]}}\nrules: {{shipped: {rules}}}\n\
              spans: {{min_pause: 0s}}\nmetrics: {{interval: 10s}}\n\

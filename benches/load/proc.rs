@@ -7,7 +7,8 @@ use std::time::Duration;
 /// Ticks per second in `/proc`.
 const USER_HZ: u64 = 100;
 
-/// Returns the CPU time of a process with all its threads, user and system. Linux counts it in ticks of 10 ms.
+/// Returns the CPU time of a process with all its threads, user and system, or `None` if the process has exited. Linux
+/// counts CPU time in ticks of 10 ms.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let stat = fs::read_to_string(entry(pid, "stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;

@@ -28,10 +28,12 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-/// A host with 200 processes can send more than tonic's 4 MiB by mistake. That must be visible, not rejected.
+/// Maximum size of a message, in bytes. A host with 200 processes can send more than tonic's default of 4 MiB by
+/// mistake. Such a message must be visible, not rejected.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// Maximum duration of an answer in transit when it was interrupted: data that arrived in this time can arrive again.
+/// Maximum time for which an answer is in transit. Data that arrived within this time before an interruption can arrive
+/// again.
 const UNDER_WAY: Duration = Duration::from_secs(3);
 
 /// Counters of a process that are recorded: collections of all generations, collections that are not exported as spans
@@ -51,7 +53,8 @@ pub(crate) enum Mode {
     Refusing,
     /// Answers UNAVAILABLE and accepts nothing.
     Unavailable,
-    /// Accepts requests but never answers, so the client cannot know.
+    /// Accepts requests but does not answer them until the mode changes, so the client cannot know whether they were
+    /// accepted.
     Deaf,
 }
 
@@ -97,7 +100,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Records that the sender was interrupted: it may not have read answers of the last moments.
+    /// Records that the sender was interrupted: the sender has possibly not read the answers of the last moments.
     pub(crate) fn interrupted(&mut self) {
         let now = Instant::now();
         self.lost_answers.push((now.checked_sub(UNDER_WAY).unwrap_or(now), now));

@@ -190,8 +190,8 @@ impl Template {
         };
         let events = unit.parts.iter().map(|part| {
             let mut payload = part.payload.clone();
-            // Count is the first field of both. The second field of SuspendEEBegin is the number of the previous
-            // collection.
+            // Count is the first field of GCStart and GCEnd. The second field of SuspendEEBegin is the number of the
+            // previous collection.
             match part.event_id {
                 GC_START | GC_END => put(&mut payload, 0, number),
                 SUSPEND_BEGIN => put(&mut payload, 4, number.wrapping_sub(1)),

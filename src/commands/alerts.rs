@@ -55,7 +55,7 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
         .webhooks
         .iter_mut()
         .for_each(|to| to.min_severity = Severity::Info);
-    // These lines would appear between the answers.
+    // Alerts on standard output would appear between the answers.
     settings.stdout = false;
     if settings.alertmanagers.is_empty() && settings.webhooks.is_empty() {
         say("no receiver is configured: alerts.alertmanagers and alerts.webhooks are empty");

@@ -65,7 +65,7 @@ struct ExaminedProcess {
 #[derive(Debug)]
 struct DiagnosedProcess {
     diagnosis: Diagnosis,
-    /// Filters of the configuration that match the process.
+    /// Indexes of the filters of the configuration that match the process.
     meant_by: Vec<usize>,
     /// Path of the socket.
     socket: Option<PathBuf>,

@@ -41,7 +41,7 @@ impl Listener {
 
     /// Creates a client for an address.
     pub(crate) fn at(address: String, token: Option<String>) -> anyhow::Result<Self> {
-        // Another part of the program that uses TLS can have set it before.
+        // Another part of the program that uses TLS can have installed the provider before.
         let _set = rustls::crypto::ring::default_provider().install_default();
         Ok(Self {
             client: Client::builder()
@@ -53,7 +53,8 @@ impl Listener {
         })
     }
 
-    /// Returns whether a server listens at the address.
+    /// Returns whether a server listens at the address. A server that accepts the connection but does not answer
+    /// counts, too.
     pub(crate) async fn listens(&self) -> bool {
         let asked = self.client.get(format!("{}/livez", self.address)).send().await;
         asked.map_or_else(|error| !error.is_connect(), |_| true)

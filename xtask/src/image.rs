@@ -85,7 +85,7 @@ impl Image {
 
     /// Builds the archive that engines load: an OCI layout, and Docker's `manifest.json` for the same blobs.
     pub(crate) fn archive(&self, source: &Source) -> Result<Vec<u8>> {
-        // The registry that a chart on the local machine refers to.
+        // The name of the image if `image.registry` of the chart is `localhost`.
         let name = format!("localhost/gcwatch:{}", source.version);
         let mut listed = self.listed();
         listed["annotations"] = json!({

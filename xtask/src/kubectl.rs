@@ -21,7 +21,8 @@ pub(crate) fn package(source: &Source) -> Result<Vec<u8>> {
     archive::gzip(&files.tar("", source.epoch)?)
 }
 
-/// Returns the manifest with version, digest and, if it is known, the address of the repository.
+/// Returns the manifest with version, digest and the address of the repository, or a placeholder if the address is not
+/// set.
 ///
 /// # Errors
 ///

@@ -97,7 +97,7 @@ pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
     if let Some(repository) = &source.addresses.repository {
         list["metadata"]["component"]["externalReferences"] = json!([{"type": "vcs", "url": repository}]);
     }
-    // A serial number that is derived from the list.
+    // Derive the serial number from the list, so that it is reproducible.
     let digest = sha256(&serde_json::to_vec(&list)?);
     let part = |from: usize, to: usize| digest.get(from..to).unwrap_or_default();
     let serial = format!(

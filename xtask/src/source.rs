@@ -12,7 +12,7 @@ use crate::address::Addresses;
 pub(crate) struct Source {
     pub(crate) root: PathBuf,
     pub(crate) version: String,
-    /// The full commit hash, if known.
+    /// The full commit hash; `None` if unknown.
     pub(crate) commit: Option<String>,
     /// Date in seconds since 1970.
     pub(crate) epoch: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Returns the repository of this program.
+    /// Returns the source tree that contains this program.
     pub(crate) fn here() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .parent()

@@ -1,10 +1,11 @@
-//! The version. `[workspace.package]` of `Cargo.toml` defines it, and all other places are written from there.
+//! The version. `[workspace.package]` of `Cargo.toml` defines it, and xtask writes the version from there to all other
+//! places.
 
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::source::Source;
 
-/// The other places that contain the version; `{}` stands for it.
+/// The places that contain the version; `{}` stands for the version.
 const PLACES: [(&str, &[&str]); 8] = [
     (
         "Cargo.toml",
@@ -100,7 +101,7 @@ pub(crate) fn set(source: &Source, new: &str, date: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the changelog of the version.
+/// Returns the section of the changelog for the version of the source.
 pub(crate) fn changes(source: &Source) -> Result<String> {
     let changelog = text(source, CHANGELOG)?;
     let section = section(&changelog, &source.version);
@@ -147,8 +148,9 @@ mod tests {
         check(&Source::here().unwrap()).unwrap();
     }
 
-    /// Scenario: a new version is set twice in a copy. Guarantee: every place contains it, the changelog has its
-    /// section once, and a release is refused for the tag of another version, or without an address.
+    /// Scenario: a new version is set twice in a copy. Guarantee: an invalid version is refused, every place contains
+    /// the new version, and the changelog has one section for it. A release is refused for the tag of another version,
+    /// or without an address.
     #[test]
     fn new_version_is_written_to_every_place() {
         let folder = tempfile::tempdir().unwrap();

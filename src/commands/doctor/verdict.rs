@@ -84,7 +84,7 @@ pub(super) async fn verdict(looked: ExaminedProcess, scan: &Scan) -> Diagnosis {
     diagnosis
 }
 
-/// Returns a note if the process exports the metrics of its runtime itself, or may do so.
+/// Returns a note if the process certainly or possibly exports the metrics of its runtime itself.
 async fn exports(process: &Process, version: Option<&str>) -> Option<String> {
     let major = version.and_then(major);
     let process = process.clone();

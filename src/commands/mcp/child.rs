@@ -41,7 +41,7 @@ pub(super) fn run(words: &[String]) -> Result<CommandOutput, Refusal> {
     });
     let said = said(&mut child);
     let printed = child.stdout.take().map(|stdout| records(BufReader::new(stdout)));
-    // Its output has ended, and so has its work.
+    // The output of the child has ended, and so has its work: cancel the timeout.
     drop(ended);
     let status = child.wait().map_err(failed)?;
     let said = said.and_then(|said| said.join().ok()).unwrap_or_default();

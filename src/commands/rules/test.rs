@@ -173,7 +173,8 @@ fn rules_of(file: &TestFile, folder: &Path) -> Result<Arc<RuleSet>, Vec<Problem>
     Ok(Arc::new(loaded.rules))
 }
 
-/// Returns the process of a test's recording, its sync time and the observed duration.
+/// Returns the process of a test's recording, its sync time in Unix nanoseconds and the observed duration in
+/// nanoseconds, or `None` if the test has no recording.
 fn played(test: &Test, folder: &Path) -> Result<Option<(ProcessHistory, i128, i64)>, String> {
     let Some(name) = &test.recording else {
         return Ok(None);

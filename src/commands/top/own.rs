@@ -19,7 +19,7 @@ const LISTENS: &str = "listening at ";
 /// The flag that makes a daemon exit when its standard input ends.
 pub(crate) const WITH_STDIN: &str = "--end-with-stdin";
 
-/// The private daemon. It ends when this value is dropped.
+/// A private daemon, which exits when this value is dropped.
 pub(super) struct OwnDaemon {
     child: Child,
     /// Standard input of the daemon, open as long as the daemon is needed. The kernel closes it even if this process is
@@ -44,7 +44,8 @@ impl OwnDaemon {
             "info",
         ]);
         command.args(["--no-traces", "--no-metrics", "--no-logs"]);
-        // The settings of the host's daemon do not apply to this daemon, or it would notify and store like that daemon.
+        // Remove the settings of the host's daemon. Otherwise, the private daemon would send notifications and store
+        // state like the host's daemon.
         let configures =
             |name: &str| name.starts_with("GCWATCH_") || name.starts_with("OTEL_") || name == "STATE_DIRECTORY";
         for (name, _) in std::env::vars_os() {
@@ -64,7 +65,7 @@ impl OwnDaemon {
             address: String::new(),
         };
         let (says, said) = channel();
-        // The thread reads to the end, because the daemon would drop lines otherwise. It ends with the daemon.
+        // The thread reads to the end, because the daemon would drop lines otherwise. The thread ends with the daemon.
         std::thread::spawn(move || {
             for line in BufReader::new(log?).split(b'\n') {
                 let _nobody_waits_any_more = says.send(String::from_utf8_lossy(&line.ok()?).into_owned());
@@ -76,7 +77,7 @@ impl OwnDaemon {
     }
 }
 
-/// Returns the address from the log.
+/// Returns the address from the log. The error contains the last line of the log.
 fn address(said: &Receiver<String>, until: Instant) -> anyhow::Result<String> {
     let mut last = String::new();
     loop {
