@@ -18,7 +18,7 @@ pub fn command() -> Command {
     Command::new(path())
 }
 
-/// Runs the program to its end without input.
+/// Runs the program without input, and waits until it exits.
 pub fn gcwatch(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
     command().args(args).stdin(Stdio::null()).output().unwrap()
 }
