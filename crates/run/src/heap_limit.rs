@@ -6,8 +6,10 @@
 //! `GC.RefreshMemoryLimit` or restarts (runtime issue 39820).
 //!
 //! The current limit is an estimate: the environment, `runtimeconfig.json` and the container are visible from outside,
-//! but settings in a single file are not. A difference therefore counts only if the estimate was correct before, or if
-//! the configuration was read and has no absolute limit.
+//! but settings inside a single-file executable are not. If the runtime reports its limit, a difference therefore
+//! counts only under one of three conditions: the estimate was equal to the reported limit before, the configuration
+//! was read and has no absolute limit, or the program refreshed its limit. If the runtime reports no limit, every
+//! difference from the first estimate counts.
 
 use crate::identity::SaidLimit;
 
@@ -98,7 +100,8 @@ impl HeapLimit {
         }
     }
 
-    /// Returns the limit that the runtime keeps, if the container's current limit results in another limit.
+    /// Returns the limit that the runtime keeps, if the container's current limit results in another limit, or `None`
+    /// if the limits are equal, unknown, or not proven to differ.
     pub(crate) fn stale(&self, said: SaidLimit) -> Option<StaleLimit> {
         let (kept, fresh) = (self.limit(said)?, self.present?);
         let is_proven = match said {
@@ -140,8 +143,8 @@ mod tests {
         assert_eq!(stale(300), None);
     }
 
-    /// Scenario: a difference exists at the first reading, with a configuration that was read and with an invisible
-    /// one; another runtime reports that its heap has no limit.
+    /// Scenario: a difference exists at the first reading, once with a configuration that was read and once with an
+    /// invisible configuration; another runtime reports that its heap has no limit.
     /// Guarantee: only the first case is a stale limit.
     #[test]
     fn difference_needs_a_proof() {
@@ -178,7 +181,7 @@ mod tests {
         assert_eq!(mib(limit.stale(said)), Some((600, 200)));
     }
 
-    /// Scenario: a runtime refreshes its limit, and a new session reports it.
+    /// Scenario: a program refreshes the limit of its heap, and a new session reports the new limit.
     /// Guarantee: the reported limit applies after the report.
     #[test]
     fn report_replaces_refresh() {
@@ -192,9 +195,9 @@ mod tests {
         assert_eq!(mib(limit.stale(SaidLimit::Bytes(590 * MIB))), None);
     }
 
-    /// Scenario: a collection commits much more than a limit that is only visible from outside; another one commits
-    /// slightly more.
-    /// Guarantee: the first collection proves that the limit is not in force, and the limit stays unknown.
+    /// Scenario: one collection commits slightly more than a limit that is only visible from outside; the next
+    /// collection commits much more.
+    /// Guarantee: only the second collection proves that the limit is not in force, and the limit then stays unknown.
     #[test]
     fn collection_refutes_limit() {
         let said = SaidLimit::Nothing;

@@ -52,7 +52,7 @@ pub use stopped::StoppedSums;
 
 /// Number of buckets in the history, including the open bucket.
 pub const BUCKETS: u64 = 180;
-/// Length of the history.
+/// Length of the history, in nanoseconds.
 pub const HISTORY_NS: u64 = BUCKETS * BUCKET_NS;
 /// Maximum number of marks.
 pub const MAX_MARKS: usize = 512;
@@ -96,7 +96,7 @@ pub struct History {
 pub struct Newest {
     /// Number of the newest collection.
     pub number: Option<u32>,
-    /// Time of the newest collection.
+    /// Time of the newest collection; `None` before the first collection.
     pub at: Option<Moment>,
     /// Bytes in each generation after a collection.
     pub heap: [Option<u64>; 5],
@@ -104,7 +104,8 @@ pub struct Newest {
     heap_at: Moment,
     /// Bytes of old objects: generation 2, large and pinned objects, without free space.
     old: Option<u64>,
-    /// Bytes of old objects after the newest full collection, and its time.
+    /// Bytes of old objects after the newest full collection, and the time of this collection; `None` before the first
+    /// full collection.
     looked_at: Option<(u64, Moment)>,
     /// Free bytes inside the generations.
     pub fragmentation: Option<u64>,
@@ -211,7 +212,8 @@ impl History {
         }
         for pause in &collection.pauses {
             if pause.spans.is_empty() {
-                // The length of the stopped time is known, but not its position.
+                // The length of the stopped time is known, but not its position, so it is assumed to end with the
+                // collection.
                 let part = length(pause.pause_ns).unwrap_or(0);
                 self.buckets.stopped(at.before(part), part.min(HISTORY_NS), now);
             }

@@ -166,7 +166,8 @@ impl RunRules {
         (std::mem::take(&mut self.incidents), Arc::clone(&self.process))
     }
 
-    /// Handles the transitions that a collection caused. `span` is its root span.
+    /// Handles the transitions that a collection caused. `span` is the root span of the collection; `None` if the
+    /// collection did not become spans.
     pub(crate) fn collected(
         &mut self,
         number: u32,
@@ -292,13 +293,13 @@ impl RunRules {
         self.engine.alerts()
     }
 
-    /// Returns the name of the group of an alert's rule.
+    /// Returns the name of the group of an alert's rule, or `None` if the rule has no group.
     pub fn group(&self, alert: &Alert) -> Option<Arc<str>> {
         let group = self.engine.rules().groups.get(alert.rule.group?)?;
         Some(Arc::clone(&group.name))
     }
 
-    /// Returns the root span of the collection on which an alert started.
+    /// Returns the root span of the collection on which an alert started, or `None` if there is no such span.
     pub fn span(&self, alert: &Alert) -> Option<SpanIds> {
         let mut spans = self.spans.iter();
         spans.find(|(number, _)| *number == alert.number).map(|(_, ids)| *ids)
@@ -310,7 +311,8 @@ impl RunRules {
         each.filter(|(rule, _)| rule.enabled)
     }
 
-    /// Adds the number of firing and of started alerts, by rule and severity.
+    /// Adds the numbers of firing and started alerts, by rule and severity, and of open and started incidents, by
+    /// symptom and severity.
     pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
         let alerts = self.alerts().into_iter().filter(|alert| alert.rule.emit.metric);
         let alerts = alerts.map(|alert| (Arc::clone(&alert.rule.id), alert.severity));

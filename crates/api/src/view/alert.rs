@@ -108,6 +108,6 @@ pub struct ParamView {
     pub name: String,
     /// Value of the threshold.
     pub value: String,
-    /// Other values, each with the processes that it applies to.
+    /// Other values, as pairs of the processes and their value.
     pub others: Vec<(String, String)>,
 }

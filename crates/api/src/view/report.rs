@@ -89,6 +89,7 @@ pub struct HeapPoints {
     pub heap: HeapColumns,
     /// Bytes that the heap had committed.
     pub committed: Vec<Option<u64>>,
-    /// Number of collections covered. If there are fewer entries, each entry is the largest of its interval.
+    /// Number of collections covered. If there are fewer entries than collections, each entry is the collection with
+    /// the largest heap in its interval.
     pub of: u64,
 }

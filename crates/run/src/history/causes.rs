@@ -15,7 +15,7 @@ pub struct Cause {
     pub reason: Option<GcReason>,
     pub generation: Option<u32>,
     pub gc_type: Option<GcType>,
-    /// Whether a tool requested them for heap dumps.
+    /// Whether a tool requested the collections for heap dumps.
     pub requested_by_tool: bool,
     /// Whether this is the row for all collections without a separate row.
     pub is_rest: bool,
@@ -70,7 +70,7 @@ impl Causes {
         }
     }
 
-    /// Returns all rows, by descending pause.
+    /// Returns all rows, by descending sum of pauses.
     pub fn all(&self) -> Vec<Cause> {
         let mut all = self.0.clone();
         all.sort_by_key(|cause| std::cmp::Reverse((cause.pause_ns, cause.count)));

@@ -15,7 +15,7 @@ pub struct Pauses {
     pub induced: u64,
     /// Allocated bytes.
     pub allocated: Option<u64>,
-    /// Whether the true allocation is higher.
+    /// Whether the true allocation is higher, because a part of it is unknown.
     pub allocated_lower_bound: bool,
     /// Pauses by class of length.
     classes: Vec<(u8, u64)>,
@@ -38,8 +38,8 @@ impl Pauses {
         }
     }
 
-    /// Returns a quantile by nearest rank, rounded up to the end of its class (longer by at most half), but never
-    /// longer than the longest pause. `None` if no pause is known.
+    /// Returns a quantile of the pauses by nearest rank, in nanoseconds, or `None` if no pause is known. The quantile
+    /// is rounded up to the end of its class (longer by at most half), but is never longer than the longest pause.
     pub fn quantile(&self, percent: u64) -> Option<u64> {
         let known: u64 = self.classes.iter().map(|(_, count)| count).sum();
         let rank = (known * percent).div_ceil(100).max(1);
