@@ -143,7 +143,7 @@ fn push_foreign(out: &mut String, text: &str, most: usize) {
     }
 }
 
-/// Returns whether a character is a line separator or changes the direction of the following text.
+/// Returns whether a character separates lines or paragraphs, or changes the direction of the following text.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

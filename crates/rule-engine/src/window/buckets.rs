@@ -60,8 +60,8 @@ pub(super) struct Buckets<A> {
     current: Tally<A>,
     /// Sum of all earlier sub-intervals.
     before: Tally<A>,
-    /// The consecutive earlier sub-intervals. Empty until there is one, and never longer than the observed part of the
-    /// window.
+    /// The consecutive earlier sub-intervals. Empty until an earlier sub-interval exists, and never longer than the
+    /// observed part of the window.
     older: VecDeque<Tally<A>>,
     /// Number of the first of these sub-intervals, counted from the zero of the clock.
     first: u64,
