@@ -26,7 +26,7 @@ pub struct Incidents {
     ledger: Option<Arc<Ledger>>,
     /// Stopped time of the last minutes, and the start of that period.
     recently_stopped: Option<(Moment, StoppedTime)>,
-    /// Recording of the most recent process of a service that died.
+    /// Id of the recording of the service's process that died most recently; `None` if there is no such recording.
     of_dead: Option<Arc<str>>,
     /// Recorder of the process; `None` if its events are not retained.
     recorder: Option<Recorder>,
@@ -56,7 +56,7 @@ impl Incidents {
         });
     }
 
-    /// Sets the memory ledger. Incidents that gather it hold the newest ledger until the process exits.
+    /// Sets the memory ledger. Incidents that gather ledgers hold the newest ledger until the process exits.
     pub fn set_ledger(&mut self, ledger: Arc<Ledger>) {
         for open in &mut self.open {
             open.gather(Some(&ledger));
@@ -254,8 +254,9 @@ impl Incidents {
         }
     }
 
-    /// Returns the open incident that an alert belongs to: the incident of its rule or group, or an incident that it is
-    /// a consequence of, or an incident that is a consequence of it.
+    /// Returns the open incident that an alert belongs to: the incident of its rule or group, or an incident of which
+    /// the alert is a consequence, or an incident that is a consequence of the alert. Returns `None` if there is no
+    /// such incident.
     fn home(&self, rules: &RuleSet, alert: &Alert, group: Option<usize>) -> Option<usize> {
         let of_rule = |open: &OpenIncident| {
             let mut members = open.incident.members.iter();
@@ -293,7 +294,7 @@ impl Incidents {
         }
     }
 
-    /// Merges one incident into another and returns the place of the other incident afterwards.
+    /// Merges the incident at `at` into the incident at `home`, and returns the place of the latter afterwards.
     fn fold(&mut self, at: usize, home: usize, now: Moment, changes: &mut Vec<IncidentChange>) -> usize {
         let other = self.open.remove(at);
         let home = if at < home { home - 1 } else { home };
@@ -307,7 +308,7 @@ impl Incidents {
         home
     }
 
-    /// Assigns causes to the open incidents, and merges incidents that are consequences of others.
+    /// Assigns causes to the open incidents, and merges incidents that are consequences of other incidents.
     fn explain(
         &mut self,
         rules: &RuleSet,
@@ -352,8 +353,8 @@ impl Incidents {
         }
     }
 
-    /// Returns the incident of which the incident at `at` is a consequence, according to one of the causes that explain
-    /// enough of it.
+    /// Returns the incident of which the incident at `at` is a consequence, according to a cause that explains enough
+    /// of it. Returns `None` if there is no such incident.
     fn consequence(&self, at: usize) -> Option<usize> {
         let causes = self.open.get(at)?.incident.causes();
         let is_of = |open: &OpenIncident| {

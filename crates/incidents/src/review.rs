@@ -1,7 +1,7 @@
 //! Applies rules to complete histories: a recording, or the events of a test.
 //!
-//! A [`Review`] passes events in the order of their time to an [`Engine`], and keeps all alerts. `gcwatch analyze` and
-//! `gcwatch rules test` use this module; the daemon calls the same methods of its engines.
+//! A [`Review`] passes events in the order of their time to an [`Engine`], and keeps all alerts and incidents. `gcwatch
+//! analyze` and `gcwatch rules test` use this module; the daemon calls the same methods of its engines.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl ReviewedAlert {
         }
     }
 
-    /// Returns the name of the alert's group in its rule set.
+    /// Returns the name of the alert's group in the alert's rule set, or `None` if the rule has no group.
     pub fn group<'r>(&self, rules: &'r RuleSet) -> Option<&'r str> {
         rules.groups.get(self.alert.rule.group?).map(|group| &*group.name)
     }

@@ -59,7 +59,7 @@ impl KnownRules {
         }
     }
 
-    /// Returns the rules that were never known in a process that was observed for `watched_ns`.
+    /// Returns the rules that could not be evaluated in a process that was observed for `watched_ns` nanoseconds.
     pub(super) fn others(&self, engine: &Engine, watched_ns: u64) -> UnjudgedRules {
         let rules = engine.rules();
         let is_too_short = |rule: &Rule, state: State| {
