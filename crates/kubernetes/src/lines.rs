@@ -12,7 +12,7 @@ pub(crate) enum Line<'a> {
     Skipped,
 }
 
-/// Error returned if a line does not end within the skipped bytes.
+/// Error returned if a line does not end within the maximum number of skipped bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Endless;
 
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns all lines of these pieces (`None` if skipped), and whether one is unfinished.
+    /// Returns all lines of these pieces (`None` for a skipped line), and whether the last line is unfinished.
     fn cut(pieces: &[&[u8]], longest: usize) -> (Vec<Option<Vec<u8>>>, bool) {
         let mut lines = Lines::new(longest, usize::MAX);
         let mut found = Vec::new();
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         /// Scenario: arbitrary streams arrive in arbitrary pieces.
-        /// Guarantee: the lines are those of the whole stream, however it was split.
+        /// Guarantee: the lines are the same as for the undivided stream.
         #[test]
         fn pieces_do_not_matter(pieces in proptest::collection::vec("[a\n]{0,9}", 0..20), longest in 0_usize..6) {
             let stream = pieces.concat();

@@ -57,7 +57,7 @@ pub(crate) struct Http {
 #[derive(Debug)]
 struct Current {
     client: reqwest::Client,
-    /// Content of the file when it was last read: the client's certificates, or invalid ones.
+    /// Content of the file when it was last read: the certificates of the client, or invalid certificates.
     pem: Vec<u8>,
 }
 
@@ -137,7 +137,7 @@ impl Http {
         if let Some(authorization) = authorization.filter(|_| self.keeps_secrets) {
             request = request.header(AUTHORIZATION, authorization);
         }
-        // The log message of the error contains the server.
+        // Leave out the URL, because the log message of the error contains the server.
         let answer = request
             .send()
             .await

@@ -1,6 +1,6 @@
 //! Files that only the user of gcwatch can read: they are written under a hidden name and then renamed.
 //!
-//! A reader sees either the old file or the complete new one. An existing file with the same name is never opened, so
+//! A reader sees either the old file or the complete new file. An existing file with the same name is never opened, so
 //! links are not followed, and its mode and owner do not matter.
 
 use std::ffi::OsString;
@@ -41,7 +41,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.complete()
 }
 
-/// A file that is being written, with mode 0600. [`AtomicFile::complete`] gives it its name; otherwise it is deleted.
+/// A file that is being written, with mode 0600. [`AtomicFile::complete`] gives the file its name. A file that is
+/// dropped earlier is deleted.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
@@ -52,8 +53,8 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Creates a hidden file in the folder of `to`, and removes one left by an earlier writer. With `replace`, the new
-    /// file replaces an existing file or link.
+    /// Creates a hidden file in the folder of `to`, and removes the hidden file that an earlier writer left. With
+    /// `replace`, the new file replaces an existing file or link.
     ///
     /// # Errors
     ///
@@ -109,7 +110,7 @@ impl AtomicFile {
         }
     }
 
-    /// Returns whether the file at its path is still this one.
+    /// Returns whether the hidden path still refers to this file.
     fn is_there(&self) -> bool {
         let there = fs::symlink_metadata(&self.path).map(|there| (there.dev(), there.ino()));
         let own = self.file.metadata().map(|own| (own.dev(), own.ino()));
@@ -130,7 +131,7 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.is_complete && self.is_there() {
-            // On a full disk, the file must not use any space.
+            // An incomplete file must not use space, for example on a full disk.
             let _gone_already = fs::remove_file(&self.path);
         }
     }
@@ -146,7 +147,7 @@ pub fn rename(from: &Path, to: &Path, replace: bool) -> io::Result<()> {
         return fs::rename(from, to);
     }
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // The file system does not support it. A second hard link also fails if the name exists.
+        // The file system does not support the flag. Creating a hard link also fails if the name exists.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
             fs::hard_link(from, to)?;
             fs::remove_file(from)

@@ -285,8 +285,8 @@ mod tests {
         }
     }
 
-    /// Scenario: a thread blocks in the step of a configured directory; another thread continues; the first
-    /// thread returns.
+    /// Scenario: a thread blocks in the step of a configured directory; another thread continues; then the first thread
+    /// tries to continue.
     /// Guarantee: the step is reported once, and not before it is late; the other steps of its subject are dropped; the
     /// second thread executes the remaining steps; the first thread executes no further step.
     #[tokio::test]

@@ -29,8 +29,8 @@ pub(crate) const READ_INTERVAL: Duration = Duration::from_millis(250);
 const MAX_NUMBERS: usize = 100;
 /// Maximum number of pids that wait to be examined.
 const MAX_WAITING: usize = 4096;
-/// Maximum number of processes that a look passes on, on average and at once after a quiet period. Each is inspected,
-/// which takes 0.25 ms.
+/// Maximum number of processes that a look passes on, on average and at once after a quiet period. Each of these
+/// processes is inspected, which takes 0.25 ms.
 const PASSED_ON: u32 = 8;
 const PASSED_ON_AT_ONCE: u32 = 64;
 /// Maximum number of times that a process with the same program is passed on. A process without .NET can create threads
@@ -66,7 +66,7 @@ pub(crate) struct ThreadMakers {
     pid_max: u32,
     waiting: VecDeque<u32>,
     known: BTreeMap<u32, RememberedProcess>,
-    /// Processes to pass on once more, because the thread may have been created before the socket.
+    /// Processes to pass on once more, because the observed thread can have been created before the socket.
     again: BTreeSet<u32>,
     /// Processes that were found and not passed on yet.
     found: BTreeSet<u32>,
@@ -84,8 +84,8 @@ impl ThreadMakers {
         }
     }
 
-    /// Performs one look. `last` is the kernel's counter; `thread` returns the facts about a pid, or `None` if it no
-    /// longer exists. Returns the processes to inspect now.
+    /// Performs one look. `last` is the kernel's counter; `thread` returns the facts about a pid, or `None` if the pid
+    /// no longer exists. Returns the processes to inspect now.
     pub(crate) fn look(&mut self, last: u32, mut thread: impl FnMut(u32) -> Option<Thread>) -> Vec<u32> {
         for range in self.given_out(last) {
             let room = MAX_WAITING.saturating_sub(self.waiting.len());
@@ -96,7 +96,7 @@ impl ThreadMakers {
         for _ in 0..MAX_NUMBERS {
             let Some(pid) = self.waiting.pop_front() else { break };
             match thread(pid) {
-                // The first thread of a process. Its pid may have belonged to another process before.
+                // The first thread of a process. Its pid can have belonged to another process before.
                 Some(thread) if thread.process == pid => {
                     self.known.remove(&pid);
                 }

@@ -109,8 +109,8 @@ impl OwnFiles {
     /// path are not checked.
     ///
     /// # Errors
-    /// Returns an [`OpenError`] if the file is missing, is not a regular file, is too large, or is not readable for the
-    /// process. The file is not opened in these cases.
+    /// Returns an [`OpenError`] if the path cannot be resolved, or if the file is not a regular file with content, is
+    /// too large, is not readable for the process, or cannot be opened. All checks precede the opening.
     pub fn open(&self, path: &Path, most: u64) -> Result<File, OpenError> {
         let pid = self.pid;
         let failed = |error| OpenError::Path {

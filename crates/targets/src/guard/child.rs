@@ -96,7 +96,7 @@ fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
             Err(_) => return,
         }
         let ticked = ready[1].revents().contains(PollFlags::IN);
-        // Read the messages first: a beat may have waited for as long as this process did.
+        // Read the messages first: a beat can have waited for as long as this process was stopped.
         loop {
             let (bytes, descriptor) = match receive(gcwatch) {
                 ReceiveOutcome::Message(bytes, descriptor) => (bytes, descriptor),
@@ -203,10 +203,10 @@ mod tests {
         UnixStream::pair().unwrap()
     }
 
-    /// Scenario: a stream is held while beats come, then none for three ticks; the runtime has written bytes that were
-    /// not read.
-    /// Guarantee: the stream stays open while beats come; then its id is reported and it is closed; the reader still
-    /// receives the written bytes, then the end; the next write of the runtime fails at once.
+    /// Scenario: a stream is held while beats come; then no beat comes for three ticks; the runtime has written bytes
+    /// that were not read.
+    /// Guarantee: the stream stays open while beats come; then the id of the stream is reported and the stream is
+    /// closed; the reader still receives the written bytes, then the end; the next write of the runtime fails at once.
     #[test]
     fn silence_closes_held_streams() {
         let scene = Scene::new();

@@ -82,7 +82,7 @@ fn watch(shared: &Shared, channel: &OwnedFd) {
             Waiting::ToReceive => PollFlags::IN,
             Waiting::ToSend => PollFlags::IN | PollFlags::OUT,
         };
-        // Whether interrupted, late or ready: the next exchange checks everything.
+        // The result does not matter, because the next exchange checks everything.
         let _whichever = poll(
             &mut [PollFd::from_borrowed_fd(channel.as_fd(), events)],
             Some(&CHANNEL_TIMEOUT),

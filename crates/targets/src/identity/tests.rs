@@ -75,7 +75,7 @@ fn sdk_commands_are_named_with_verb() {
 }
 
 /// Scenario: a process in a pod's container cannot be queried and has attributes in its environment.
-/// Guarantee: its container is known, so that its pod can be found; nothing else is taken from the environment.
+/// Guarantee: its container is known, so that its pod can be found. No attribute is taken from the environment.
 #[test]
 fn unqueried_process_has_container() {
     let container = ContainerIdentity {

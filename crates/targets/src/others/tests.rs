@@ -46,7 +46,7 @@ impl Scene {
         self.others.look(seen)
     }
 
-    /// Heals now if a healing is due. Returns whether it was.
+    /// Heals the process now if a healing is due, and returns whether a healing was due.
     fn heal(&mut self, seconds: f64) -> bool {
         let now = self.at(seconds);
         let begins = self.others.begin(now);
@@ -204,7 +204,7 @@ fn postponed_healing_is_not_lost() {
 /// Scenario: a Verbose session ends while another tool's heap dump is observed; the stream reports the end of the
 /// dump's session; a second dump is observed after the end of its session; a third dump has no reported end, first
 /// while its tool is connected and then when no tool is; the end of a fourth dump is never observed.
-/// Guarantee: the process is not healed while the session of a dump may be open, and is healed afterwards, whether the
+/// Guarantee: the process is not healed while the session of a dump can be open, and is healed afterwards, whether the
 /// end was observed or not.
 #[test]
 fn healing_waits_for_heap_dump() {
