@@ -64,7 +64,8 @@ pub trait Reload: Send {
     /// Completes when the file with the options has changed.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Loads the options. Returns an error if they are invalid or cannot be read in time; the errors have been logged.
+    /// Loads the options. Returns an error if the options are invalid or cannot be read in time; the errors have been
+    /// logged.
     fn load(&mut self) -> impl Future<Output = Result<Options, OptionsError>> + Send;
 }
 

@@ -163,7 +163,7 @@ fn process(
     }
 }
 
-/// Returns the display name of a process. It contains the command line if the recording has it.
+/// Returns the display name of a process. The name contains the command line if the recording has one.
 pub fn name(recording: &Recording, subject: Subject, several: bool) -> String {
     let pid = subject.pid.map(|pid| format!("pid {pid}"));
     // The ClrInstanceID distinguishes the runtimes in one process; the number is not a version.

@@ -157,7 +157,7 @@ impl Program {
 }
 
 impl Piece {
-    /// Parses a line `CLOCK_MONOTONIC_ns cpu_us wall_us collections`.
+    /// Parses a line `CLOCK_MONOTONIC_ns cpu_us wall_us collections`. Returns `None` for any other line.
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         let start = words.next()?.parse().ok()?;
@@ -264,7 +264,8 @@ fn typical(pieces: &[Piece], span: (i128, i128)) -> Option<f64> {
     Some(times.iter().sum::<f64>() / times.len() as f64)
 }
 
-/// Returns the voluntary and involuntary context switches of all threads of a process.
+/// Returns the voluntary and involuntary context switches of all threads of a process, or `None` if the process has
+/// exited.
 fn context_switches(pid: u32) -> Option<u64> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let of_thread = threads.filter_map(|thread| {

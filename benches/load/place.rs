@@ -22,7 +22,7 @@ pub(crate) struct Place {
     pub(crate) receiver: SocketAddr,
     /// Whether the shipped rules are evaluated.
     pub(crate) rules: bool,
-    /// State directory of the daemon, if it has one.
+    /// State directory of the daemon; `None` if the daemon keeps its state in memory.
     pub(crate) state: Option<PathBuf>,
 }
 

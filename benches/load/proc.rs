@@ -19,7 +19,8 @@ pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     Some(Duration::from_millis((user + system) * 1000 / USER_HZ))
 }
 
-/// Returns a number of `/proc/PID/status`: `VmRSS` and `VmHWM` in KiB, `Threads`.
+/// Returns a number of `/proc/PID/status`: `VmRSS` and `VmHWM` in KiB, `Threads`. Returns `None` if the process has
+/// exited.
 pub(crate) fn status(pid: u32, name: &str) -> Option<u64> {
     let status = fs::read_to_string(entry(pid, "status")).ok()?;
     let line = status
@@ -28,7 +29,8 @@ pub(crate) fn status(pid: u32, name: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Returns the number of open file descriptors, and the number of sockets among them.
+/// Returns the number of open file descriptors, and the number of sockets among them, or `None` if the process has
+/// exited.
 pub(crate) fn descriptors(pid: u32) -> Option<(usize, usize)> {
     let links: Vec<PathBuf> = fs::read_dir(entry(pid, "fd"))
         .ok()?

@@ -95,7 +95,7 @@ pub(crate) struct Store {
     pub(crate) metric_points: u64,
     /// Periods in which answers were lost, newest last.
     lost_answers: Vec<(Instant, Instant)>,
-    /// Start of the current period in which answers are lost.
+    /// Start of the current period in which answers are lost; `None` if answers are not lost now.
     losing_since: Option<Instant>,
 }
 
@@ -135,7 +135,7 @@ pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     service: Service,
     mode: watch::Sender<Mode>,
-    /// The executor while the receiver listens.
+    /// The executor; `None` while the receiver does not listen.
     running: Option<Runtime>,
 }
 
@@ -313,12 +313,12 @@ impl LogsService for Service {
     }
 }
 
-/// Returns the pid of a resource.
+/// Returns the pid of a resource, or `None` if the resource has no pid.
 fn pid(resource: Option<&Resource>) -> Option<i64> {
     integer(&resource?.attributes, "process.pid")
 }
 
-/// Returns an attribute that is a number.
+/// Returns the integer value of an attribute, or `None` if there is no such attribute or its value is not an integer.
 fn integer(attributes: &[KeyValue], name: &str) -> Option<i64> {
     let found = attributes.iter().find(|attribute| attribute.key == name)?;
     match &found.value {

@@ -19,7 +19,8 @@ const SAMPLE: Duration = Duration::from_secs(1);
 pub(crate) struct Window {
     length: Duration,
     cpu: Duration,
-    /// CPU time of the fake runtimes. It does not belong to the daemon, but they share the machine.
+    /// CPU time of the fake runtimes. This time does not belong to the daemon, but the fake runtimes share the machine
+    /// with the daemon.
     targets_cpu: Duration,
     rss_first_kib: u64,
     rss_last_kib: u64,

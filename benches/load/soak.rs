@@ -1,5 +1,5 @@
 //! Runs the load for an hour with all faults that can occur: a receiver that is temporarily unavailable, processes that
-//! start and exit, and a daemon that is killed. Counts are exact and compared with those of the processes.
+//! start and exit, and a daemon that is killed. Counts are exact and are compared with the counts of the processes.
 //!
 //! ```text
 //! steady half   the receiver refuses, answers UNAVAILABLE, accepts without an answer; processes exit and start
@@ -12,8 +12,8 @@
 //! again while the load continues.
 //!
 //! Memory is evaluated by its slope from the 31st minute of a half, when all data that is kept for 30 minutes has
-//! reached its full size. This needs a run of 90 minutes or more, or an outage of one hour. Descriptors are evaluated
-//! by their number at the start and the end, and the directory by its size after everything has arrived.
+//! reached its full size. Such a measurement needs a run of 90 minutes or more, or an outage of one hour. Descriptors
+//! are evaluated by their number at the start and the end, and the directory by its size after everything has arrived.
 
 mod account;
 pub(crate) mod outage;

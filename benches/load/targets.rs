@@ -11,7 +11,7 @@ use test_support::daemon::MARK;
 
 use crate::Arguments;
 
-/// A fake runtime. It exits when its standard input closes.
+/// A fake runtime, which exits when its standard input closes.
 #[derive(Debug)]
 pub(crate) struct Target {
     child: Child,

@@ -1,8 +1,8 @@
 //! `gcwatch alerts test`: sends a test incident to every configured receiver, and prints each answer.
 //!
-//! A webhook gets the end of the incident at once. An Alertmanager does not: it waits (`group_wait`, 30 s by default)
-//! before it notifies, and it does not notify of an alert that has ended by then. In Alertmanager the alert expires by
-//! itself, after four times `alerts.resend_interval`.
+//! A webhook gets the end of the incident at once. An Alertmanager does not get the end: it waits (`group_wait`, 30 s
+//! by default) before it notifies, and it does not notify of an alert that has ended by then. In Alertmanager the alert
+//! expires by itself, after four times `alerts.resend_interval`.
 
 use std::sync::Arc;
 use std::time::Duration;

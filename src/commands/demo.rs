@@ -49,8 +49,8 @@ struct Role {
     leaks: bool,
 }
 
-/// Number of rounds after which a leaking process ends and another one starts: six minutes. By then the rules have
-/// found the leak.
+/// Number of rounds after which a leaking process ends and another one starts: six minutes. The rules find the leak
+/// within this time.
 const ROUNDS_OF_A_LEAK: u32 = 60;
 
 /// Recordings of real processes, from tests/recordings.

@@ -50,13 +50,14 @@ pub(crate) fn run(args: &HeapArgs) -> anyhow::Result<bool> {
 /// Destination and format of the answer.
 struct Destination {
     form: Form,
-    /// Output for tables and records.
+    /// Output for tables and records; `None` for other formats.
     output: Option<Output<EvidenceFormat>>,
-    /// File in the format of another program. Another thread writes the file, and [`Self::complete`] completes it.
+    /// File in the format of another program; `None` for tables and records. Another thread writes the file, and
+    /// [`Self::complete`] completes it.
     file: Option<Shared>,
 }
 
-/// A file or standard output that another thread writes. This side completes it.
+/// A file or standard output that another thread writes. [`Destination::complete`] completes the file.
 #[derive(Clone)]
 struct Shared(std::sync::Arc<std::sync::Mutex<Option<AtomicFile>>>);
 

@@ -55,7 +55,7 @@ pub(crate) async fn ask(process: &Process, within: Duration) -> Result<Option<Pr
     client.probe().await.map_err(|error| error.obstacle())
 }
 
-/// Returns the major number of a runtime version.
+/// Returns the major number of a runtime version, or `None` if the text does not start with a number.
 pub(crate) fn major(version: &str) -> Option<u32> {
     version.split('.').next()?.parse().ok()
 }

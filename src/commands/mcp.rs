@@ -48,7 +48,7 @@ pub(crate) fn run(args: &McpArgs) -> anyhow::Result<bool> {
         let serving = serving.context("standard input is not from a client of the Model Context Protocol")?;
         serving.waiting().await.context("serving ended")
     });
-    // Do not wait for threads, because one can be blocked on standard input.
+    // Do not wait for the threads, because a thread can be blocked on standard input.
     runtime.shutdown_background();
     served.map(|_| true)
 }

@@ -262,7 +262,7 @@ pub(crate) fn log_lines(loaded: &LoadedConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns one sentence per signal with items that were not delivered, and whether this is an error.
+/// Returns one sentence per signal with items that were not delivered, and whether the sentence reports an error.
 pub(crate) fn troubles(stats: &Stats) -> Vec<(bool, String)> {
     let mut troubles = Vec::new();
     for signal in Signal::ALL {

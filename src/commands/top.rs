@@ -73,7 +73,7 @@ pub(crate) async fn show(address: String) -> anyhow::Result<()> {
 /// The daemon that provides the data.
 struct Daemon {
     listener: Listener,
-    /// The private daemon, if no daemon listens on this host.
+    /// The private daemon; `None` if a daemon already listens or `--connect` names one.
     own: Option<OwnDaemon>,
 }
 

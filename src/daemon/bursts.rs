@@ -62,7 +62,8 @@ const MAX_REMEMBERED: usize = 4096;
 /// A run, the number of its incident, and the requested evidence.
 type EvidenceRequestKey = (RunKey, u64, Evidence);
 
-/// Duration of a burst of stacks. This gives a few hundred samples per thread; each sample suspends all threads.
+/// Duration of a burst of stacks. A burst of this duration gives a few hundred samples per thread; each sample suspends
+/// all threads.
 const STACKS_FOR: Duration = Duration::from_millis(300);
 /// Maximum duration of a heap dump, not counting its forecast suspensions: reading, decoding names, healing. The limit
 /// matters because the burst lock is host-wide.
@@ -137,7 +138,7 @@ enum BurstResult {
 struct StackOutput {
     /// A flame graph, as SVG.
     flame: String,
-    /// Profile for OTLP, if profiles are exported.
+    /// Profile for OTLP; `None` if profiles are not exported.
     profile: Option<ProfileData>,
 }
 
@@ -527,7 +528,7 @@ fn none(censuses: &mut Censuses, want: &EvidenceRequestKey, because: String) -> 
     }
 }
 
-/// Records a time. If there are too many entries, the oldest is dropped.
+/// Records a time. If there are too many entries, the oldest entry is dropped.
 fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Instant) {
     times.insert(key, now);
     if times.len() > MAX_REMEMBERED {
@@ -597,7 +598,7 @@ struct Task {
     incident: String,
     /// Whether profiles are exported.
     is_profiled: bool,
-    /// Store that keeps evidence outside the host.
+    /// Store that keeps evidence outside the host; `None` if evidence stays on the host.
     store: Option<Store>,
     kind: Kind,
     /// Duration of a burst, or the maximum duration of the start and of the stop of a dump.

@@ -34,7 +34,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Content {
     version: u32,
-    /// Boot for which the pids and start times are valid.
+    /// Boot for which the pids and start times are valid; `None` if unknown.
     boot_id: Option<String>,
     incidents: Vec<StoredState>,
     /// Changes that were not delivered to webhooks.

@@ -13,7 +13,7 @@
 //!
 //! * **No feedback.** Only targets below `gcwatch` are exported, and never `gcwatch::export`: a receiver that is down
 //!   must not cause telemetry about itself, and neither must the libraries that send (h2, hyper, tonic, reqwest,
-//!   opentelemetry). Incidents are not exported either, because each is already a log record of its process.
+//!   opentelemetry). Incidents are not exported either, because each incident is already a log record of its process.
 //! * **No waiting for a reader.** The daemon's lines, including panic messages, pass through a bounded queue to a
 //!   thread that writes them ([`queue`]). Commands that end by themselves write directly.
 //! * **No hanging.** Batch processors block only their own threads. The exporter shuts them down within its own

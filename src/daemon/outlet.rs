@@ -23,9 +23,9 @@ use kubernetes::Events;
 pub(crate) struct DeliveryOutlet {
     pub(crate) exporter: Exporter,
     pub(crate) notifier: Notifier,
-    /// Store that keeps evidence outside the host.
+    /// Store that keeps evidence outside the host; `None` if evidence stays on the host.
     pub(crate) store: Option<Store>,
-    /// Creates Kubernetes Events on pods, if enabled.
+    /// Creates Kubernetes Events on pods; `None` if disabled.
     pub(crate) events: Option<Events>,
 }
 

@@ -86,7 +86,8 @@ pub struct Sources {
 #[derive(Debug)]
 pub struct OwnMetrics {
     resource: Arc<Origin>,
-    /// Start of all totals. It moves back if the wall clock is set back, so that no total starts after it is read.
+    /// Start of all totals. The start moves back if the wall clock is set back, so that no total starts after the time
+    /// at which it is read.
     start_unix_ns: AtomicU64,
     pub(super) sources: Sources,
     /// Reloads of the daemon.

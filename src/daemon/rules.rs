@@ -27,9 +27,9 @@ pub struct RuleStatus {
     pub errors: Vec<String>,
     /// Warnings about the rules in force.
     pub warnings: Vec<String>,
-    /// Time at which the rules in force were read, in RFC 3339.
+    /// Time at which the rules in force were read, in RFC 3339; `None` if no files have been valid yet.
     pub loaded: Option<String>,
-    /// Time at which the rules in force were read, in Unix nanoseconds.
+    /// Time at which the rules in force were read, in Unix nanoseconds; `None` if no files have been valid yet.
     #[serde(skip)]
     pub loaded_unix_ns: Option<u64>,
     /// Number of reloads that were applied.

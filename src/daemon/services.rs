@@ -68,12 +68,13 @@ pub struct Services {
     ready: Arc<AtomicBool>,
     web: Option<(watch::Sender<bool>, JoinHandle<io::Result<()>>)>,
     address: Option<SocketAddr>,
-    /// State that outlives this daemon. No other process uses the directory at the same time.
+    /// State that outlives this daemon; `None` if state is kept in memory only. No other process uses the directory at
+    /// the same time.
     state: Option<(StateDirectory, IncidentFile)>,
     history: Arc<HistoryKeeping>,
-    /// Records severe incidents.
+    /// Records severe incidents; `None` if incidents are not recorded.
     black_box: Option<BlackBox>,
-    /// Keeps evidence outside the host.
+    /// Keeps evidence outside the host; `None` if evidence stays on the host.
     store: Option<Store>,
     /// Bursts that incidents request.
     pub(super) bursts: Arc<Bursts>,
@@ -224,12 +225,13 @@ impl Services {
         }
     }
 
-    /// Returns the address of the listener, with the port that the system chose for port 0.
+    /// Returns the address of the listener, with the port that the system chose for port 0, or `None` if the listener
+    /// is disabled.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Returns the buffers with the last seconds of each stream.
+    /// Returns the buffers with the last seconds of each stream, or `None` if incidents are not recorded.
     pub(super) fn black_boxes(&self) -> Option<Arc<BlackBoxes>> {
         self.black_box.as_ref().map(BlackBox::boxes)
     }
@@ -329,7 +331,7 @@ impl Services {
         }
     }
 
-    /// Applies new options. If one of them cannot be used, nothing changes.
+    /// Applies new options. If an option cannot be used, nothing changes.
     pub(super) fn reconfigure(&mut self, options: &Options) -> anyhow::Result<()> {
         self.reconfigure_receivers(options)?;
         self.pipeline.reconfigure(options.pipeline.clone());

@@ -32,9 +32,9 @@ impl Stalls {
         }
     }
 
-    /// Records a tick. `silence` is the longest silence of the reading thread since the previous tick; that thread
-    /// reports as often as there are ticks. Returns the duration for which the daemon or its reading thread has stalled
-    /// since the previous tick, if there was a stall.
+    /// Records a tick. `silence` is the longest silence of the reading thread since the previous tick; the reading
+    /// thread reports as often as there are ticks. Returns the duration for which the daemon or its reading thread has
+    /// stalled since the previous tick, or `None` if there was no stall.
     pub(crate) fn tick(&mut self, now: Instant, silence: Option<Silence>) -> Option<Duration> {
         let since = now.saturating_duration_since(self.last);
         let mut stall = None;
@@ -85,8 +85,8 @@ mod tests {
         steps.iter().map(tick).collect()
     }
 
-    /// Scenario: ticks arrive every second, some of them late; then none for 76 s, which the reading thread reports one
-    /// tick later; then more ticks; then only the reading thread is silent for 20 s.
+    /// Scenario: ticks arrive every second, some of them late; then no tick arrives for 76 s, and the reading thread
+    /// reports the same stall one tick later; then more ticks; then only the reading thread is silent for 20 s.
     /// Guarantee: each stall is reported once, without the second between two ticks; a delay of less than 5 s is not a
     /// stall.
     #[test]

@@ -160,8 +160,8 @@ mod tests {
         assert_eq!(fs::read_dir(foreign.with_extension("to")).unwrap().count(), 0);
     }
 
-    /// Scenario: the state of one pod is in an `emptyDir`, the state of another on the node; a third daemon runs on a
-    /// host.
+    /// Scenario: the state of one pod is in an `emptyDir`, the state of another pod is on the node; a third daemon runs
+    /// on a host.
     /// Guarantee: only the state in the `emptyDir` goes with its pod.
     #[test]
     fn empty_dir_goes_with_its_pod() {

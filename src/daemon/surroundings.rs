@@ -104,7 +104,7 @@ async fn finalizers(pipeline: Pipeline) {
         if long.is_empty() {
             continue;
         }
-        // This reads a few files of each process, and the kernel can block.
+        // Use a blocking thread, because the kernel can block while the files of a process are read.
         let pipeline = pipeline.clone();
         let read = spawn_blocking(move || {
             for (begun, run) in long {
@@ -158,8 +158,8 @@ async fn figures(pipeline: Pipeline) {
             continue;
         }
         let living: Vec<RunKey> = living.into_iter().collect();
-        // This reads a few files of each process. The kernel can block, and the path to a control group can lead
-        // through a file system of the process.
+        // Use a blocking thread for the few files of each process. The kernel can block, and the path to a control
+        // group can lead through a file system of the process.
         let at = Arc::new(Mutex::new(None));
         let reads_at = Arc::clone(&at);
         let mut read = spawn_blocking(move || {
@@ -258,7 +258,8 @@ struct KillReading {
     rush: MemoryGrowthProbe,
 }
 
-/// Returns the memory in the group of a process that the kernel cannot reclaim, and the group's limit.
+/// Returns the memory in the group of a process that the kernel cannot reclaim (or the working set if this memory is
+/// unknown), and the group's limit. Returns `None` if the memory is unknown or there is no limit.
 fn level(figures: Figures) -> Option<(u64, u64)> {
     let memory = &figures.memory;
     Some((memory.held.or(memory.working_set)?, figures.memory_limit?))
@@ -269,7 +270,7 @@ fn level(figures: Figures) -> Option<(u64, u64)> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct MemoryGrowthProbe {
     first: Instant,
-    /// The newest reading, if the group has a limit.
+    /// The newest reading; `None` if the group has no limit.
     newest: Option<(Instant, u64)>,
     /// Time until which the group is read every [`LOOK`].
     until: Instant,

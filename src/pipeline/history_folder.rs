@@ -64,7 +64,7 @@ pub struct HistoryFolder {
 struct FileFacts {
     /// Number of bytes up to the end of the last whole frame.
     whole: u64,
-    /// Index of the oldest and of the newest bucket.
+    /// Index of the oldest and of the newest bucket; `None` if the file has no bucket.
     span: Option<(u64, u64)>,
 }
 
@@ -338,8 +338,8 @@ mod tests {
         kept.iter().map(|bucket| bucket.index).collect()
     }
 
-    /// Scenario: the newest 30 minutes of a run are kept repeatedly, by one gcwatch instance and then by a second one
-    /// in the same boot; then the machine reboots.
+    /// Scenario: the newest 30 minutes of a run are kept repeatedly, by one gcwatch instance and then by a second
+    /// instance in the same boot; then the machine reboots.
     /// Guarantee: each bucket is stored once and unchanged. The file is private to its user and grows only by new
     /// buckets. No file of another boot remains, and files of another format version are not touched.
     #[test]

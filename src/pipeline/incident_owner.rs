@@ -47,8 +47,8 @@ const WELL_FOR_NS: u64 = 5 * 60_000_000_000;
 /// All incidents without a living process, and the state needed to evaluate services.
 #[derive(Debug, Default)]
 pub(crate) struct IncidentOwner {
-    /// Incidents of exited processes, in the order of the exits. They stay open until a successor is healthy, or for 15
-    /// minutes.
+    /// Incidents of exited processes, in the order of the exits. These incidents stay open until a successor is
+    /// healthy, or for 15 minutes.
     pub(crate) exited: Vec<SubjectIncidents>,
     /// Incidents from before a restart of gcwatch whose process is not attached yet.
     pub(crate) waiting: ResumedIncidents,
@@ -57,7 +57,7 @@ pub(crate) struct IncidentOwner {
     pub(crate) book: ServiceBook,
     pub(crate) watcher: WatcherLog,
     pub(crate) judged: FleetRules,
-    /// gcwatch itself, if it runs as a daemon.
+    /// Run and resource of gcwatch itself; `None` if gcwatch does not run as a daemon.
     pub(crate) own: Option<(RunKey, Arc<Origin>)>,
 }
 
@@ -139,7 +139,7 @@ impl IncidentOwner {
 
     /// Advances the waiting incidents and the incidents of exited processes. Called once per second. `known` contains
     /// the processes of the host after a complete scan; it is `None` if there was no complete scan, or if no incident
-    /// waits for one.
+    /// waits for its process.
     pub(crate) fn advance(&mut self, known: Option<&[RunKey]>, now: Moment) -> Vec<Changes> {
         let mut changes = Vec::new();
         self.exited.retain_mut(|left| {

@@ -123,7 +123,7 @@ impl Records {
         bounded(counts)
     }
 
-    /// Counts processes by a value derived from their state.
+    /// Counts processes by a value derived from their state. A process without a value is not counted.
     fn count<W: Ord>(&self, said: impl Fn(&RunState) -> Option<W>) -> BTreeMap<W, u64> {
         let mut counts = BTreeMap::new();
         let runs = self.0.runs().into_iter();
@@ -147,8 +147,8 @@ impl Records {
         noted
     }
 
-    /// Returns the newest run of a pid that gcwatch reads or has read. A run that exited is returned, with the reason,
-    /// only if no other process has its pid.
+    /// Returns the newest run of a pid that gcwatch reads or has read. An exited run is returned, with its exit, only
+    /// if no other process has its pid. Returns `None` if there is no such run.
     fn run_of(&self, pid: u32) -> Option<(Arc<ObservedRun>, Option<ExitedRun>)> {
         let processes = self.0.shared().processes();
         let live = processes.runs.values().rfind(|run| run.key().pid == pid);

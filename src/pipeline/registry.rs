@@ -164,7 +164,8 @@ impl Pipeline {
         deaths.iter().for_each(|death| processes.exited.learn(death));
     }
 
-    /// Returns a number that changes with every change of an incident. Stored incidents are outdated if it has changed.
+    /// Returns a number that changes with every change of an incident. Stored incidents are outdated if this number has
+    /// changed.
     pub fn incident_changes(&self) -> u64 {
         self.shared.counters.incident_changes.load(Ordering::Relaxed)
     }
@@ -317,7 +318,7 @@ impl Pipeline {
         open
     }
 
-    /// Closes all open incidents, because no daemon will monitor them after this one.
+    /// Closes all open incidents, because no daemon will monitor the processes after this daemon.
     pub fn unwatch_all(&self, now: Moment) {
         for run in self.live() {
             run.hand(self.shared.at(now), Input::Unwatched);

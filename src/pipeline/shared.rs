@@ -33,7 +33,8 @@ use run::settings::{Clock, PipelineSettings};
 use run::{Input, InputTime, Output, RuleCounts, Run};
 use targets::clock::Clocks;
 
-/// Minimum change of the wall clock that counts, in nanoseconds. The two clocks cannot be read at the same instant.
+/// Minimum change of the wall clock that counts, in nanoseconds. The wall clock and the monotonic clock cannot be read
+/// at the same instant.
 const SAME_NS: u64 = 1_000_000;
 
 /// Minimum change of the wall clock that gcwatch logs, in nanoseconds.

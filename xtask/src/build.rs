@@ -17,7 +17,7 @@ pub(crate) enum Machine {
 impl Machine {
     pub(crate) const ALL: [Self; 2] = [Self::X86, Self::Arm];
 
-    /// Returns the architecture of this machine.
+    /// Returns the architecture of this machine, or `None` if no program is built for it.
     pub(crate) fn here() -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -144,6 +144,7 @@ struct Toolchain {
 
 impl Toolchain {
     /// Returns the first available toolchain: musl of this machine, a cross compiler, zig, or glibc for this machine.
+    /// Returns `None` if the machine can build no program for the architecture.
     fn find(machine: Machine, has: impl Fn(&str) -> bool, is_there: impl Fn(&str) -> bool) -> Option<Self> {
         let is_here = Some(machine) == Machine::here();
         let musl = format!("{}-unknown-linux-musl", machine.rust());

@@ -110,7 +110,7 @@ pub(crate) fn changes(source: &Source) -> Result<String> {
         .to_owned())
 }
 
-/// Returns the section below `## VERSION - DATE`.
+/// Returns the section below `## VERSION - DATE`, or `None` if the changelog has no such heading.
 fn section<'a>(changelog: &'a str, version: &str) -> Option<&'a str> {
     let (_, rest) = changelog.split_once(&format!("\n## {version} - "))?;
     let (_, rest) = rest.split_once('\n')?;

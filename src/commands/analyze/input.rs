@@ -69,7 +69,7 @@ pub(crate) fn opened(opened: Result<Source, SourceError>) -> Option<Source> {
     opened.map_err(say).ok()
 }
 
-/// Reports the problems of a recording. Returns `false` if it could not be read to its end.
+/// Reports the problems of a recording. Returns `false` if the recording could not be read to its end.
 pub(crate) fn complain(recording: &Recording) -> bool {
     if let Some(cut) = &recording.cut {
         say(cut);

@@ -64,6 +64,7 @@ pub(super) fn run(words: &[String]) -> Result<CommandOutput, Refusal> {
 }
 
 /// Reads the child's standard error. Bytes beyond the limit are read and dropped, so that the child does not block.
+/// Returns `None` if standard error is not a pipe.
 fn said(child: &mut Child) -> Option<JoinHandle<String>> {
     let mut stderr = child.stderr.take()?;
     Some(thread::spawn(move || {

@@ -28,7 +28,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct Output {
     /// Current name of the destination, for messages.
     pub(super) name: String,
-    /// The file that is renamed at the end.
+    /// The file that is renamed at the end; `None` for a FIFO and for standard output.
     partial: Option<Partial>,
     /// Queue of pieces; `None` after the last piece.
     pieces: Option<mpsc::Sender<Vec<u8>>>,

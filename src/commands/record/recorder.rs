@@ -23,7 +23,7 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time for which the output can be blocked after a request to stop.
 const STOPPED_OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Timeout for the session that resets the event levels. It usually takes less than 0.1 s.
+/// Timeout for the session that resets the event levels. The session usually takes less than 0.1 s.
 const HEAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Reason why a recording is incomplete.

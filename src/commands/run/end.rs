@@ -1,5 +1,5 @@
 //! Terminates the process in all cases: a fixed time after a signal even if other parts hang, and together with its
-//! standard input on request. Dedicated threads do this; they wait for no other part.
+//! standard input on request. Dedicated threads terminate the process and wait for no other part.
 
 use std::time::Duration;
 

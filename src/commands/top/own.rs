@@ -22,8 +22,8 @@ pub(crate) const WITH_STDIN: &str = "--end-with-stdin";
 /// A private daemon, which exits when this value is dropped.
 pub(super) struct OwnDaemon {
     child: Child,
-    /// Standard input of the daemon, open as long as the daemon is needed. The kernel closes it even if this process is
-    /// killed.
+    /// Standard input of the daemon, open as long as the daemon is needed. The kernel closes this pipe even if this
+    /// process is killed.
     wanted: Option<ChildStdin>,
     pub(super) address: String,
 }
@@ -111,7 +111,7 @@ impl Drop for OwnDaemon {
 mod tests {
     use super::*;
 
-    /// Scenario: one log has a line with the address; another ends without it.
+    /// Scenario: one log has a line with the address; another log ends without the address.
     /// Guarantee: the address is returned without the text that follows it; otherwise the error contains the last line.
     #[test]
     fn address_is_read_from_log() {

@@ -20,7 +20,7 @@ const MAX_RUNS: usize = 64;
 /// The content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Content {
-    /// Boot for which the pids and start times are valid.
+    /// Boot for which the pids and start times are valid; `None` if unknown.
     boot_id: Option<String>,
     /// Pid and start time of each run.
     runs: Vec<(u32, u64)>,
@@ -90,7 +90,7 @@ mod tests {
     /// Scenario: a burst ends cleanly, then gcwatch dies during bursts of two other runs. gcwatch also dies during the
     /// bursts of a hundred more runs, the machine reboots, and finally the file contains nonsense.
     /// Guarantee: later daemons of the same boot know the newest runs during whose bursts gcwatch died. After a reboot,
-    /// or with an unreadable file, they know no runs.
+    /// or with an unreadable file, the daemons know no runs.
     #[test]
     fn run_of_interrupted_burst_is_remembered() {
         let folder = tempfile::tempdir().unwrap();

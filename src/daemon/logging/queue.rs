@@ -1,8 +1,8 @@
 //! Log lines on their way to standard error: a bounded queue, and one thread that writes them.
 //!
 //! The reader of standard error can stop reading (the pipe of a supervisor that hangs, a paused terminal). The write
-//! then blocks, but only this thread waits for it. Lines that do not fit are dropped and counted. Once lines are read
-//! again, one line reports the number of lost lines.
+//! then blocks, but only the writing thread waits for it. Lines that do not fit are dropped and counted. Once lines are
+//! read again, one line reports the number of lost lines.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -163,7 +163,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Scenario: a reader does not read while more lines arrive than fit; then it reads, and the daemon ends.
+    /// Scenario: a reader does not read while more lines arrive than fit; then the reader reads, and the daemon ends.
     /// Guarantee: adding lines does not block; the lines that fit arrive complete and in order, all other lines are
     /// counted. The flush fails while the reader does not read, and succeeds afterwards.
     #[test]

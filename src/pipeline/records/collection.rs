@@ -76,7 +76,7 @@ pub(crate) fn newest(
     each.filter_map(move |(collection, base)| record(&collection, base.unix(wall), subject(pid, &collection), ns_pid))
 }
 
-/// Returns the record of a collection that is kept in full.
+/// Returns the record of a collection that is kept in full, or `None` if the record cannot be serialized.
 fn record_of(kept: &RetainedCollection, wall: Wall, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
     let collection = kept.collection.unpack();
     record(&collection, kept.base.unix(wall), subject(pid, &collection), ns_pid)
@@ -89,7 +89,7 @@ fn subject(pid: u32, collection: &Collection) -> Subject {
     }
 }
 
-/// Returns the record of `kind: "gc"`, without request ids.
+/// Returns the record of `kind: "gc"`, without request ids, or `None` if the record cannot be serialized.
 pub(crate) fn record(
     collection: &Collection,
     base: UnixBase,

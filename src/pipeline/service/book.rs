@@ -201,7 +201,7 @@ impl ServiceBook {
         taken
     }
 
-    /// Queries an orchestrator about deaths that it has not explained yet.
+    /// Queries an orchestrator about the deaths that the orchestrator has not explained yet.
     pub(crate) fn ask(&mut self, ended: impl Fn(&ContainerIdentity) -> Option<ContainerEnd>) {
         let deaths = self.services.values_mut().flat_map(|service| &mut service.deaths);
         for death in deaths.filter(|death| death.failed.is_none()) {

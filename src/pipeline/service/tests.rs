@@ -248,8 +248,8 @@ fn ordinary_ends_raise_no_alert() {
 /// Scenario: three processes of a pod end in an emergency and not cleanly, like a program that does not handle SIGTERM.
 /// Kubernetes reports shortly afterwards that the first was terminated (exit code 143) and that the second failed.
 /// Kubernetes reports nothing about the third.
-/// Guarantee: the first end is ordinary; the others are deaths in an emergency, and gcwatch waits at most 5 s for the
-/// exit code of the third.
+/// Guarantee: the first end is ordinary; the other ends are deaths in an emergency, and gcwatch waits at most 5 s for
+/// the exit code of the third.
 #[test]
 fn exit_code_decides_cause_of_death() {
     let death = |failed: Option<bool>| Death {
@@ -296,8 +296,8 @@ fn announced_kill_is_only_an_incident_of_the_process() {
 
 /// Scenario: three processes are killed without a prior alert. The control groups report later that the first was
 /// killed for memory; Kubernetes reports the same for the second, and for the third that it failed.
-/// Guarantee: the first two raise an alert for an OOM kill of their services, as soon as it is known; the third raises
-/// no alert.
+/// Guarantee: the first two raise an alert for an OOM kill of their services, as soon as the cause is known; the third
+/// raises no alert.
 #[test]
 fn oom_kills_raise_alerts_once_known() {
     let mut host = Host::new();
@@ -413,7 +413,8 @@ fn service_book_is_bounded() {
     assert_eq!(host.book.services().count(), book::MAX_SERVICES - 2);
 }
 
-/// Scenario: processes run in Kubernetes, with a configured name, without either, and in containers.
+/// Scenario: processes run in Kubernetes, with a configured name, with neither of the two, and in a container that
+/// restarts.
 /// Guarantee: the key is the same for a process and its replacement, and differs between unrelated processes.
 #[test]
 fn service_key_is_stable_across_processes() {
@@ -443,8 +444,8 @@ fn service_key_is_stable_across_processes() {
     assert_eq!(restarted[0], restarted[1]);
 }
 
-/// Scenario: a rule expects two services. One never appears. The other appears late, ends, and its end is long
-/// forgotten.
+/// Scenario: a rule expects two services. One never appears. The other service appears late and ends, and its end is no
+/// longer remembered.
 /// Guarantee: each absence raises one alert, after `for` has passed and until the service appears; services that the
 /// rule does not name are not affected.
 #[test]

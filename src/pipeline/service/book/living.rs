@@ -21,7 +21,7 @@ pub(super) struct LivingProcess {
     /// Time at which the process started.
     pub(super) began: Moment,
     pub(super) container: ContainerIdentity,
-    /// Version of the service.
+    /// Version of the service; `None` if unknown.
     pub(super) version: Option<Arc<str>>,
     /// Human-readable name of the process.
     pub(super) place: Arc<str>,

@@ -50,9 +50,9 @@ impl ServiceProcesses<'_> {
 /// Facts about a service for rules, in addition to the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KnownOfService {
-    /// The severe rule that fires on most processes.
+    /// The severe rule that fires on most processes; `None` if no severe rule fires.
     pub(crate) affected_rule: Option<Arc<str>>,
-    /// The process that most recently died because of its memory.
+    /// Name of the process that most recently died because of its memory; `None` if no such death is remembered.
     pub(crate) last_death: Option<Arc<str>>,
     /// Number of processes on which each rule fires.
     pub(crate) firing: BTreeMap<Arc<str>, u64>,

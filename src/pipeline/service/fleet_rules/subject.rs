@@ -133,7 +133,7 @@ impl Subject {
     }
 
     /// Sets the facts of a service that are not numbers. [`Self::tick`] evaluates the rules with these facts and the
-    /// numbers.
+    /// numbers. Returns `None` if the facts are unchanged.
     pub(super) fn know(&mut self, version: Option<&str>, known: KnownOfService, now: Moment) -> Option<Changes> {
         if known == self.known {
             return None;
