@@ -73,7 +73,7 @@ fn incident_recording_is_rendered() {
 }
 
 /// Scenario: the rendering process waits for its input.
-/// Guarantee: its memory and CPU time are limited before it has read a byte.
+/// Guarantee: the memory and the CPU time of the process are limited before it has read a byte.
 #[test]
 fn rendering_process_is_limited() {
     let mut waiting = program::command()
@@ -150,8 +150,8 @@ fn page_has_figures_of_records() {
 }
 
 /// Scenario: the page exists already, is a directory, or has too many recordings; rules are switched off.
-/// Guarantee: an existing file is only overwritten with --force, and each refusal contains a remedy. Without rules, the
-/// page has no incidents.
+/// Guarantee: an existing file is only overwritten with --force, and each refusal states the reason. A symbolic link
+/// with the name of the temporary file is not followed. Without rules, the page has no incidents.
 #[test]
 fn page_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ fn process() -> Process {
     serde_json::from_str(include_str!("../top/process.json")).unwrap()
 }
 
-/// A frame as text.
+/// Returns a frame as text.
 fn frame(state: &Screen, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, state)).unwrap();

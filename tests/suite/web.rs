@@ -1,4 +1,4 @@
-//! The daemon's own listener over a real socket.
+//! The listener of the daemon, over a real socket.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -234,7 +234,7 @@ async fn records_have_fields_of_top() {
 }
 
 /// Scenario: a scraper that accepts gzip requests the metrics and the health check.
-/// Guarantee: the metrics are the same text in a fraction of the bytes; small answers are not compressed.
+/// Guarantee: the compressed metrics have less than a fifth of the bytes; small answers are not compressed.
 #[tokio::test]
 async fn answers_are_compressed() {
     let (services, address, stage) = services_with("net10-steady").await;
@@ -339,8 +339,8 @@ rules:
 ";
 
 /// Scenario: a rule from a file fires on a process; then the process ends.
-/// Guarantee: the alert is in the API, on the page (as text), and in /metrics, and the rule names the process on which
-/// it fires. The alert ends with the process.
+/// Guarantee: the alert is in the API and in /metrics, and the rule names the process on which it fires. The static
+/// page does not contain texts of rules. The alert ends with the process.
 #[tokio::test]
 async fn alerts_and_rules_are_shown() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -474,7 +474,7 @@ pub(crate) async fn json(address: SocketAddr, path: &str) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// Closes every object of the document, so that a field that it does not describe is an error.
+/// Closes every object of the document, so that a field that the document does not describe is an error.
 fn closed(mut document: Value) -> Value {
     fn close(value: &mut Value) {
         if let Some(fields) = value.as_object_mut() {
@@ -544,8 +544,8 @@ async fn answers_match_document() {
 
 /// Scenario: a process replayed a recording of 93 collections. A client requests its row, its record, and two of its
 /// collections.
-/// Guarantee: the sums match `gcwatch analyze` of the same recording, and columns have the same length. A kept
-/// collection is complete, with its neighbours; another collection is brief.
+/// Guarantee: the sums match `gcwatch analyze` of the same recording, and columns have the same length. A recent
+/// collection is returned completely, with its predecessor; an older collection is returned as one line.
 #[tokio::test]
 async fn process_has_its_history() {
     let mut options = options();
@@ -573,7 +573,7 @@ async fn process_has_its_history() {
         .map(|kind| sum(&history["collections"][kind]))
         .sum();
     assert_eq!(counted, totals.count);
-    // The history on disk has longer buckets, and counts data only once that is also in memory.
+    // The history on disk has longer buckets. Data that is also in memory counts only once.
     assert!(record["kept_from_ms"].is_null());
     services.pipeline.keep_history(Moment::FIRST, true);
     let long = json(address, &format!("/api/v1/processes/{pid}/history?hours=2")).await;
@@ -692,8 +692,8 @@ async fn daemon_is_alive_before_ready() {
     services.close().await;
 }
 
-/// Scenario: a daemon has incidents of a recorded process. `gcwatch incidents` requests all of them, one by the start
-/// of its id, those of another process, and an unknown id; then the daemon is stopped.
+/// Scenario: a daemon has incidents of a recorded process. `gcwatch incidents` requests all incidents, one by the start
+/// of its id, the incidents of another process, and an unknown id; then the daemon is stopped.
 /// Guarantee: the records match `/api/v1/incidents`; an unknown id and a missing daemon are errors.
 #[tokio::test(flavor = "multi_thread")]
 async fn incidents_of_daemon_are_listed() {

@@ -33,8 +33,8 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// Starts a runtime. `script` returns the stream of the nth session. Other commands are unknown to the runtime, as
-    /// in .NET Core 3.
+    /// Starts a runtime. `script` returns the stream of the nth session. The runtime knows only the commands
+    /// CollectTracing and StopTracing, like .NET Core 3.
     pub(crate) async fn start(mut script: impl FnMut(usize) -> Stream + Send + 'static) -> Self {
         let turn = TURN.lock().await;
         let stat = parse_stat(&fs::read("/proc/self/stat").unwrap()).unwrap();
