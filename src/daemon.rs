@@ -6,8 +6,8 @@
 //!  SIGHUP, file change --+    every interval: the metrics of each run --------+
 //! ```
 //!
-//! Shutdown takes at most ten seconds if the disk responds: sessions are stopped and drained, the metrics are exported
-//! a last time, the queues are flushed, and losses are logged. A second signal ends the daemon at once.
+//! The shutdown stops and drains the sessions, exports the metrics a last time, flushes the queues, and logs losses.
+//! The shutdown takes at most ten seconds if the disk responds. A second signal ends the daemon at once.
 
 mod bursts;
 mod history_keeping;

@@ -12,8 +12,8 @@
 //! process that the next instance heals (`targets::others`).
 //!
 //! A thread that waits for a file system can hang indefinitely. A burst that is still running [`LEFT_AFTER`] after its
-//! deadlines is left behind: it releases the burst lock of the host, its incident gets the reason, and other bursts can
-//! start.
+//! deadlines is left behind: the daemon releases the burst lock of the host and adds the reason to the incident.
+//! Afterwards, other bursts can start.
 
 mod census;
 mod marks;

@@ -1,5 +1,5 @@
-//! Logs incidents in the daemon's own log: one line when an incident starts, escalates, is explained or ends, and when
-//! a burst or a census has a result for it.
+//! Logs incidents in the daemon's own log. An incident gets a line when it starts, escalates, is explained or ends, and
+//! when a burst or a census has a result for it.
 //!
 //! Over OTLP, an incident is already a log record of its process, so these lines go only to standard error (see
 //! [`logging`](super::logging)).

@@ -6,14 +6,14 @@
 //!           '-> span layer       (INFO, own only)                             -> opentelemetry-otlp: spans
 //! ```
 //!
-//! Log records and spans pass through the SDK's batch processors and `opentelemetry-otlp`, over the connections for the
-//! data of processes (`delivery::otlp`): the same endpoint, protocol, TLS, headers and proxy, including their reloads.
-//! The daemon's own metrics do not pass through the SDK: the client for the data of processes sends the metrics of
-//! `/metrics`.
+//! Log records and spans pass through the SDK's batch processors and `opentelemetry-otlp`. They use the connections for
+//! the data of processes (`delivery::otlp`), with the same endpoint, protocol, TLS, headers and proxy, including their
+//! reloads. The daemon's own metrics do not pass through the SDK: the client for the data of processes sends the
+//! metrics of `/metrics`.
 //!
-//! * **No feedback.** Only targets below `gcwatch` are exported, and never `gcwatch::export`: a receiver that is down
-//!   must not cause telemetry about itself, and neither must the libraries that send (h2, hyper, tonic, reqwest,
-//!   opentelemetry). Incidents are not exported either, because each incident is already a log record of its process.
+//! * **No feedback.** Only targets below `gcwatch` are exported, and never `gcwatch::export`: neither a receiver that
+//!   is down nor the libraries that send (h2, hyper, tonic, reqwest, opentelemetry) may cause telemetry about
+//!   themselves. Incidents are not exported either, because each incident is already a log record of its process.
 //! * **No waiting for a reader.** The daemon's lines, including panic messages, pass through a bounded queue to a
 //!   thread that writes them ([`queue`]). Commands that end by themselves write directly.
 //! * **No hanging.** Batch processors block only their own threads. The exporter shuts them down within its own

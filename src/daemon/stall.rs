@@ -85,8 +85,9 @@ mod tests {
         steps.iter().map(tick).collect()
     }
 
-    /// Scenario: ticks arrive every second, some of them late; then no tick arrives for 76 s, and the reading thread
-    /// reports the same stall one tick later; then more ticks; then only the reading thread is silent for 20 s.
+    /// Scenario: ticks arrive every second, some of them late. Then no tick arrives for 76 s, and later for 20 s; the
+    /// reading thread reports the same stalls one tick later. In other runs, only the loop is late, or only the reading
+    /// thread is silent.
     /// Guarantee: each stall is reported once, without the second between two ticks; a delay of less than 5 s is not a
     /// stall.
     #[test]

@@ -54,8 +54,8 @@ impl StateDirectory {
         }
     }
 
-    /// Returns whether the directory is a volume that is deleted with the pod (an `emptyDir`): a clean exit is then the
-    /// end of the pod, and the next daemon finds no state.
+    /// Returns whether the directory is a volume that is deleted with the pod (an `emptyDir`). In that case, a clean
+    /// exit is the end of the pod, and the next daemon finds no state.
     pub(crate) fn goes_with_pod(&self) -> bool {
         self.goes_with_pod
     }

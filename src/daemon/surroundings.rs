@@ -318,8 +318,9 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Scenario: one group has no limit. Another group has a limit; it is read for the first time, rests, grows so that
-    /// it would be full in an hour, then in 20 s, and rests again.
+    /// Scenario: one group has no limit. Another group has a limit and is read for the first time. Its memory grows so
+    /// slowly that the group would be full after an hour, then so fast that it would be full after seconds, and finally
+    /// stays constant.
     /// Guarantee: the group without a limit is never read early. The group with a limit is read early in its first
     /// seconds, and during fast growth and for a while afterwards.
     #[test]

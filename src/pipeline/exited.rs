@@ -108,8 +108,8 @@ mod tests {
 
     /// Scenario: more processes exit than are kept. Listed incidents name the first and the tenth process. One hour
     /// later, another process exits.
-    /// Guarantee: the oldest runs without an incident are removed first; after one hour, only the new run and the runs
-    /// with an incident are left; runs with incidents never exceed the limit.
+    /// Guarantee: the oldest runs without an incident are removed first. After one hour, only the new run and the runs
+    /// with an incident are left. Runs with incidents never exceed the limit.
     #[test]
     fn oldest_runs_without_incident_leave_first() {
         let listed = BTreeSet::from([1, 10]);

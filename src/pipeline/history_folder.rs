@@ -225,9 +225,9 @@ impl HistoryFolder {
     }
 
     /// Removes the files that were last written more than a day ago and whose runs are no longer remembered. If the
-    /// remaining files are too large or too many, also removes more files: first the files of runs that are no longer
-    /// remembered, each time the file with the oldest write time. `runs`: runs that are still remembered. Blocks the
-    /// calling thread.
+    /// remaining files are too large or too many, also removes more files, in the order of their write times: first the
+    /// files of runs that are no longer remembered, then the files of remembered runs. `runs`: runs that are still
+    /// remembered. Blocks the calling thread.
     ///
     /// # Errors
     ///
@@ -471,11 +471,12 @@ mod tests {
         assert_eq!(kept.last(), Some(&(last - 301)));
     }
 
-    /// Scenario: the directory has the file of a remembered run, files of two runs that ended (one of them two days
-    /// ago), and a foreign file; then the files exceed the maximum total size and number.
-    /// Guarantee: the file from two days ago is removed. If there are too many bytes or files, files of ended runs are
-    /// removed before the file of the remembered run. Foreign files stay. A run whose file was removed starts a new
-    /// file.
+    /// Scenario: the directory has the file of a remembered run, the files of two runs that ended, and a foreign file.
+    /// The file of the remembered run and the file of one ended run were last written two days ago. Then the files
+    /// exceed the maximum total size and number.
+    /// Guarantee: the old file of the ended run is removed, and the equally old file of the remembered run stays. If
+    /// there are too many bytes or files, files of ended runs are removed before the file of the remembered run.
+    /// Foreign files stay. A run whose file was removed starts a new file.
     #[test]
     fn old_files_are_removed_first() {
         let state = tempfile::tempdir().unwrap();

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Session readers never wait for viewers: a reader that finds the run locked leaves its input in the inbox and
-//! continues, and the holder of the lock processes the input before it releases the run. Inputs are therefore processed
-//! in the order in which they were handed over, and outputs leave in that order.
+//! continues. The holder of the lock processes the input before the holder releases the run. Inputs are therefore
+//! processed in the order in which they were handed over, and outputs leave in the same order.
 //!
 //! The inbox holds [`MAX_INPUTS`] inputs. If it is full, an input that a later input of the same kind replaces
 //! ([`Input::is_renewed`]) is dropped and counted. The sender of any other input waits until the run is free.

@@ -1,7 +1,7 @@
 //! Feeds a recording into the pipeline like a live process.
 //!
-//! A recording passes through the same decoder and the same state machine with the same timeouts as a stream from a
-//! socket, then through the same [`Feed`]: `replay` exports the data that the daemon would have exported.
+//! A recording passes through the same decoder, state machine, timeouts and [`Feed`] as a stream from a socket.
+//! `replay` therefore exports the data that the daemon would have exported.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Builds the container image of deploy/container/Containerfile without an engine: one archive per architecture, which
-//! Docker, Podman and containerd load, and one archive for all architectures, which is pushed to a registry.
+//! Builds the container image of deploy/container/Containerfile without an engine. Docker, Podman and containerd load
+//! the archive of one architecture. `publish` pushes the archive for all architectures to a registry.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};

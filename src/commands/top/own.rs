@@ -1,5 +1,5 @@
-//! The private daemon of `gcwatch top`, for hosts without a running daemon: a child process `gcwatch run` that exports
-//! no data, sends no notifications, and ends with top, however top ends.
+//! The private daemon of `gcwatch top`, for hosts without a running daemon. This daemon is a child process `gcwatch
+//! run` that exports no data and sends no notifications. The child exits when `gcwatch top` exits, even after a kill.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -87,8 +87,8 @@ impl BurstMarks {
 mod tests {
     use super::*;
 
-    /// Scenario: a burst ends cleanly, then gcwatch dies during bursts of two other runs. gcwatch also dies during the
-    /// bursts of a hundred more runs, the machine reboots, and finally the file contains nonsense.
+    /// Scenario: a burst ends cleanly, then gcwatch dies during bursts of two other runs and of a hundred more runs.
+    /// Then the machine reboots. Finally, the file contains nonsense.
     /// Guarantee: later daemons of the same boot know the newest runs during whose bursts gcwatch died. After a reboot,
     /// or with an unreadable file, the daemons know no runs.
     #[test]

@@ -198,7 +198,7 @@ fn heap_limit_note(run: &Run) -> Option<String> {
 }
 
 /// Returns whether a runtime of this version does not see the limit of a control group that is the root of the mounted
-/// hierarchy: 9.0 to 10.0.10 (runtime issue 130092).
+/// hierarchy. Versions 9.0 to 10.0.10 do not see this limit (runtime issue 130092).
 fn is_blind(version: &str) -> bool {
     let mut numbers = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().ok());
     let mut next = || numbers.next().flatten();
