@@ -164,12 +164,14 @@ pub(crate) fn malformed(offset: u64) -> Error {
 /// ```
 /// use nettrace::blob::{Blobs, HeaderLayout};
 ///
-/// // Flags: metadata id, capture, thread, sorted, payload size. The format defines the remaining bytes. let content =
-/// [0xc7, 1, 0, 0x50, 3, 0x50, 100, 2, b'h', b'i', /* repeated 5 ticks later */ 0, 5, b'h', b'o']; let mut blobs =
-/// Blobs::new(HeaderLayout::V4Compressed, &content, 0); let (header, payload) = blobs.next_blob()?.unwrap();
-/// assert_eq!((header.metadata_id, header.sequence, header.timestamp, payload), (1, 1, 100, &b"hi"[..])); let (header,
-/// payload) = blobs.next_blob()?.unwrap(); assert_eq!((header.metadata_id, header.sequence, header.timestamp, payload),
-/// (1, 2, 105, &b"ho"[..])); assert!(blobs.next_blob()?.is_none());
+/// // Flags: metadata id, capture, thread, sorted, payload size. The format defines the remaining bytes.
+/// let content = [0xc7, 1, 0, 0x50, 3, 0x50, 100, 2, b'h', b'i', /* repeated 5 ticks later */ 0, 5, b'h', b'o'];
+/// let mut blobs = Blobs::new(HeaderLayout::V4Compressed, &content, 0);
+/// let (header, payload) = blobs.next_blob()?.unwrap();
+/// assert_eq!((header.metadata_id, header.sequence, header.timestamp, payload), (1, 1, 100, &b"hi"[..]));
+/// let (header, payload) = blobs.next_blob()?.unwrap();
+/// assert_eq!((header.metadata_id, header.sequence, header.timestamp, payload), (1, 2, 105, &b"ho"[..]));
+/// assert!(blobs.next_blob()?.is_none());
 /// # Ok::<(), nettrace::Error>(())
 /// ```
 #[derive(Debug, Clone)]
