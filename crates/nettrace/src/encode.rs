@@ -219,7 +219,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Returns the id of an event's labels, which are written with the next event block.
+    /// Returns the id of an event's labels, or 0 if the event has no labels. The labels are written with the next event
+    /// block.
     fn label_list(&mut self, event: &EventRecord<'_>) -> Result<u32, EncodeError> {
         if self.format == Format::V4 {
             return if event.labels.is_empty() {

@@ -31,7 +31,7 @@ pub trait Keeper: fmt::Debug + Send {
     /// Called after the header of the stream was read.
     fn begin(&mut self, header: &TraceHeader);
 
-    /// Called when a block is complete, before it is decoded. The block may be damaged.
+    /// Called when a block is complete, before it is decoded. The block can be damaged.
     fn block(&mut self, block: &Block<'_>);
 }
 
@@ -51,7 +51,7 @@ pub enum BlockContent {
 pub struct Block<'a> {
     pub(crate) is: BlockContent,
     pub(crate) content: &'a [u8],
-    /// The capture threads before this block.
+    /// State of the capture threads before this block.
     pub(crate) threads: &'a CaptureThreads,
 }
 
@@ -153,7 +153,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Creates a reader for the blobs of a V4 block, or `None` if the block header is damaged.
+/// Returns a reader for the blobs of a V4 block, or `None` if the block header is damaged.
 fn blobs(content: &[u8]) -> Option<BlobReader> {
     let block = BlockHeader::read(content, 0).ok()?;
     let (layout, at) = if block.compressed {

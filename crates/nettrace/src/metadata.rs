@@ -23,7 +23,7 @@ const OF_RUNTIME: [&str; 4] = [
     "Microsoft-DotNETCore-SampleProfiler",
 ];
 
-/// Returns a provider name in its stored form.
+/// Returns a provider name in its stored form: borrowed if [`OF_RUNTIME`] contains the name, otherwise owned.
 fn provider(name: String) -> Cow<'static, str> {
     let known = OF_RUNTIME.into_iter().find(|known| **known == *name);
     known.map_or(Cow::Owned(name), Cow::Borrowed)

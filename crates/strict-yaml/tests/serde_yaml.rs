@@ -1,4 +1,4 @@
-//! Differences to `serde_yaml`: the facts of `docs/decisions/yaml.md`.
+//! Differences from `serde_yaml`: the facts of `docs/decisions/yaml.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;

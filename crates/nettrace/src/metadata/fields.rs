@@ -91,7 +91,7 @@ const PLAIN: [(u32, FieldType); 19] = [
     (23, FieldType::Utf8Unit),
 ];
 
-/// Numbers of the types with further description.
+/// Numbers of the types that need further description.
 pub(super) const OBJECT: u32 = 1;
 pub(super) const ARRAY: u32 = 19;
 pub(super) const FIXED_ARRAY: u32 = 22;
@@ -128,7 +128,7 @@ impl FieldType {
         }
     }
 
-    /// Returns the element type.
+    /// Returns the element type, or `None` if the type has no elements.
     pub(super) fn element(&self) -> Option<&Self> {
         match self {
             Self::Array(element)

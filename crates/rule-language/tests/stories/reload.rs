@@ -22,8 +22,8 @@ const AFTER: &str = r#"
      keep_firing_for: 60s, summary: other words}
 "#;
 
-/// Scenario: rules are replaced while they fire. One changes only its texts and its place, one changes its threshold,
-/// one is new; the window of one has two of three samples.
+/// Scenario: rules are replaced while they fire. One rule changes only its texts and its position, one rule changes its
+/// threshold, and one rule is new. The window of one rule has two of three samples.
 /// Guarantee: rules with an unchanged meaning continue, and the changed rule ends. Windows keep their samples, and a
 /// new window ignores the time before.
 #[test]

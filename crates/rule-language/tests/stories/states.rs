@@ -12,8 +12,8 @@ const LONG: &str = r#"
 "#;
 
 /// Scenario: there are long pauses, some within a minute of each other, then none.
-/// Guarantee: each is an occurrence. There is one alert; it ends one minute after the last occurrence, and its times
-/// are those of the collections.
+/// Guarantee: each long pause is an occurrence. Occurrences within a minute form one alert, which ends one minute after
+/// its last occurrence and has the times of the collections.
 #[test]
 fn rule_on_collections_fires_until_minute_without_occurrence() {
     let mut story = Story::from_list(LONG);
@@ -40,7 +40,8 @@ fn rule_on_collections_fires_until_minute_without_occurrence() {
 }
 
 /// Scenario: there is an occurrence, then two more, then the process exits.
-/// Guarantee: the alert counts all of them and has the time of the newest, while it fires and at its end.
+/// Guarantee: the alert counts all occurrences and has the time of the newest occurrence, while the alert fires and at
+/// its end.
 #[test]
 fn occurrences_are_counted() {
     let mut story = Story::from_list(LONG);
@@ -100,7 +101,7 @@ fn short_conditions_do_not_fire_and_returning_ones_continue() {
     ]);
 }
 
-/// Scenario: the condition is true during the cooldown, once only for a while.
+/// Scenario: the condition is true during the cooldown, the first time only for a short time.
 /// Guarantee: the short alert is suppressed and counted in the next alert.
 #[test]
 fn alerts_suppressed_by_cooldown_are_counted() {
@@ -124,7 +125,7 @@ fn alerts_suppressed_by_cooldown_are_counted() {
 }
 
 /// Scenario: occurrences of a rule on collections fall into its cooldown.
-/// Guarantee: the collections are anomalies, there is no alert, and each is counted.
+/// Guarantee: the collections are anomalies without an alert, and the next alert counts them.
 #[test]
 fn collections_in_cooldown_are_still_anomalies() {
     let mut story = Story::from_list(&LONG.replace("60s", "1s").replace("cooldown: 0s", "cooldown: 1m"));
