@@ -106,7 +106,7 @@ mod tests {
         (found, lines.is_within_a_line())
     }
 
-    /// Scenario: one line has the maximum length, the next one is longer, and another follows.
+    /// Scenario: one line has the maximum length, the next line is longer, and other lines follow.
     /// Guarantee: only the line that is too long is skipped.
     #[test]
     fn long_lines_are_skipped() {

@@ -55,8 +55,8 @@ impl Token {
     }
 }
 
-/// The file of a token. It is read before each request, so that a replaced token is used at once. There is only one
-/// request per page, watch and poll, so the cost is negligible.
+/// The file of a token. The file is read before each request, so that a replaced token is used at once. There is only
+/// one request per page, watch and poll, so the cost is negligible.
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,

@@ -67,7 +67,7 @@ impl Http {
         // An error means that a provider is already installed.
         let _installed = rustls::crypto::ring::default_provider().install_default();
         let is_secure = url.scheme() == "https";
-        // Without TLS, certificates are not needed, and those of the system would waste memory.
+        // Without TLS, certificates are not needed, and the certificates of the system would waste memory.
         let trust = if is_secure { trust } else { Trust::Anyone };
         let pem = match &trust {
             Trust::File(path) => read(path, MAX_PEM_BYTES).map_err(|source| SetupError::Read {

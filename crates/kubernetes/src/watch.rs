@@ -2,8 +2,8 @@
 //!
 //! A list returns the pods at one resource version. A watch from that version returns the changes, one JSON object per
 //! line. The server ends a watch after some minutes, and the next watch continues at the last received version.
-//! Bookmarks contain a newer version even if no pod changes. If the server no longer has a version, it answers with
-//! 410, and all pods are listed again.
+//! Bookmarks contain a newer version even if no pod changes. If the server no longer has a version, the server answers
+//! with 410, and all pods are listed again.
 
 use std::time::Duration;
 

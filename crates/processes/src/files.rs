@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5);
     }
 
-    /// Scenario: a file is created at the path while the new one is being written.
+    /// Scenario: another process creates a file at the path while the new file is being written.
     /// Guarantee: the file is not replaced.
     #[test]
     fn file_created_during_write_is_kept() {

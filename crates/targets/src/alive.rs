@@ -126,8 +126,8 @@ mod tests {
     }
 
     /// Scenario: heartbeats come every second, then not for 75 s, then every second again.
-    /// Guarantee: streams count as read up to the second to last heartbeat, so that the first heartbeat after the
-    /// silence, which can precede any read, does not count; the silence is returned once, with its length.
+    /// Guarantee: streams count as read up to the second to last heartbeat. The first heartbeat after the silence does
+    /// not count, because it can precede any read. The silence is returned once, with its length.
     #[test]
     fn streams_are_read_up_to_second_to_last_heartbeat() {
         let began = Instant::now();

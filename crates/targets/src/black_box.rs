@@ -141,7 +141,7 @@ impl BlackBoxes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the ring of a run, if it exists, and enforces the limit of all rings.
+    /// Changes the ring of a run and enforces the limit of all rings. Returns `None` if the run has no ring.
     fn change<T>(&self, run: RunKey, change: impl FnOnce(&mut Ring, &mut Compressor<'static>) -> T) -> Option<T> {
         let mut boxes = self.lock();
         let Boxes { rings, packer, .. } = &mut *boxes;

@@ -2,12 +2,13 @@
 //!
 //! A runtime stamps its events with CLOCK_MONOTONIC in nanoseconds, which is also the clock of [`Moment`]s. The header
 //! of a stream contains the values of that clock and of the wall clock at the start of the session, but the value of
-//! the wall clock is truncated to a millisecond. gcwatch can read both clocks of the host without truncation. It
+//! the wall clock is truncated to a millisecond. gcwatch can read both clocks of the host without truncation. gcwatch
 //! therefore computes the base of the stream from the host's clocks, so that spans line up with the spans of requests.
 //!
-//! In three cases, gcwatch computes the base from the wall clock in the header instead: if the frequency differs (the
-//! runtime does not run on Linux), if a time namespace with an unreadable offset shifts the clock of the runtime, or if
-//! the wall clock was set after the header was written. gcwatch detects the last two cases by comparing the two bases.
+//! gcwatch computes the base from the wall clock in the header instead if the frequency differs, because the runtime
+//! then does not run on Linux. It does the same if a time namespace with an unreadable offset shifts the clock of the
+//! runtime, or if the wall clock was set after the header was written. gcwatch detects these two cases by comparing the
+//! two bases.
 
 use base::time::{Moment, TimeBase, Wall};
 use nettrace::TraceHeader;

@@ -27,8 +27,8 @@
 //! A process with short suspensions costs nothing. Readings start after a suspension of at least [`LONG_NS`], or after
 //! shorter suspensions of this total length in 1 s, and continue for [`FOR`]. In each round, one small file is read for
 //! each of at most [`MAX_THREADS_READ`] threads, and a second file for each thread that collected. The first long
-//! suspension is therefore not covered. The thread of the program that will collect next is unknown, so the threads of
-//! the thread pool and those that have collected before are read.
+//! suspension is therefore not covered. The thread of the program that will collect next is unknown. The threads of the
+//! thread pool and the threads that have collected before are therefore read.
 //!
 //! If the kernel does not provide the figures, or does not count for a thread (`0 0 0`), the wait is unknown. The CPU
 //! limit of the control group can still give an estimate.
@@ -301,7 +301,8 @@ struct Thread {
     /// Start time of the thread. Thread ids are reused.
     started: Option<u64>,
     samples: VecDeque<Sample>,
-    /// Time at which the thread last suspended the others; `None` if it has not done so since it was first read.
+    /// Time at which the thread last suspended the others; `None` if the thread has not suspended the others since it
+    /// was first read.
     used: Option<Instant>,
 }
 
@@ -434,7 +435,7 @@ impl Readings {
         known
     }
 
-    /// Returns the time that the threads of a suspension had no CPU, and the reason; `None` if unknown.
+    /// Returns the time that the threads of a suspension had no CPU, and the reason, or `None` if unknown.
     fn measure_wait(&mut self, stop: &Stop) -> Option<(u64, CpuWait)> {
         let is_server = |thread: &Thread| thread.number == stop.thread && thread.role == Role::Server;
         let by_server = self.threads.iter().any(is_server);
@@ -496,7 +497,7 @@ impl Readings {
     }
 
     /// Adds a thread. `used` is set if the thread has just suspended the others. If there are too many threads, only
-    /// such a thread, or a thread that only collects, replaces another one.
+    /// such a thread, or a thread that only collects, replaces another thread.
     fn add(&mut self, number: u64, folder: PathBuf, used: Option<Instant>) {
         let name = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
         let role = Role::from_name(name.trim_end());
@@ -523,8 +524,8 @@ impl Readings {
         });
     }
 
-    /// Scans all threads for those that collect or could collect, and for the thread `wanted` (an id in the process's
-    /// own namespace), which has just suspended the others.
+    /// Scans all threads and adds the threads that collect or can collect. Also adds the thread `wanted` (an id in the
+    /// process's own namespace), which has just suspended the others.
     fn look(&mut self, wanted: Option<u64>, now: Instant) {
         let began = Instant::now();
         let tasks = std::fs::read_dir(&self.tasks).into_iter().flatten();

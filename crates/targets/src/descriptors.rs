@@ -26,7 +26,7 @@ impl Descriptors {
         }
     }
 
-    /// Returns the problem, as a sentence, and its remedy; `None` if the limit is sufficient.
+    /// Returns the problem, as a sentence, and its remedy, or `None` if the limit is sufficient.
     pub fn problem(self, max_targets: usize) -> Option<(String, String)> {
         let Self { needed, allowed } = self;
         let allowed = allowed.filter(|allowed| *allowed < needed)?;

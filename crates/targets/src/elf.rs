@@ -42,8 +42,8 @@ const CLASS_64: Class = Class {
     size: 0x20,
 };
 
-/// Returns whether the program contains managed code; `None` if its sections are unreadable. `read` fills a buffer from
-/// an offset of the file.
+/// Returns whether the program contains managed code, or `None` if its sections are unreadable. `read` fills a buffer
+/// from an offset of the file.
 pub(super) fn is_native_aot(read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> Option<bool> {
     let mut header = [0; HEADER];
     read(&mut header, 0).ok()?;

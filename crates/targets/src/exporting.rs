@@ -28,7 +28,7 @@ const HINTS: [&str; 3] = [
     "OTEL_METRICS_EXPORTER",
 ];
 
-/// Returns the mapped library that exports the runtime's metrics; `None` if no such library is mapped.
+/// Returns the mapped library that exports the runtime's metrics, or `None` if no such library is mapped.
 fn sign(maps: &str) -> Option<&'static str> {
     let is_mapped = |name: &str| {
         let mut files = maps.lines().filter_map(|line| line.rsplit_once('/'));
@@ -42,7 +42,7 @@ fn sign(maps: &str) -> Option<&'static str> {
 ///
 /// Blocks the calling thread.
 pub fn exports_runtime(pid: u32, major: Option<u32>) -> Option<&'static str> {
-    // An unknown version can be a new one.
+    // An unknown version can be a new version.
     if major.is_some_and(|major| major < FIRST_MAJOR) {
         return None;
     }
@@ -71,7 +71,8 @@ struct Examination {
 }
 
 impl Examinations {
-    /// Performs one round for a process and returns the evidence, which is kept once found.
+    /// Performs one round for a process and returns the evidence, which is kept once found. Returns `None` while no
+    /// evidence is found.
     ///
     /// Blocks the calling thread.
     pub fn look(&mut self, key: RunKey, major: Option<u32>) -> Option<&'static str> {

@@ -57,7 +57,7 @@ impl Facts {
         }
     }
 
-    /// Returns the file name of the executable.
+    /// Returns the file name of the executable, or `None` if the executable is unknown.
     pub fn program(&self) -> Option<std::borrow::Cow<'_, str>> {
         Some(self.executable.as_ref()?.file_name()?.to_string_lossy())
     }

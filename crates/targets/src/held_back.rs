@@ -56,9 +56,9 @@ impl HeldBack {
         self.outcomes.front().map(|(at, _)| *at)
     }
 
-    /// Returns the next outcome with its impact on requests, or `None` if no outcome waits or the next one is not due
-    /// yet. If `now` is `None`, every outcome is due. `sync_ticks` is the tick of the sync point in the stream of the
-    /// outcomes.
+    /// Returns the next outcome with its impact on requests, or `None` if no outcome waits or the next outcome is not
+    /// due yet. If `now` is `None`, every outcome is due. `sync_ticks` is the tick of the sync point in the stream of
+    /// the outcomes.
     pub(crate) fn pop(&mut self, now: Option<Instant>, sync_ticks: i64) -> Option<Outcome> {
         let is_over = self.outcomes.len() > MAX_HELD;
         let (at, _) = self.outcomes.front()?;

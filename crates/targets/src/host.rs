@@ -39,7 +39,7 @@ fn commitment(meminfo: &str) -> (Option<u64>, Option<u64>) {
     (bytes("Committed_AS:"), bytes("CommitLimit:"))
 }
 
-/// Returns the number of CPUs in a kernel list such as `0-3,8`.
+/// Returns the number of CPUs in a kernel list such as `0-3,8`, or `None` if the list is invalid.
 fn online(list: &str) -> Option<u64> {
     let each = list.trim().split(',').map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -88,7 +88,8 @@ impl Host {
     }
 }
 
-/// Returns the name of the node on which this pod runs, as set by the manifests.
+/// Returns the name of the node on which this pod runs, as set by the manifests. Returns `None` if the variable is not
+/// set, as outside Kubernetes.
 fn node_name() -> Option<String> {
     let name = std::env::var("NODE_NAME").ok()?;
     Some(bounded(name.trim())).filter(|name| !name.is_empty())

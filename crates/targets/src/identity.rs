@@ -1,9 +1,10 @@
 //! Identity of a run, in the attributes of OpenTelemetry's semantic conventions (1.44). Pure.
 //!
 //! `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` of the target name the service, so that its collections appear
-//! next to its own traces. They do not override what gcwatch observes itself ([`OBSERVED`]), because an environment is
-//! copied to child processes and between hosts. `telemetry.*` is not taken from the environment: it names the producer
-//! of the data, which is gcwatch. The command line is not exported because it can contain secrets.
+//! next to its own traces. The variables do not override attributes that gcwatch observes itself ([`OBSERVED`]),
+//! because an environment is copied to child processes and between hosts. `telemetry.*` is not taken from the
+//! environment, because it names the producer of the data, which is gcwatch. The command line is not exported because
+//! it can contain secrets.
 
 mod own_attributes;
 mod resource;
@@ -92,8 +93,8 @@ pub fn name_of(process: &Process, info: Option<&ProcessInfo>) -> String {
 }
 
 /// Returns the identity of a process. `info` is the answer of the runtime; `None` for .NET Core 3, which has no such
-/// answer. The second value is the error in `OTEL_RESOURCE_ATTRIBUTES`, or `None` if the variable is valid or not set.
-/// An invalid variable is ignored.
+/// answer. The second returned value is the error in `OTEL_RESOURCE_ATTRIBUTES`, or `None` if the variable is valid or
+/// not set. An invalid variable is ignored.
 pub(crate) fn identity(
     process: &Process,
     facts: &Facts,
@@ -217,7 +218,7 @@ const VERBS: [&str; 14] = [
     "vstest", "watch",
 ];
 
-/// Returns the SDK command on a command line.
+/// Returns the SDK command on a command line, or `None` if the first argument is not in [`VERBS`].
 fn verb(command_line: &str) -> Option<&'static str> {
     let word = command_line.split(' ').nth(1)?;
     VERBS.into_iter().find(|verb| *verb == word)

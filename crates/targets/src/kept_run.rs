@@ -22,7 +22,7 @@ pub(crate) struct KeptRun<T> {
     pub(crate) settings_read: bool,
     /// Whether a stream over its memory limit was logged.
     pub(crate) memory_reported: bool,
-    /// State that was logged last. A state is logged only if it differs from this one.
+    /// State that was logged last. A state is logged only if it differs from this state.
     pub(crate) reported: Option<RunState>,
     /// An inspection that has not returned, because the files of the process block. Another inspection would block
     /// another thread.

@@ -18,10 +18,10 @@
 //! *process*, before and after it takes its own lease. If two instances take leases in different folders at the same
 //! time, the lease in the later folder is released.
 //!
-//! A folder is accepted if it is a real directory that belongs to root, to the user of gcwatch or to the user of the
-//! process, and if no other user can write to it. The configured folder can belong to any user if only root can have
+//! A folder is accepted if it is a real directory and no other users can write to it. It must belong to root, to the
+//! user of gcwatch or to the user of the process. The configured folder can belong to any user if only root can have
 //! created it, as for a service with a dedicated user. A user can therefore keep gcwatch away from their own processes,
-//! but not from those of other users.
+//! but not from processes of other users.
 //!
 //! An abstract socket as the lock would need no folder. However, abstract sockets are local to a network namespace,
 //! which differs between containers, and any user could bind one.

@@ -19,9 +19,8 @@
 //!
 //! * A run (pid and start time) is attached to at most once, by this instance and (by a lease) by all instances of the
 //!   host.
-//! * Every failed step is retried while the run lives, first after at most 0.5 s, later at least once per minute. A
-//!   stream that exceeded its memory limit (`memory`) is retried first after at most 30 s, later at least once per
-//!   hour.
+//! * Every failed step is retried while the run lives. The pauses grow from at most 0.5 s to at most 60 s. If a stream
+//!   exceeded its memory limit (`memory`), they grow from at most 30 s to at most 1 h.
 //! * A stopped, silent or hostile target only affects its own task: no lock is held during a wait, every step has a
 //!   deadline, and the cost of a stream is bounded.
 //! * The side effects of another tool's session on a process that gcwatch reads are healed within 10 s of the end of

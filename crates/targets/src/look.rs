@@ -69,7 +69,7 @@ pub(crate) struct Directories {
     pub(crate) watched: BTreeSet<DirectoryId>,
     /// Whether one of the directories was not watched before.
     pub(crate) new: bool,
-    /// Reason why a directory is not watched; `None` if all are watched.
+    /// Reason why a directory is not watched; `None` if all directories are watched.
     pub(crate) problem: Option<String>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct ScanScope {
     pub(crate) known: BTreeMap<RunKey, bool>,
     /// Whether to evaluate the filters for known runs, too.
     pub(crate) judge_all: bool,
-    /// Processes that connected to gcwatch. They need no further evidence of .NET.
+    /// Processes that connected to gcwatch. These processes need no further evidence of .NET.
     pub(crate) connected: BTreeSet<u32>,
     /// Subjects to skip, because their steps in a previous scan have not returned.
     pub(crate) stuck: BTreeSet<LookSubject>,
@@ -190,7 +190,8 @@ impl OngoingLook {
     }
 
     /// If the current step takes too long, abandons its thread and returns the subject of the step and the number of
-    /// the next thread. The next thread continues the scan by calling [`OngoingLook::run`] with this number.
+    /// the next thread; otherwise, returns `None`. The next thread continues the scan by calling [`OngoingLook::run`]
+    /// with this number.
     pub(crate) fn late(&self, now: Instant) -> Option<(LookSubject, u32)> {
         let mut state = self.lock();
         state.at.as_ref().filter(|(_, since)| now >= *since + STEP_TIMEOUT)?;

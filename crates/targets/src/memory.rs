@@ -1,7 +1,7 @@
 //! Memory limits of targets: for each target, and for all targets together.
 //!
 //! The bytes of a stream are untrusted. A stream that fills the stores of the decoder and of the reconstruction
-//! (`clr_gc::stream::GcStream::memory_bytes`) up to [`ONE`] loses only its own telemetry: its session is stopped, and
+//! (`clr_gc::stream::GcStream::memory_bytes`) up to [`ONE`] loses only its own telemetry. Its session is stopped, and
 //! restarted after a pause that grows each time. [`ALL`] limits many such streams together: streams are stopped, the
 //! largest first, until the total is within the limit. Real streams hold 5 to 60 KB, which is within the uncounted
 //! [`BASE`].

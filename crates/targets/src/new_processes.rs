@@ -174,8 +174,8 @@ mod tests {
         births.look(last, |pid| machine.get(&pid).copied())
     }
 
-    /// Scenario: processes existed before; one creates a thread, another one does not, and a command exits at once;
-    /// then nothing happens.
+    /// Scenario: processes existed before; one process creates a thread, another process does not, and a command exits
+    /// at once; then nothing happens.
     /// Guarantee: the process with the new thread is passed on twice, and no pid is examined twice.
     #[test]
     fn process_with_new_thread_is_passed_on() {

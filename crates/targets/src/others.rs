@@ -35,7 +35,7 @@
 //! * A connection from a network namespace other than gcwatch's and the process's is not visible: the kernel lists a
 //!   connection in the namespace of the client. A tool in a third namespace cannot be detected from outside.
 //! * If the process's table is unreadable, or does not show gcwatch's own connections, it is unknown whether other
-//!   tools are connected: `None`, not `false`.
+//!   tools are connected. The result is then `None`, not `false`.
 //!
 //! An entry in the table proves nothing, because any user can bind any path in their own mount namespace. A forged
 //! entry makes gcwatch heal the process every 10 s, which costs the process less than a collection. It also makes
@@ -137,7 +137,7 @@ impl ForeignConnections {
             return true;
         }
         let Some(others) = seen.accepted.len().checked_sub(seen.own.numbers.len()) else {
-            // The table does not even show gcwatch's own connections, so it cannot show those of other tools.
+            // The table does not even show gcwatch's own connections, so it cannot show the connections of other tools.
             self.open = None;
             return false;
         };

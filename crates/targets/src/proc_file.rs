@@ -32,13 +32,15 @@ pub fn read_process_file(pid: u32, name: &str, limit: u64) -> Option<String> {
     text(File::open(format!("/proc/{pid}/{name}")).ok()?, limit)
 }
 
-/// Returns a number in `status` or `meminfo`; memory is in KiB. `key` includes the colon.
+/// Returns a number in `status` or `meminfo`, or `None` if there is no such line. Memory is in KiB. `key` includes the
+/// colon.
 pub(crate) fn count(text: &str, key: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(key))?;
     value.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Returns the process's anonymous memory according to `status`, including swapped memory, in bytes.
+/// Returns the process's anonymous memory according to `status`, including swapped memory, in bytes, or `None` if the
+/// figure is missing.
 pub fn anonymous(status: &str) -> Option<u64> {
     let swapped = count(status, "VmSwap:").unwrap_or(0);
     count(status, "RssAnon:")?.checked_add(swapped)?.checked_mul(1024)
@@ -51,7 +53,7 @@ pub(crate) fn address_space_limit(limits: &str) -> Option<u64> {
     values.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Returns a figure of `/proc/meminfo`, in bytes.
+/// Returns a figure of `/proc/meminfo`, in bytes, or `None` if it is missing. `key` includes the colon.
 pub fn meminfo(key: &str) -> Option<u64> {
     let info = text(File::open("/proc/meminfo").ok()?, MAX_STATUS_BYTES)?;
     count(&info, key)?.checked_mul(1024)

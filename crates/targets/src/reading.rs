@@ -65,13 +65,13 @@ pub(crate) struct StreamReading<T> {
     progress_at: Instant,
     /// Unfinished operations as last reported.
     reported_open: OpenOperations,
-    /// Time at which the settings are read; `None` if they are not to be read or a reading has started.
+    /// Time at which the settings are read; `None` if the settings are not to be read or their reading has started.
     pub(crate) settings_at: Option<Instant>,
     /// Time of the last collection due to scarce memory; `None` if no such collection was observed.
     scarce_at: Option<Instant>,
     /// Whether the number of heaps was observed to adapt.
     adapts: bool,
-    /// Sessions of other tools in the process; `None` if they are not visible.
+    /// Sessions of other tools in the process; `None` if these sessions are not visible.
     pub(crate) others: Option<Arc<WatchedProcess>>,
     /// The thread whose heap dumps were requested by tools, not by the program.
     pub(crate) tool_thread: ToolThread,

@@ -2,7 +2,8 @@
 //!
 //! The session has its own connection, buffer and limits, so that neither its load nor its losses affect the session
 //! for collections. It also contains the edges of the collector's suspensions, so this stream is sufficient to compute
-//! the time that a request lost. Its events are Informational, so its end has no side effects in the process.
+//! the time that a request lost. The events of the session are Informational, so the end of the session has no side
+//! effects in the process.
 //!
 //! `Microsoft-Diagnostics-DiagnosticSource` has only one set of filters, which belongs to the last session and is empty
 //! after that session ends. If another tool (for example, a trigger of dotnet-monitor) uses the provider, gcwatch's
@@ -12,8 +13,9 @@
 //!
 //! Activities of further sources (`requests.sources`) are requested only if an SDK is active in the process, because a
 //! listener without an SDK changes the headers that the process sends. The SDK is detected by the thread of its
-//! exporter, or by a request that is sampled although its caller sent no parent. Its assembly is not evidence, because
-//! it is also present if the SDK is disabled. The SDK can start after the session, which is then restarted.
+//! exporter, or by a request that is sampled although its caller sent no parent. The assembly of the SDK is not
+//! evidence, because it is also present if the SDK is disabled. The SDK can start after the session, which is then
+//! restarted.
 
 mod rate;
 mod sdk;

@@ -170,7 +170,7 @@ mod tests {
     /// Command set and number of ResumeRuntime.
     const RESUME: [u8; 2] = [0x04, 0x01];
 
-    /// Scenario: a runtime arrives and gets no session; another one waits when the port is closed.
+    /// Scenario: a runtime arrives and gets no session; another runtime waits when the port is closed.
     /// Guarantee: the first runtime is resumed as soon as its arrival is dropped, and the second runtime is resumed at
     /// shutdown.
     #[tokio::test]

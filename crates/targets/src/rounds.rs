@@ -82,7 +82,7 @@ impl Readers {
         self
     }
 
-    /// Returns the keeper for the blocks of a run's next stream; `None` if streams are not kept.
+    /// Returns the keeper for the blocks of a run's next stream, or `None` if streams are not kept.
     pub(crate) fn keeper(&self, run: RunKey) -> Option<Box<dyn Keeper>> {
         self.black_boxes.as_ref().map(|boxes| boxes.tap(run))
     }
@@ -92,7 +92,7 @@ impl Readers {
         Arc::clone(&self.alive)
     }
 
-    /// Returns the guard for the clients that start sessions.
+    /// Returns the guard for the clients that start sessions, or `None` if the readers have no guard.
     pub fn guard(&self) -> Option<Arc<dyn dotnet_diagnostics::Guard>> {
         let guard = self.guard.clone()?;
         Some(Arc::new(guard))
@@ -145,7 +145,7 @@ impl Rounds {
 /// Data rate of a stream, and the time until which its bytes can wait.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Time before which the stream is not read; `None` if it is read as soon as bytes arrive.
+    /// Time before which the stream is not read; `None` if the stream is read as soon as bytes arrive.
     pub(crate) until: Option<Instant>,
     rounds: Arc<Rounds>,
     /// Time until which the stream counts as unable to wait for the next round: one round after the read that showed
@@ -280,8 +280,8 @@ mod tests {
     }
 
     /// Scenario: a process writes nothing for an hour, then collects continuously, then exits.
-    /// Guarantee: the first bytes wait for one round like any others; then the stream is read at the rate that it
-    /// needs, with short sleeps of the thread; after the exit, the thread sleeps as before.
+    /// Guarantee: the first bytes wait for one round. Then the stream is read at the rate that it needs, with short
+    /// sleeps of the thread. After the exit, the stream no longer causes short sleeps.
     #[test]
     fn burst_after_silence_shortens_rounds() {
         let began = Instant::now();

@@ -131,8 +131,8 @@ pub(crate) fn adaptive() -> KeyValue {
     key_value(row::DYNAMIC_ADAPTATION.name, Value::BoolValue(true))
 }
 
-/// Reads the settings, or returns `None` if the runtime does not send them. The session is always stopped, even if the
-/// reading takes too long.
+/// Reads the settings. Returns `None` if the runtime does not send its settings. The session is always stopped, even if
+/// the reading takes too long.
 ///
 /// # Errors
 ///
@@ -162,7 +162,7 @@ pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Erro
     Ok(settings_in(&bytes))
 }
 
-/// Returns the settings in a stream.
+/// Returns the settings in a stream, or `None` if the stream contains no settings.
 fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
     let mut stream = GcStream::with_limits(
         Scope::Everything,

@@ -1,6 +1,6 @@
-//! Determines from the files of a process why it does not respond. The cause can be a signal, a debugger or a frozen
-//! control group that stops the process, a session that its tool does not read, or a command of another tool that keeps
-//! the runtime busy. The cause can also be unknown.
+//! Determines from the files of a process why it does not respond. A signal, a debugger or a frozen control group can
+//! have stopped the process. A tool can fail to read its session, or keep the runtime busy with a command. The cause
+//! can also be unknown.
 //!
 //! A thread that writes to a session's stream waits in `sock_alloc_send_pskb` while the socket is full, because the
 //! tool that requested the events does not read them. In .NET 11 and later, a session can make the runtime wait for its

@@ -57,10 +57,10 @@ pub trait RunSink: Send + 'static {
     /// Sets the time for which outcomes are held back before they are observed, in nanoseconds.
     fn held_back(&mut self, _ns: u64) {}
 
-    /// Receives finished requests. Their offsets are relative to `base`.
+    /// Receives finished requests. The offsets of the requests are relative to `base`.
     fn requests(&mut self, _requests: &[Request], _base: TimeBase) {}
 
-    /// Sets the reason why requests are not read, as a sentence; `None` if they are read again.
+    /// Sets the reason why requests are not read, as a sentence; `None` if requests are read again.
     fn requests_unread(&mut self, _why: Option<String>) {}
 
     /// Reports the progress of reading the session's stream.

@@ -37,7 +37,8 @@ pub(crate) struct ToolCost {
 struct UsualTimes {
     /// Number of looks without another tool when `newer` started.
     looks: u64,
-    /// Times since the last look, and between the two looks before it. They are discarded when a tool is detected.
+    /// Times since the last look (`newer`), and between the two looks before it (`older`). These times are discarded
+    /// when a tool is detected.
     newer: Newest,
     older: Newest,
     known: Newest,
@@ -153,7 +154,8 @@ mod tests {
     /// Verbose session starts, with which they take 400 ns, and is detected only after nine collections. Later, the
     /// handles take 35 ns.
     /// Guarantee: time beyond the usual is attributed to the session, and shorter time is not; there is no estimate
-    /// before two more looks after three collections; times with the undetected session are not learned as usual.
+    /// until three collections have been confirmed by two later looks; times with the undetected session are not
+    /// learned as usual times.
     #[test]
     fn time_beyond_usual_is_attributed_to_session() {
         let mut usual = UsualTimes::default();

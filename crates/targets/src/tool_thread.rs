@@ -34,7 +34,7 @@ impl ToolThread {
         }
     }
 
-    /// Returns whether a thread serves tools; `None` if unknown.
+    /// Returns whether a thread serves tools, or `None` if unknown.
     pub(crate) fn is(&mut self, thread: u64) -> Option<bool> {
         if let Some((_, is)) = self.known.iter().find(|(known, _)| *known == thread) {
             return Some(*is);

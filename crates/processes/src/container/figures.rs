@@ -17,7 +17,7 @@ pub struct Memory {
     pub high_events: Option<u64>,
     /// Memory that the kernel cannot reclaim, in bytes: the usage without [`page_cache`](Self::page_cache) and
     /// reclaimable kernel memory. Version 1 does not report the reclaimable part of kernel memory, so this value
-    /// excludes all kernel memory there. It is then a lower bound, so that no alert is based on an estimate.
+    /// excludes all kernel memory there. The value is then a lower bound, so that no alert is based on an estimate.
     pub held: Option<u64>,
     /// Anonymous pages, in bytes.
     pub anonymous: Option<u64>,
@@ -40,9 +40,9 @@ impl Memory {
     /// Divides the kernel memory of version 1, which the kernel does not divide. The group is assumed to have the same
     /// share of reclaimable memory as the host.
     ///
-    /// The estimate is accurate when it matters: a group with much kernel memory has a large part of the kernel memory
-    /// of the host, so its share is close to that of the host. The alternative is the kernel memory without stacks and
-    /// page tables of the processes, which would count sockets and open files as reclaimable.
+    /// The estimate is accurate when it matters. A group with much kernel memory has a large part of the kernel memory
+    /// of the host, so its share of reclaimable memory is close to the share of the host. The alternative is the kernel
+    /// memory without stacks and page tables of the processes, which would count sockets and open files as reclaimable.
     pub(super) fn estimate_kernel(&mut self, share_of_host: Option<f64>) {
         if self.kernel_reclaimable.is_none()
             && let Some((all, share)) = self.kernel.zip(share_of_host)
@@ -52,7 +52,8 @@ impl Memory {
         }
     }
 
-    /// Returns the kernel memory that cannot be reclaimed, in bytes.
+    /// Returns the kernel memory that cannot be reclaimed, in bytes, or `None` if the kernel memory is unknown. An
+    /// unknown reclaimable part counts as 0.
     pub(super) fn kernel_held(&self) -> Option<u64> {
         Some(self.kernel?.saturating_sub(self.kernel_reclaimable.unwrap_or(0)))
     }

@@ -1,8 +1,8 @@
 //! Container and pod ids from the path of a control group.
 //!
-//! Runtimes name the group of a container by its id: bare below one of their folders (`/docker/ID`,
-//! `/kubepods/burstable/podUID/ID`), or prefixed by their name if systemd manages the groups
-//! (`cri-containerd-ID.scope`, or `SLICE:cri-containerd:ID` if only one of the two sides uses systemd).
+//! Runtimes name the group of a container by its id. The id is bare below a folder of the runtime (`/docker/ID`,
+//! `/kubepods/burstable/podUID/ID`). If systemd manages the groups, the name of the runtime precedes the id
+//! (`cri-containerd-ID.scope`, or `SLICE:cri-containerd:ID` if only one of kubelet and runtime uses systemd).
 //!
 //! The outermost container of a path counts, and a pod only outside it. Groups inside a container are created by its
 //! processes, which could name them after another pod. For a cluster in containers (kind), the view of the node shows
@@ -25,7 +25,7 @@ impl ContainerIdentity {
     }
 }
 
-/// Reads the ids from the text of `/proc/PID/cgroup`. They are unknown for a process outside containers, and for a
+/// Reads the ids from the text of `/proc/PID/cgroup`. The ids are unknown for a process outside containers, and for a
 /// process in the reader's own container if this container has a control group namespace (`0::/`).
 pub fn identity(cgroup: &str) -> ContainerIdentity {
     let mut identities: Vec<(u8, ContainerIdentity)> = memberships(cgroup)
@@ -97,7 +97,7 @@ fn find(path: &str) -> (Option<&str>, Option<String>, Option<usize>) {
     (None, pod, None)
 }
 
-/// Returns the container id in one part of a path. `next` is the part after it.
+/// Returns the container id in one part of a path, or `None` if the part has no id. `next` is the part after `part`.
 fn container_id<'a>(part: &'a str, next: &str) -> Option<&'a str> {
     if part.ends_with(".slice") || part.ends_with(".service") {
         return None;
@@ -129,8 +129,9 @@ fn is_hexadecimal(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Returns the uid of the pod in one part of a path: `podUID`, `kubepods-burstable-podUID.slice`, or either of them
-/// before `:RUNTIME:ID`. Names of slices use hyphens as separators, so the uid has `_` instead there.
+/// Returns the uid of the pod in one part of a path, or `None` if the part has no uid. The forms are `podUID`,
+/// `kubepods-burstable-podUID.slice`, and either of them before `:RUNTIME:ID`. Names of slices use hyphens as
+/// separators, so their uids contain `_` instead of hyphens.
 fn pod_uid(part: &str) -> Option<String> {
     let slice = part.split(':').next().unwrap_or(part);
     let (name, in_slice) = slice.strip_suffix(".slice").map_or((slice, false), |name| (name, true));

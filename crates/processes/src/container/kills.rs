@@ -3,7 +3,7 @@
 //! The group of a container is deleted with the container. With version 2, kills also count in all groups above, and
 //! the pod's group survives a restart. With version 1, kills count only in the group itself, so a kill is known only if
 //! the group outlives the process. Groups are stored by their paths below gcwatch's own mounts, because groups that are
-//! visible only through the root of the process disappear with it.
+//! visible only through the root of the process disappear with the process.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 

@@ -69,23 +69,25 @@ impl HeapFigures {
         }
     }
 
-    /// Returns the bytes of objects, without the free space between them.
+    /// Returns the bytes of objects, without the free space between them, or `None` if a figure is unknown or the
+    /// figures are inconsistent.
     pub fn objects(&self) -> Option<u64> {
         self.after?.checked_sub(self.free?)
     }
 
-    /// Returns the free space between objects, and the memory that is committed beyond them.
+    /// Returns the sum of the free space between objects and the memory that is committed beyond objects and tables, or
+    /// `None` if a figure is unknown.
     pub fn room(&self) -> Option<u64> {
         Some(self.free?.saturating_add(self.unused()?))
     }
 
-    /// Returns the bytes committed beyond objects and tables.
+    /// Returns the bytes committed beyond objects and tables, or `None` if a figure is unknown.
     fn unused(&self) -> Option<u64> {
         let tails = self.committed?.saturating_sub(self.after?);
         Some(tails.saturating_add(self.kept?))
     }
 
-    /// Returns all committed bytes, including the tables.
+    /// Returns all committed bytes, including the tables, or `None` if the bytes of regions with objects are unknown.
     pub(crate) fn all_committed(&self) -> Option<u64> {
         let kept = self.kept.unwrap_or(0).saturating_add(self.bookkeeping.unwrap_or(0));
         Some(self.committed?.saturating_add(kept))
@@ -95,7 +97,8 @@ impl HeapFigures {
 /// Time for which the objects found by a full collection are assumed to be alive.
 const LOOKED_AT_FOR_NS: u64 = 300_000_000_000;
 
-/// Returns the bytes of generation 2, large and pinned objects after a collection, without free space.
+/// Returns the bytes of generation 2, large and pinned objects after a collection, without free space, or `None` if no
+/// size is known.
 pub fn old_objects(collection: &Collection) -> Option<u64> {
     let old = collection.heap.get(2..)?.iter();
     let each = old.filter_map(|sizes| Some(sizes.after?.saturating_sub(sizes.fragmentation.unwrap_or(0))));
@@ -129,7 +132,8 @@ pub struct Sources {
 struct Remainder(Option<u64>);
 
 impl Remainder {
-    /// Takes at most `bytes` and returns the taken bytes. If the remainder is unknown, takes all of `bytes`.
+    /// Takes at most `bytes` and returns the taken bytes, or `None` if `bytes` is `None`. If the remainder is unknown,
+    /// takes all of `bytes`.
     fn take(&mut self, bytes: Option<u64>) -> Option<u64> {
         let bytes = bytes?;
         let Some(rest) = &mut self.0 else { return Some(bytes) };

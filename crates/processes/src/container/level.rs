@@ -81,8 +81,9 @@ pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
     memory
 }
 
-/// Returns the kernel memory of a group of version 2. `kernel` excludes network buffers. Before Linux 5.18, `kernel`
-/// does not exist, and its parts add up to nearly the same.
+/// Returns the kernel memory of a group of version 2. The figure `kernel` excludes network buffers, so `sock` is added.
+/// Before Linux 5.18, `kernel` does not exist, and its parts add up to nearly the same figure. Returns `None` if
+/// neither exists.
 fn kernel(stat: &dyn Fn(&str) -> Option<u64>) -> Option<u64> {
     let parts = || {
         let others = ["kernel_stack", "pagetables", "percpu"].into_iter().filter_map(stat);
@@ -92,7 +93,7 @@ fn kernel(stat: &dyn Fn(&str) -> Option<u64>) -> Option<u64> {
     Some(kernel.saturating_add(stat("sock").unwrap_or(0)))
 }
 
-/// Returns the number of processes in the group itself.
+/// Returns the number of processes in the group itself, or `None` if the file is not readable.
 pub(crate) fn processes(read: ReadFile<'_>) -> Option<u64> {
     u64::try_from(read("cgroup.procs")?.lines().count()).ok()
 }
@@ -132,7 +133,7 @@ fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// Returns the value of a line `KEY VALUE`.
+/// Returns the value of the line `KEY VALUE`, or `None` if there is no such line.
 fn value(text: &str, key: &str) -> Option<u64> {
     text.lines()
         .find_map(|line| number(line.strip_prefix(key)?.strip_prefix(' ')?))

@@ -50,7 +50,7 @@ impl Members {
         self.is_cut
     }
 
-    /// Returns the memory of all processes except this one.
+    /// Returns the memory of all processes except `pid`.
     pub(super) fn others(&self, pid: u32) -> OtherProcesses {
         let others = self.members.iter().filter(|member| member.pid != pid);
         let largest = others.clone().max_by_key(|member| member.private);
@@ -63,7 +63,7 @@ impl Members {
 }
 
 impl Member {
-    /// Parses the `status` of a process; `None` for kernel threads and processes that have exited.
+    /// Parses the `status` of a process. Returns `None` for kernel threads and processes that have exited.
     fn parse(pid: u32, status: &str) -> Option<Self> {
         let value = |key: &str| {
             status

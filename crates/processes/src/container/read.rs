@@ -211,7 +211,8 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The group whose CPU limit applies to a process. It is kept open, so that its throttled time can be read often.
+/// The group whose CPU limit applies to a process. The group is kept open, so that its throttled time can be read
+/// often.
 #[derive(Debug)]
 pub struct Throttling {
     folder: OwnedFd,
@@ -303,8 +304,8 @@ fn meminfo() -> Option<String> {
     text(File::open("/proc/meminfo").ok()?, MAX_FILE_BYTES)
 }
 
-/// Returns the share of the host's kernel memory that is reclaimable, from the text of `/proc/meminfo`. Kernel memory
-/// that is not charged to groups (`vmalloc`, per-CPU memory) is excluded.
+/// Returns the share of the host's kernel memory that is reclaimable, from the text of `/proc/meminfo`, or `None` if a
+/// figure is missing. Kernel memory that is not charged to groups (`vmalloc`, per-CPU memory) is excluded.
 fn reclaimable_share(meminfo: &str) -> Option<f64> {
     let kib = |key: &str| {
         let line = meminfo
@@ -332,7 +333,7 @@ fn cpu(levels: Levels, unified: bool) -> (Option<f64>, Cpu) {
     (Some(limit), level::cpu(unified, &|name| file(&folder, name)))
 }
 
-/// Returns the smallest quota and its group.
+/// Returns the smallest quota and its group, or `None` if no group has a quota.
 fn smallest_quota(levels: Levels, unified: bool) -> Option<(f64, OwnedFd)> {
     let limits = levels.folders.into_iter().filter_map(|folder| {
         let limit = level::cpu_limit(unified, &|name| file(&folder, name))?;

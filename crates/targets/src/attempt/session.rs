@@ -120,7 +120,7 @@ impl<S: Sink> Attempt<S> {
                         break Ok(());
                     }
                     if reading.settings_are_due() && order == Order::Read {
-                        // Use a separate task: its session is stopped even if this task no longer waits for it.
+                        // Use a separate task: its session is stopped even if this task no longer waits for the result.
                         settings = Some(self.shared.commands.spawn(settings::read(Arc::clone(&client))));
                     }
                 }
@@ -303,8 +303,8 @@ impl<S: Sink> Attempt<S> {
 }
 
 /// Heals a process by disabling events that another tool left enabled. Probes the runtime first, because a runtime
-/// executes one command after the other: a command behind a heap dump would start a session whenever the dump ends, on
-/// .NET 11 after any time. An unanswered probe leaves nothing behind in the process.
+/// executes its commands in sequence. A command behind a heap dump would start a session when the dump ends, which can
+/// take any time on .NET 11. An unanswered probe leaves nothing behind in the process.
 async fn heal(client: Arc<Client>) -> Result<HealOutcome, Error> {
     match timeout(IDLE_TIMEOUT, client.probe()).await {
         Err(_) => Ok(HealOutcome::Busy),

@@ -170,8 +170,8 @@ impl Ring {
         }
     }
 
-    /// Handles a block that cannot be kept: the blocks before it are not contiguous with those after it and are
-    /// dropped.
+    /// Handles a block that cannot be kept: the blocks before it are not contiguous with the blocks after it, so the
+    /// earlier blocks are dropped.
     fn miss(&mut self) {
         self.pieces.clear();
         (self.packed, self.unpacked) = (0, 0);

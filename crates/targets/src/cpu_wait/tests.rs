@@ -25,9 +25,9 @@ fn wait_ms(length: i64, between: ThreadActivity) -> Option<u64> {
     between.wait_during(length).map(|waited| waited.ns / 1_000_000)
 }
 
-/// Scenario: a suspension of 100 ms lies within 500 ms. In that time, the thread runs all the time, waits evenly for
-/// 250 ms, waits for 450 ms, waits for 10 ms and sleeps for the rest, only collects and waits for 40 ms of it, or is
-/// not counted. Other suspensions take 300 ms within 500 ms, and 300 ms within 300 ms.
+/// Scenario: a suspension of 100 ms lies within 500 ms. Within the 500 ms, the thread runs all the time, waits evenly
+/// for 250 ms, waits for 450 ms, waits for 10 ms and mostly sleeps, only collects and waits for 40 ms, or is not
+/// counted. Other suspensions take 300 ms within 500 ms, and 300 ms within 300 ms.
 /// Guarantee: the estimate is at most the wait and at most the suspension, at least the part of the wait that does not
 /// fit outside the suspension, and proportional in between; it is unknown without counters.
 #[test]
@@ -230,7 +230,7 @@ fn old_reading_is_ignored() {
 }
 
 /// Scenario: a limit throttles the group for 60 ms of CPU time within 200 ms, of which a suspension took 100 ms; then
-/// for longer than the elapsed time, because the figure is a sum over CPUs.
+/// the throttled time is longer than the elapsed time, because it is a sum over CPUs.
 /// Guarantee: the suspension gets its share, and never more than its length.
 #[test]
 fn throttling_is_divided_by_time() {

@@ -1,9 +1,9 @@
 //! The process of the guard: `gcwatch guard`, which only gcwatch itself starts.
 //!
-//! It runs before any other part of the program is set up and needs none of it: it has one thread, a socket (its
-//! standard input), a timer, and a list of descriptors. It has its own terminal session, so that Ctrl-Z does not stop
-//! it. It ignores the signals that a service supervisor sends to all processes at once, and exits when its socket is
-//! closed.
+//! The guard runs before any other part of the program is set up, and needs none of these parts. It has one thread, a
+//! socket (its standard input), a timer, and a list of descriptors. It has its own terminal session, so that Ctrl-Z
+//! does not stop it. The guard ignores the signals that a service supervisor sends to all processes at once, and exits
+//! when its socket is closed.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -175,7 +175,7 @@ mod tests {
         /// Performs one tick and waits until the guard has handled it.
         fn tick(&self) {
             rustix::io::write(&*self.ticks, &1_u64.to_ne_bytes()).unwrap();
-            // An eventfd is read as a whole, so the next tick is a separate one only after this one was read.
+            // An eventfd is read as a whole, so the next tick is counted separately only after this tick was read.
             let mut ready = [PollFd::new(&*self.ticks, PollFlags::IN)];
             while poll(&mut ready, Some(&Timespec::default())).unwrap() > 0 {
                 std::thread::yield_now();
@@ -229,8 +229,8 @@ mod tests {
         scene.end();
     }
 
-    /// Scenario: one stream is released, another one is held after the beats have stopped, and then the socket of the
-    /// guard is closed.
+    /// Scenario: one stream is released, another stream is held after the beats have stopped, and then the socket of
+    /// the guard is closed.
     /// Guarantee: the guard never closes the released stream; it closes the late stream at the next tick; its exit
     /// closes no stream that gcwatch still has.
     #[test]

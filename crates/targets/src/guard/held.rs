@@ -31,7 +31,7 @@ pub struct Counts {
     pub running: AtomicBool,
     /// Number of sessions that the guard closed because nothing was read.
     pub closed: AtomicU64,
-    /// Number of guards that were started to replace another one.
+    /// Number of guards that have exited or were replaced.
     pub restarts: AtomicU64,
     /// Number of streams that a guard could not hold because it had no descriptors left.
     pub not_held: AtomicU64,

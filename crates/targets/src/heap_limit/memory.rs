@@ -197,8 +197,8 @@ mod tests {
 
     /// Scenario: this process is read, with and without a container limit; another process has its pid, but a different
     /// start time.
-    /// Guarantee: the memory of this process is known, and the heap limit is three quarters of the container's; no
-    /// value is returned for the other process; processes that are not kept are forgotten.
+    /// Guarantee: the memory of this process is known, and the heap limit is three quarters of the container's limit,
+    /// if there is one; no value is returned for the other process; processes that are not kept are forgotten.
     #[test]
     fn memory_is_read_only_for_same_run() {
         let pid = std::process::id();

@@ -48,7 +48,7 @@ pub fn at_limit(process: &Process, facts: &Facts) -> Option<String> {
     (in_force && is_full(used, limit.bytes)).then(|| sentence("its heap", used, limit.bytes, &limit.source))
 }
 
-/// Returns the memory of the machine, in bytes.
+/// Returns the memory of the machine, in bytes, or `None` if it is not readable.
 pub(super) fn machine() -> Option<u64> {
     meminfo("MemTotal:")
 }

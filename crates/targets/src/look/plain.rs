@@ -24,8 +24,8 @@ pub(super) struct Mark {
     program: u64,
 }
 
-/// Returns the mark of a process, from data that the kernel returns without blocking; `None` if the process has exited
-/// or its program is not readable.
+/// Returns the mark of a process, from data that the kernel returns without blocking. Returns `None` if the process has
+/// exited or its program is not readable.
 pub(super) fn mark(pid: u32) -> Option<Mark> {
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let stat = parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)?;

@@ -79,7 +79,8 @@ fn run(sender: &Sender<Vec<u32>>) {
     }
 }
 
-/// Returns the last assigned pid: the whole content of the first file, or the last word of the second file.
+/// Returns the last assigned pid: the whole content of the first file, or the last word of the second file. Returns
+/// `None` if the file is not readable or contains no pid.
 fn last_pid(path: &str) -> Option<u32> {
     let text = text(path).ok()?;
     text.split_ascii_whitespace()

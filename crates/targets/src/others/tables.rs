@@ -29,7 +29,8 @@ const MAX_CONNECTIONS: usize = 256;
 
 /// A network namespace, identified by device and inode of its table in `/proc`.
 type Namespace = (u64, u64);
-/// The accepted connections to the wanted runtimes. Each has a flag for the expected path, and its number.
+/// The accepted connections to the wanted runtimes. Each connection has a flag that states whether its path is the
+/// expected path, and its number.
 type Table = HashMap<SocketName, Vec<(bool, u64)>>;
 
 /// The wanted socket names, with the paths of their sockets if known. Several processes in different containers can
@@ -120,7 +121,8 @@ fn seen(
     })
 }
 
-/// Returns device and inode of the file. They identify the network namespace, whichever process the path goes through.
+/// Returns device and inode of the file, or `None` if it does not exist. Device and inode identify the network
+/// namespace, regardless of the process in the path.
 fn namespace(table: &Path) -> Option<Namespace> {
     let file = rustix::fs::stat(table).ok()?;
     Some((file.st_dev, file.st_ino))

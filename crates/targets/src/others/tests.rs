@@ -57,8 +57,8 @@ impl Scene {
     }
 }
 
-/// Scenario: another tool's session opens, stays open, is replaced by another between two looks, is joined by a second
-/// one, and both end.
+/// Scenario: another tool's session opens, stays open, and is replaced by another session between two looks; a second
+/// session joins; then both sessions end.
 /// Guarantee: the process counts as observed by other tools from the first look that shows a session until the last
 /// healing, and each ended session requests a healing.
 #[test]
@@ -202,8 +202,8 @@ fn postponed_healing_is_not_lost() {
 }
 
 /// Scenario: a Verbose session ends while another tool's heap dump is observed; the stream reports the end of the
-/// dump's session; a second dump is observed after the end of its session; a third dump has no reported end, first
-/// while its tool is connected and then when no tool is; the end of a fourth dump is never observed.
+/// dump's session. A second dump is observed after the end of its session. A third dump has no reported end, first
+/// while its tool is connected and then when no tool is connected. The end of a fourth dump is never observed.
 /// Guarantee: the process is not healed while the session of a dump can be open, and is healed afterwards, whether the
 /// end was observed or not.
 #[test]

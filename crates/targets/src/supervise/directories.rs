@@ -10,7 +10,7 @@ use crate::watch::{Changes, SocketWatch, Watches};
 /// The watched socket directories, within the limits of the kernel.
 #[derive(Debug)]
 pub(crate) struct WatchedDirectories {
-    /// The watch; `None` if it failed and only scans find new processes.
+    /// The watch; `None` if the watch failed, so that only scans find new processes.
     watch: Option<SocketWatch>,
     /// Whether the failure was logged.
     reported: bool,

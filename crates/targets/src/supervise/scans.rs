@@ -99,7 +99,7 @@ impl Scans {
 
     /// Returns the time at which the next scan starts or the current one is checked.
     pub(crate) fn next_due(&self, now: Instant) -> Instant {
-        // While a scan runs, the next one waits.
+        // While a scan runs, the next scan waits.
         match &self.under_way {
             Some(look) => look.check_at,
             None => self.next_scan(now),

@@ -45,7 +45,7 @@ impl<T: RunSink> Tasks<T> {
         self.runs.insert(task.id(), key);
     }
 
-    /// Waits for the next task to end; returns `None` if no task runs. This method is cancel safe.
+    /// Waits for the next task to end, or returns `None` if no task runs. This method is cancel safe.
     pub(crate) async fn ended(&mut self) -> Option<(RunKey, TaskOutcome<T>)> {
         loop {
             let (id, outcome) = match self.set.join_next_with_id().await? {

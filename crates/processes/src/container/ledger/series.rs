@@ -40,7 +40,7 @@ impl Series {
         ledger
     }
 
-    /// Returns the newest reading and its time.
+    /// Returns the newest reading and its time, or `None` if there is no reading.
     pub fn newest(&self) -> Option<(Moment, &Ledger)> {
         self.newest.as_ref().map(|(at, ledger)| (*at, ledger))
     }
