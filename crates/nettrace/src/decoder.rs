@@ -30,7 +30,7 @@ pub struct Decoder {
     point: Option<Point>,
     order: Order,
     stacks: bool,
-    /// Receives the blocks of a V4 stream.
+    /// Receiver of the blocks of a V4 stream; `None` if [`Decoder::keep`] was not called.
     keeper: Option<Box<dyn Keeper>>,
     /// Timestamp of the newest delivered event, in ticks.
     newest: i64,

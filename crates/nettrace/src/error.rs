@@ -112,7 +112,7 @@ impl std::fmt::Display for Bytes<'_> {
     }
 }
 
-/// Returns a hint about the actual format.
+/// Returns a hint about the actual format, or an empty text if the format is unknown.
 fn guess(start: &[u8]) -> &'static str {
     match start {
         [0x1f, 0x8b, ..] => " (gzip: unpack it first)",

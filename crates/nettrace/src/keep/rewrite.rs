@@ -195,7 +195,7 @@ impl Rewriter {
     /// Adds threads that no earlier frame contained.
     fn meet(&mut self, frame: &Frame<'_>) {
         for (id, last, known) in frame.befores() {
-            // If the number is unknown, the first number of the thread proves no loss.
+            // If the number is unknown, the thread is not added, so that its first number proves no loss.
             if known {
                 self.threads.entry(id).or_insert(Numbers { read: last, written: 0 });
             }
@@ -212,7 +212,7 @@ impl Rewriter {
         let numbers = self.threads.entry(id).or_insert(unproven);
         let lost = sequence.wrapping_sub(numbers.read).wrapping_sub(counts);
         numbers.read = sequence;
-        // A larger difference is not a loss: the thread id was assigned to a new thread.
+        // A difference of at least `LONGEST_GAP` is not a loss: the thread id was assigned to a new thread.
         let lost = if lost < LONGEST_GAP { lost } else { 0 };
         self.lost += u64::from(lost);
         numbers.written = numbers.written.wrapping_add(lost).wrapping_add(counts);
