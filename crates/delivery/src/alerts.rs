@@ -20,8 +20,8 @@
 //! * Queues are bounded, and dropped changes are counted by reason ([`stats`]).
 //! * Tenants are served in turn and have shares. A tenant with many messages neither delays nor displaces the messages
 //!   of other tenants.
-//! * Failed requests are retried with growing random delays, or when the receiver asks for it. Refused requests are not
-//!   retried.
+//! * Failed requests are retried with growing random delays, or after the delay that the receiver requests. A request
+//!   whose content was refused is not retried unchanged.
 
 pub mod settings;
 pub mod stats;
@@ -86,7 +86,8 @@ struct NotifierState {
     queues: Vec<(Arc<ReceiverQueue>, JoinHandle<()>)>,
     stdout: Option<StdoutWriter>,
     connections: Vec<Arc<Connection>>,
-    /// Firing alerts. An alert that did not fit gets its labels when it resolves.
+    /// Newest messages of the open incidents. An incident that does not fit is not remembered, so each of its messages
+    /// gets new labels.
     firing: BTreeMap<Key, Arc<Message>>,
 }
 
@@ -95,7 +96,7 @@ impl Notifier {
     ///
     /// # Errors
     ///
-    /// Returns an error if the settings of a receiver are invalid, or outside a tokio runtime.
+    /// Returns an error if the settings of a receiver are invalid, or if there are receivers but no tokio runtime.
     pub fn start(settings: &AlertSettings) -> Result<Self, Error> {
         let notifier = Self {
             state: Arc::new(Mutex::new(NotifierState {
@@ -120,7 +121,8 @@ impl Notifier {
     ///
     /// # Errors
     ///
-    /// Returns an error if the settings of a receiver are invalid. In this case, nothing changes.
+    /// Returns an error if the settings of a receiver are invalid, or if there are receivers but no tokio runtime. In
+    /// these cases, nothing changes.
     pub fn reconfigure(&self, settings: &AlertSettings) -> Result<(), Error> {
         let mut state = self.state();
         let wanted = wanted(settings);
@@ -208,7 +210,7 @@ impl Notifier {
         self.state().settings.log
     }
 
-    /// Sends changes of incidents of one process.
+    /// Queues changes of incidents of one process for all receivers.
     pub fn notify(&self, resource: &Resource, notices: &[IncidentNotice], wall: Wall) {
         let mut state = self.state();
         for notice in notices {
@@ -263,7 +265,8 @@ impl Notifier {
         }
     }
 
-    /// Returns a number that differs if other changes wait for at least this time, or 0 if no change does.
+    /// Returns a number that changes when the changes that have waited for webhooks for at least `least` change.
+    /// Returns 0 if no change has waited for this time.
     pub fn unsent_mark(&self, least: Duration) -> u64 {
         let state = self.state();
         let waiting = state.queues.iter().map(|(queue, _)| queue.waiting(least));
@@ -276,7 +279,7 @@ impl Notifier {
         hasher.finish().max(1)
     }
 
-    /// Returns the changes that have waited for webhooks for at least this time.
+    /// Returns the changes that have waited for webhooks for at least `least`.
     pub fn unsent(&self, least: Duration) -> Vec<UnsentChange> {
         let state = self.state();
         state.queues.iter().flat_map(|(queue, _)| queue.unsent(least)).collect()

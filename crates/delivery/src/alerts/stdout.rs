@@ -24,7 +24,7 @@ impl StdoutWriter {
     /// Starts to write to `out`.
     pub(crate) fn begin(mut out: impl Write + Send + 'static) -> Self {
         let (lines, waiting) = sync_channel::<String>(MAX_LINES);
-        // The receiver detects the end of the thread when its sender is dropped.
+        // `ended` detects the end of the thread when `alive` is dropped.
         let (alive, ended) = sync_channel(0);
         let stats = Arc::default();
         let counting = Arc::clone(&stats);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     /// Scenario: standard output is closed.
-    /// Guarantee: lines are counted as failed, and the end is immediate.
+    /// Guarantee: the failed line does not count as unwritten, and the end does not wait.
     #[test]
     fn closed_pipe_is_counted() {
         struct Closed;

@@ -18,7 +18,7 @@ const SMALLEST_SPLIT: usize = 16 << 10;
 /// The next step for a request after its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterAnswer {
-    /// No further step: its items are counted.
+    /// No further step: the items of the request are counted.
     Settled,
     /// Send the request again, not before the delay if the receiver requests one.
     Retry(RetryCause, Option<Duration>),
@@ -26,8 +26,8 @@ pub(crate) enum AfterAnswer {
     Halve,
     /// The receiver is overloaded, or the request is too large: gRPC has one code for both.
     Exhausted,
-    /// The receiver has refused the request. Its items stay in flight, and it is sent again when other requests are
-    /// accepted.
+    /// The receiver has refused the request. The items stay in flight, and the request is sent again when other
+    /// requests are accepted.
     Refused,
     /// The receiver does not accept this signal, at least for now.
     Unsupported,

@@ -189,7 +189,7 @@ impl<P: SpanProcessor> SpanProcessor for CountingProcessor<P> {
     }
 }
 
-/// Converts the resource to that of the SDK, without the attributes that the SDK adds.
+/// Converts the resource to the type of the SDK, without the attributes that the SDK adds.
 fn sdk_resource(origin: &Origin) -> Resource {
     let attributes = origin.attributes.iter().filter_map(|attribute| {
         let value = value(attribute.value.as_ref()?)?;

@@ -8,16 +8,16 @@ pub use crate::transport::receiver::{Compression, Protocol, Receiver};
 /// Limits of queues and requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of spans, log records, or (for metrics) per-process sets of points in the queue of a signal. If
-    /// the queue is full, the oldest items are dropped.
+    /// Maximum number of spans, log records, profiles, or (for metrics) per-process sets of points in the queue of a
+    /// signal. If the queue is full, the oldest items are dropped.
     pub queue_items: usize,
-    /// Maximum number of their encoded bytes per signal.
+    /// Maximum number of encoded bytes in the queue of a signal.
     pub queue_bytes: usize,
     /// Maximum number of spans, log records or per-process sets of points in one request.
     pub batch_items: usize,
     /// Maximum number of encoded bytes in one request before compression (receivers refuse more than 4 MiB by default).
     pub batch_bytes: usize,
-    /// Time for which an item waits for others while less than 256 KiB are queued.
+    /// Time for which an item waits for further items while less than 256 KiB are queued.
     pub batch_delay: Duration,
     /// Time for which a batch is retried before it is dropped, if there is no queue on disk.
     pub retry_for: Duration,

@@ -165,9 +165,9 @@ pub struct SignalStats {
     pub requests: Requests,
     /// Number of encoded bytes in accepted requests, before compression.
     pub exported_bytes: u64,
-    /// Whether the receiver does not accept this signal. One small request per minute probes it.
+    /// Whether the receiver does not accept this signal. Small requests probe the receiver, finally one per minute.
     pub unsupported: bool,
-    /// The last error. It is kept after a recovery.
+    /// The last error, which is kept after a recovery; `None` if there was no error.
     pub last_error: Option<LastError>,
 }
 

@@ -62,7 +62,7 @@ pub(crate) struct StoreHandle {
 #[derive(Debug)]
 pub(crate) enum StoredItems {
     Now([u64; LOGS]),
-    /// The opening takes longer.
+    /// The opening takes longer; the items follow when the queue is open.
     Later(oneshot::Receiver<[u64; LOGS]>),
 }
 
@@ -181,8 +181,9 @@ impl StoreHandle {
         (items, notes)
     }
 
-    /// Returns the time that is used for ages. If the wall clock is set (by years, on a host that starts without a
-    /// battery), it must not make all queued data count as too old.
+    /// Returns the time from which ages are computed: the wall clock at the opening, plus the time that has passed on
+    /// the steady clock. A change of the wall clock (by years, on a host that starts without a battery) must not make
+    /// all queued data count as too old.
     fn now_unix_ns(&self) -> u64 {
         let (opened, unix_ns) = self.opened;
         let passed = Instant::now().saturating_duration_since(opened).as_nanos();
@@ -193,14 +194,15 @@ impl StoreHandle {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the queue works, if known.
+    /// Returns whether the queue is open and has not failed since the last write or in the last
+    /// [`DISK_RECOVERY_PERIOD`].
     pub(crate) fn works(&self) -> bool {
         let failed = self.status().failed;
         let is_open = self.store.try_lock().map_or(true, |store| store.is_some());
         is_open && failed.is_none_or(|failed| failed.elapsed() >= DISK_RECOVERY_PERIOD)
     }
 
-    /// Returns when the queue can be used; `None` if it is not open.
+    /// Returns the time at which the queue can be used, or `None` if it is not open.
     pub(crate) fn usable_at(&self, now: Instant) -> Option<Instant> {
         let failed = self.status().failed;
         // If a call holds the lock, the queue is open.
@@ -228,20 +230,21 @@ impl StoreHandle {
         self.noted(stored, true).is_some()
     }
 
-    /// Returns the oldest request of a signal.
+    /// Returns the oldest request of a signal, or `None` if there is no request or it cannot be read.
     pub(crate) async fn oldest(self: &Arc<Self>, signal: Signal) -> Option<StoredRequest> {
         let now_unix_ns = self.now_unix_ns();
         let oldest = self.call(move |store| store.oldest(place(signal), now_unix_ns)).await;
         self.noted(oldest, false).flatten()
     }
 
-    /// Removes the oldest request of a signal, which has this number. Returns `false` if it has been dropped.
+    /// Removes the oldest request of a signal, which has this number. Returns `false` if the request has been dropped,
+    /// and `true` if the call fails.
     pub(crate) async fn remove(self: &Arc<Self>, signal: Signal, number: u64) -> bool {
         let removed = self.call(move |store| Ok(store.remove(place(signal), number))).await;
         self.noted(removed, false).unwrap_or(true)
     }
 
-    /// Returns whether this request has not been dropped.
+    /// Returns whether this request has not been dropped, or `true` if the call fails.
     pub(crate) async fn has(self: &Arc<Self>, signal: Signal, number: u64) -> bool {
         let has = self.call(move |store| Ok(store.has(place(signal), number))).await;
         self.noted(has, false).unwrap_or(true)

@@ -31,7 +31,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum idle time of HTTP connections: longer than the usual interval of metrics.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// Maximum number of idle connections per host: one for each signal and one for alerts.
+/// Maximum number of idle connections per host: enough for the usual signals and for alerts.
 const IDLE_CONNECTIONS: usize = 4;
 
 /// Properties that distinguish connections.
@@ -169,7 +169,7 @@ impl Connection {
     }
 
     /// Returns the link for the next request: a new one if the certificates have changed, or the old one if the new
-    /// certificates are invalid. That failure is logged once, and the files are read again after their next change.
+    /// certificates are invalid. The failure is logged once, and the files are read again after their next change.
     pub fn link(&self) -> Link {
         self.current().0
     }
@@ -257,7 +257,7 @@ fn grpc(endpoint: &str, secure: bool, pem: &Pem, timeout: Duration) -> Result<Ch
         .connect_timeout(timeout)
         .http2_keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PING_TIMEOUT)
-        // Servers may close a connection that sends pings without an open request (grpc-go does by default).
+        // Servers can close a connection that sends pings without an open request (grpc-go does by default).
         .keep_alive_while_idle(false);
     if secure {
         let mut tls = ClientTlsConfig::new();

@@ -1,4 +1,4 @@
-//! Limits how often the same message is logged. Pure: time is an argument.
+//! Limits the rate at which the same message is logged. Pure: time is an argument.
 
 use std::time::Duration;
 

@@ -26,7 +26,7 @@ fn message(share: &QuotaOwner, rule: &str, incident: u64, change: Change) -> Mes
 const CRITICAL: Change = Change::Rose { is_critical: true };
 const ROSE: Change = Change::Rose { is_critical: false };
 
-/// Returns shares of which one tenant has used up its own, and the first incident number that is still free.
+/// Returns shares after one tenant has used up its share, and the first incident number that is still free.
 fn used_up(now: Instant) -> (Shares, u64) {
     let mut shares = Shares::default();
     let of = share("user 1", "loop");
@@ -164,8 +164,8 @@ fn further_incidents_are_one_alert() {
 
 /// Scenario: a process of one tenant has the service name of another tenant, claims to be in the namespace of that
 /// tenant and on another node, and has many incidents.
-/// Guarantee: the process uses none of the other tenant's share. A summary contains no label from the process; it has
-/// the namespace only if the namespace is the tenant.
+/// Guarantee: the process uses none of the other tenant's share. A summary does not contain the service name of the
+/// process, and has the namespace only if the namespace is the tenant.
 #[test]
 fn process_cannot_use_share_of_other_tenant() {
     let now = Instant::now();

@@ -118,7 +118,8 @@ fn unsupported_signal_keeps_fewer_items() {
     assert_eq!((queue.stats().queued, queue.is_foreign()), (10, false));
 }
 
-/// Scenario: a receiver refuses a large request as too large; later its settings change, and then the receiver.
+/// Scenario: a receiver refuses a large request as too large; later the settings of the queue change, and then the
+/// receiver.
 /// Guarantee: requests are smaller until the receiver changes.
 #[test]
 fn learned_limit_is_kept_for_receiver() {

@@ -294,7 +294,8 @@ async fn flush_does_not_wait_for_unsupported_signal() {
 }
 
 /// Scenario: a receiver answers twelve times that it is exhausted and requests no delay; then it accepts all requests.
-/// Guarantee: the first request is retried as a whole; there are a few requests, not thousands; no item is dropped.
+/// Guarantee: there are fewer than 40 requests, not thousands; the twelve answers take more than 5 s; no item is
+/// dropped.
 #[tokio::test(start_paused = true)]
 async fn exhausted_receiver_gets_few_requests() {
     let exhausted = Answer::TooLarge {
@@ -315,8 +316,8 @@ async fn exhausted_receiver_gets_few_requests() {
 
 /// Scenario: with a queue on disk, a receiver is unavailable for an hour while an item arrives every second; then it is
 /// available permanently.
-/// Guarantee: the recovery is detected within 2 s; no item is dropped, although more items arrived than memory would
-/// have kept for that time; new items are sent before stored ones; the disk is finally empty.
+/// Guarantee: nearly all items are stored during the outage, although it lasts longer than a batch is retried from
+/// memory; the recovery is detected within 2 s; no item is dropped, and the disk is finally empty.
 #[tokio::test(start_paused = true)]
 async fn hour_without_receiver_loses_no_item() {
     let folder = tempfile::tempdir().unwrap();
@@ -345,8 +346,8 @@ fn refused() -> Answer {
 
 /// Scenario: if refused requests are kept, a receiver refuses two requests and accepts the following ones; then it
 /// permanently refuses one request and accepts all others.
-/// Guarantee: the two are sent again only after others were accepted; the refused one is sent again eight times, at
-/// least a minute apart, and then dropped; the others are never delayed.
+/// Guarantee: the two requests are sent again once each and accepted; the permanently refused request is sent again
+/// eight times, at least a minute apart, and then dropped; all other items are exported.
 #[tokio::test(start_paused = true)]
 async fn refused_request_is_sent_again() {
     let sending = Sending::to([refused(), refused()]);
