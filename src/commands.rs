@@ -43,7 +43,7 @@ use self::output::say;
 /// Runs the command that the arguments of this process select. Exit codes: 0 success, 1 failure, 2 invalid usage (by
 /// clap).
 pub fn main() -> ExitCode {
-    // Must come first: the guard needs no other part of the program.
+    // Check for child processes first, because they need no other part of the program.
     if guard::child::is_asked_for() {
         return guard::child::main();
     }

@@ -69,7 +69,7 @@ pub trait Reload: Send {
     fn load(&mut self) -> impl Future<Output = Result<Options, OptionsError>> + Send;
 }
 
-/// Error returned if the new options are invalid. The errors have been logged.
+/// Error returned if the new options are invalid or cannot be read in time. The errors have been logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionsError;
 

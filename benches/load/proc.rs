@@ -13,7 +13,7 @@ pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let stat = fs::read_to_string(entry(pid, "stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
-    // Fields 14 and 15. Field 3 is the first after the name.
+    // Read fields 14 and 15. Field 3 is the first field after the name.
     let user: u64 = fields.nth(11)?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
     Some(Duration::from_millis((user + system) * 1000 / USER_HZ))

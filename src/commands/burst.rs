@@ -192,7 +192,8 @@ impl BurstTarget {
         let stop = || stopped.notified();
         let pid = self.process.pid;
         let turn = if args.force {
-            // Take the lock only if it is free. The lease also names the process to heal if this program is killed.
+            // With `--force`, take the lock only if it is free, and do not wait for it. The lease also names the
+            // process to heal if this program is killed.
             BurstLock::take(args.lease_folder.clone(), pid, self.process.uid).ok()
         } else {
             let waits = |holder: &str| say(format_args!("waiting: another burst runs on this host ({holder})"));

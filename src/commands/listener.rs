@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 
 /// Timeout for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum size of an answer, in bytes. A thousand processes take 1 MB, the recording of an incident takes a few.
+/// Maximum size of an answer, in bytes. The records of a thousand processes take 1 MB, and the recording of an incident
+/// takes a few MB.
 const MAX_BYTES: usize = 64 << 20;
 /// Default address of the daemon on this host.
 const THIS_HOST: &str = "http://127.0.0.1:9464";

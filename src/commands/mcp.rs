@@ -55,7 +55,7 @@ pub(crate) fn run(args: &McpArgs) -> anyhow::Result<bool> {
 
 /// The data sources for answers over standard input and output.
 struct Stdio {
-    /// `None` if only recordings are served.
+    /// Client of the daemon; `None` if only recordings are served.
     listener: Option<Listener>,
     files: Vec<PathBuf>,
     /// Limits the work to one recording or command at a time.

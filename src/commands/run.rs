@@ -248,7 +248,8 @@ fn check_rules(sources: &RuleSources, out: &mut dyn std::io::Write) -> anyhow::R
     Ok(report::units::plural(rules as u64, "rule"))
 }
 
-/// Logs warnings and errors to standard error, for commands that report their own results.
+/// Starts to log warnings and errors to standard error, for commands that report their own results. Logs the warnings
+/// of the configuration.
 pub(crate) fn log_lines(loaded: &LoadedConfig) -> anyhow::Result<()> {
     let quiet = LogOptions {
         filter: "warn".to_owned(),
@@ -295,8 +296,8 @@ pub(crate) fn executor() -> anyhow::Result<Runtime> {
     start(Builder::new_multi_thread().worker_threads(1))
 }
 
-/// Maximum number of blocking threads. A receiver name that a server does not resolve holds one thread for up to 30
-/// seconds.
+/// Maximum number of blocking threads. If a name server does not answer, a lookup of a receiver blocks one thread for
+/// up to 30 s.
 const BLOCKING_THREADS: usize = 64;
 
 /// Starts an executor. Its blocking threads read the files of processes. Idle blocking threads exit soon, because each

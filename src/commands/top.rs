@@ -23,10 +23,10 @@ use report::top::{Action, Connection, Overview, Process, Screen, View, draw};
 
 mod own;
 
-/// Timeout for a private daemon to find the processes, for a single frame.
+/// Timeout for a private daemon to find the processes before a single frame is printed.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTLES_STEP: Duration = Duration::from_millis(50);
-/// Observation time of a private daemon before the frame.
+/// Time for which a private daemon observes the processes before the frame.
 const SEEN_FOR: Duration = Duration::from_secs(3);
 /// Refresh interval of a demonstration.
 const FRAME_INTERVAL: Duration = Duration::from_secs(1);

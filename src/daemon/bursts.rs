@@ -110,7 +110,7 @@ impl BurstStats {
         self.enabled.load(Ordering::Relaxed) || self.counts().any(|(_, _, count)| count > 0)
     }
 
-    /// Returns the kind, the outcome and the number of bursts.
+    /// Returns the number of bursts for each kind and outcome.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         let kinds = OF_BURSTS.into_iter().map(|kind| kind.name());
         kinds.zip(&self.counts).flat_map(|(kind, counts)| {
@@ -512,7 +512,7 @@ fn leave(running: &RunningBurst) -> BurstResult {
     )
 }
 
-/// Maximum time for which an incident waits for a suitable moment.
+/// Returns the maximum time for which a request waits for a suitable moment.
 fn patience(evidence: Evidence) -> Duration {
     match evidence {
         Evidence::Census => decision::DUMP_WAIT_TIMEOUT,

@@ -22,7 +22,8 @@ use targets::host;
 pub struct RuleStatus {
     /// Names of the files that were read last.
     pub files: Vec<String>,
-    /// `ok`, or `err` if the files are invalid and the previous rules are in force.
+    /// `ok`, or `err` if the files are invalid or cannot be read and the previous rules are in force; empty before the
+    /// first read.
     pub health: &'static str,
     pub errors: Vec<String>,
     /// Warnings about the rules in force.

@@ -280,7 +280,8 @@ impl Services {
         }
     }
 
-    /// Stops the burst in progress, so that its process returns to normal.
+    /// Stops the burst in progress, so that its process returns to normal. The returned task waits up to `within` for
+    /// the end of the burst.
     pub(super) fn end_bursts(&self, within: Duration) -> JoinHandle<()> {
         let bursts = Arc::clone(&self.bursts);
         tokio::task::spawn_blocking(move || bursts.stop(within))

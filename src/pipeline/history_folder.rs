@@ -368,8 +368,8 @@ mod tests {
 
     /// Scenario: the last bytes of a file are missing, or garbage follows the last frame; the file has another format,
     /// a link leads out of the directory, or a write fails.
-    /// Guarantee: whole frames are read, and later buckets are appended. The target of the link is neither read nor
-    /// written. A failure does not affect the caller, and later buckets are kept again.
+    /// Guarantee: whole frames are read, and later buckets are appended. A file in another format is replaced. The
+    /// target of the link is neither read nor written. After the failed write, later buckets are kept again.
     #[test]
     fn damaged_file_loses_only_broken_frames() {
         let state = tempfile::tempdir().unwrap();

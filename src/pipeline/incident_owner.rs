@@ -14,8 +14,9 @@
 //! while the owner is locked. The end of an incident therefore cannot overtake its start. An incident that passes from
 //! a run to the exited processes is in exactly one of the two at each moment.
 //!
-//! Locks are taken in this order and never in another: the processes, the counts of rules, a run, the owner. The
-//! remaining locks come last and are held without further locks (settings, rules, surroundings, delivery).
+//! Locks are taken in this order and never in another: the processes, the counts of rules or the series of services, a
+//! run, the owner. The remaining locks come last and are held without further locks (settings, rules, surroundings,
+//! delivery).
 
 use std::collections::VecDeque;
 use std::sync::Arc;

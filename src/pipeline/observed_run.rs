@@ -13,7 +13,7 @@
 //! ([`Input::is_renewed`]) is dropped and counted. The sender of any other input waits until the run is free.
 //!
 //! Delivery takes the lock of the incident owner (`incident_owner` defines the order of locks). A thread that holds
-//! that lock must call neither `hand` nor `look`.
+//! this lock must call neither `hand` nor `look`.
 
 use std::collections::VecDeque;
 use std::fmt;

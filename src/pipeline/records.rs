@@ -1,7 +1,7 @@
 //! Converts the pipeline's state to the records of the API and the page.
 //!
 //! This module selects and orders the processes of a record. The submodules build the part of a record about one run,
-//! without a lock. A thread that holds the incident owner must not look at a run (`incident_owner`).
+//! and take no locks. A thread that holds the incident owner must not look at a run (`incident_owner`).
 
 pub(crate) mod collection;
 pub(crate) mod history;

@@ -33,7 +33,8 @@ use run::{Input, InputTime, ProcessReading, RuleCounts};
 use targets::clock::Clocks;
 use targets::sink::{Sink, TargetLimitError};
 
-/// Maximum number of incidents that are stored. The most severe are kept, and the oldest among equals.
+/// Maximum number of incidents that are stored. The most severe incidents are kept, and the oldest among equally severe
+/// incidents.
 const MAX_STORED: usize = 1000;
 
 /// Number of buckets after which a bucket of the history no longer changes. Details of a collection can arrive late.
@@ -129,7 +130,8 @@ impl Pipeline {
     /// Advances the time of the rules of live runs, so that missing events count. Must be called once per second.
     ///
     /// `behind` is the time since all streams were last read to their end. While this time is long, gcwatch itself is
-    /// the reason for missing events, so the time advances only up to that instant.
+    /// the reason for missing events, so the time of the rules advances only up to the instant at which the streams
+    /// were last read.
     pub fn tick(&self, clocks: Clocks, behind: Duration) {
         let now = clocks.moment();
         let wall = match self.shared.settings().clock {

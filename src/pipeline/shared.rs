@@ -272,8 +272,8 @@ impl Shared {
         Wall::ahead(self.ahead_ns.load(Ordering::Relaxed))
     }
 
-    /// Adopts the wall clock of a reading of the clocks, and returns the wall clock in force. Later pages, exports and
-    /// stored records use this wall clock.
+    /// Adopts the wall clock of a reading of the clocks if it differs by at least [`SAME_NS`], and returns the wall
+    /// clock in force. Later pages, exports and stored records use this wall clock.
     pub(crate) fn observe_clocks(&self, clocks: Clocks) -> Wall {
         let (known, shown) = (self.wall(), clocks.wall());
         let by_ns = shown.ahead_ns().saturating_sub(known.ahead_ns());

@@ -14,7 +14,7 @@ use crate::source::Source;
 const PLATFORM: &str = "x86_64-unknown-linux-musl";
 
 /// Builds the list of crates that gcwatch links on Linux, from `cargo metadata`. Crates that are only used to build or
-/// test it are excluded.
+/// test gcwatch are excluded.
 pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
     let linked = linked(source)?;
     let filter = ["--format-version", "1", "--filter-platform", PLATFORM];

@@ -26,7 +26,7 @@ impl Source {
             .parent()
             .context("xtask is not in a repository")?
             .to_owned();
-        // `git archive` writes "HASH SECONDS" here.
+        // `git archive` writes "HASH SECONDS" into this file.
         let archived = std::fs::read_to_string(root.join(".source-commit")).unwrap_or_default();
         let mut archived = archived.split_whitespace().filter(|_| !archived.contains('$'));
         let (archived_commit, archived_epoch) = (archived.next(), archived.next());

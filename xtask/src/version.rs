@@ -1,4 +1,4 @@
-//! The version. `[workspace.package]` of `Cargo.toml` defines it, and xtask writes the version from there to all other
+//! The version, which `[workspace.package]` of `Cargo.toml` defines. xtask writes the version from there to all other
 //! places.
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -78,7 +78,8 @@ pub(crate) fn check_release(source: &Source, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes a new version to every place, and dates its section of the changelog.
+/// Writes a new version to every place, and adds a section with the date to the changelog if the version has no
+/// section.
 pub(crate) fn set(source: &Source, new: &str, date: &str) -> Result<()> {
     ensure!(is_version(new), "{new} is not a version like 1.2.3 or 1.2.3-rc.1");
     check(source)?;

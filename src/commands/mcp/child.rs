@@ -1,4 +1,4 @@
-//! Runs a gcwatch command as a child process and returns its records, bounded, and its messages.
+//! Runs a gcwatch command as a child process, and returns a limited number of its records, and its messages.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read};
@@ -109,7 +109,7 @@ mod tests {
 
     /// Scenario: the output has a first record, more records of another kind than are kept, a line that is not a
     /// record, and a line without an end.
-    /// Guarantee: the first records of each kind are returned; the others are counted.
+    /// Guarantee: the first records of each kind are returned; the other lines are counted.
     #[test]
     fn records_are_bounded() {
         let mut text = "{\"kind\":\"callers\"}\n".to_owned();

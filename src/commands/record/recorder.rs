@@ -28,7 +28,7 @@ const HEAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Reason why a recording is incomplete.
 pub(super) enum IncompleteReason {
-    /// The output accepts no more data, with a sentence that explains it.
+    /// The output accepts no more data, for the reason in this sentence.
     Output(String),
     Session(anyhow::Error),
 }

@@ -151,7 +151,8 @@ fn one_file(path: &Path, output: &mut Output, tally: &mut Tally) -> anyhow::Resu
     Ok(())
 }
 
-/// Reports problems along with the results on standard output, because they are part of the result.
+/// Counts and reports problems. In a table, problems are on standard output, because they are part of the result. With
+/// ndjson, problems are on standard error.
 fn complain(problems: &[Problem], tally: &mut Tally, output: &mut Output) -> anyhow::Result<()> {
     for problem in problems {
         if problem.severity == Level::Error {

@@ -1,5 +1,6 @@
 //! The private daemon of `gcwatch top`, for hosts without a running daemon. This daemon is a child process `gcwatch
-//! run` that exports no data and sends no notifications. The child exits when `gcwatch top` exits, even after a kill.
+//! run` that exports no data and sends no notifications. The child exits when `gcwatch top` exits, even if `gcwatch
+//! top` is killed.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -100,7 +100,8 @@ pub(crate) fn record(
     let mut record = serde_json::to_value(GcRecord::new(subject, collection, start)).ok()?;
     if let Some(fields) = record.as_object_mut() {
         fields.insert("ns_pid".to_owned(), json!(ns_pid));
-        // Request ids are only for authenticated viewers; they are in spans, links and exemplars over OTLP.
+        // Omit request ids, which are only for authenticated viewers. Over OTLP, request ids are in spans, links and
+        // exemplars.
         if let Some(worst) = fields.get_mut("worst_request").and_then(|worst| worst.as_object_mut()) {
             worst.retain(|name, _| name == "lost_ns");
         }

@@ -115,7 +115,7 @@ impl ServiceBook {
         self.services.get_mut(key)?.living.get_mut(&run)
     }
 
-    /// Records alerts of a process that started or ended.
+    /// Records alerts that started or ended.
     pub(crate) fn notices(&mut self, notices: &[Notice], now: Moment) {
         for notice in notices {
             if let Some(living) = self.living(notice.run) {
@@ -231,8 +231,8 @@ impl ServiceBook {
         self.services.get(key)
     }
 
-    /// Returns the number of living processes of services with this name, which is their `service.name` or the name of
-    /// their processes.
+    /// Returns the number of living processes of services with this name. The name matches the `service.name` of a
+    /// service or the name of its processes.
     pub(crate) fn processes_of(&self, name: &str) -> u64 {
         let services = self.services.values().filter(|service| service.is_named(name));
         services.map(|service| service.living.len() as u64).sum()

@@ -54,7 +54,7 @@ impl LivingProcess {
                     self.firing.push(FiringRule { rule, is_severe });
                 }
             }
-            // The alert fired until the end.
+            // The alert fired until the process ended.
             Transition::Ended(_, Ending::ProcessEnded) => return,
             Transition::Ended(..) => {
                 if let Some(place) = self.firing.iter().position(|firing| firing.rule == rule.id) {

@@ -22,9 +22,9 @@ const OVERLAP_NS: u64 = 60 * 1_000_000_000;
 /// The state of one service.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// Name of its processes.
+    /// Name of the service's processes.
     pub(crate) name: Arc<str>,
-    /// Resource of its newest process.
+    /// Resource of the service's newest process.
     pub(crate) resource: Arc<Origin>,
     pub(super) living: BTreeMap<RunKey, LivingProcess>,
     pub(super) deaths: VecDeque<Death>,
