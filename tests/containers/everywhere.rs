@@ -40,7 +40,7 @@ fn reason_is_identical_everywhere() {
     let (config, leases) = (config.to_str().unwrap(), folder.path().join("leases"));
     let leases = leases.to_str().unwrap();
     let reason = "unwritable-directory";
-    // Before, the process may be reported as starting.
+    // Skip an earlier line that reports the process as starting.
     let is_said = |line: &String| [reason, &bad.pid.to_string()].iter().all(|word| line.contains(word));
     while !is_said(&daemon.await_line("cannot attach")) {}
 

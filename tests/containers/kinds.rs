@@ -113,7 +113,7 @@ fn is_reached(recipe: &Recipe) {
 }
 
 /// Scenario: a process in a container, with glibc or with musl, is recorded with only the two capabilities.
-/// Guarantee: the recording contains its collections, under the pid on the host.
+/// Guarantee: the recording contains complete collections of the process.
 fn collections_of_container_are_recorded(recipe: &Recipe) {
     let container = recipe.start();
     let mut record = through(LEAST_PRIVILEGES);
@@ -247,7 +247,8 @@ fn top_starts_private_daemon() {
 }
 
 /// Scenario: gcwatch runs in its own pid namespace, as without hostPID.
-/// Guarantee: gcwatch reports this. The process of another container is not found, and the remedy says where to look.
+/// Guarantee: gcwatch reports that it is not in the pid namespace of the host, with the remedy `hostPID`. The process
+/// of another container counts as exited.
 fn missing_host_pid_namespace_is_reported() {
     let container = Recipe::default().start();
     let (records, output) = doctor(

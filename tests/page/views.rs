@@ -38,7 +38,8 @@ fn played(more: u32) -> (Runtime, Scene) {
     (runtime, scene)
 }
 
-/// The shared scene of tests that change nothing, with 32 processes. For eight of them, 30 minutes are played once.
+/// The shared scene of tests that change nothing, with 32 processes. Eight of the processes have a history of up to 31
+/// minutes, which is played only once.
 struct SharedScene(MutexGuard<'static, Option<(Runtime, Scene)>>);
 
 fn seen() -> SharedScene {
@@ -71,7 +72,7 @@ fn is_content(browser: &Browser) {
 
 const ROWS: &str = "document.querySelectorAll('table.processes tbody tr').length";
 
-/// Scenario: there are eight services and three processes that are not read. Every view is opened at three widths, in
+/// Scenario: there are 32 services, and three processes that are not read. Every view is opened at three widths, in
 /// light and dark: first in one theme, then in the other.
 /// Guarantee: each view loads without a message of the browser and fits its width.
 fn every_view_fits() {
@@ -267,7 +268,7 @@ fn incident_opens_and_ends() {
     browser.until("document.querySelector('.incident .remedy')");
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 8 && !({card})"));
-    // The list can move, because the content above it changes.
+    // Click by a script, because the list can move while the content above it changes.
     browser.run("document.querySelector('.ended-list.ended > summary').click()");
     browser.until("document.querySelector('.ended-list.ended').innerText.includes('fell-ill')");
     browser.until("document.querySelector('.exited').innerText.includes('fell-ill')");
@@ -479,7 +480,7 @@ fn rows_are_updated_in_place() {
 /// Scenario: a user opens the overview, clicks the service of the first incident, then a mark in the chart of pauses,
 /// goes back in the browser, and continues with the keyboard.
 /// Guarantee: the overview shows service, time and remedy; the next page shows the process; the last page shows one
-/// collection with its suspensions. Going back leads to the previous place.
+/// collection with its suspensions. Going back leads to the previous page.
 fn collection_is_three_clicks_from_overview() {
     let scene = seen();
     let browser = LentBrowser::new();

@@ -20,7 +20,8 @@ pub(crate) const BASE_NS: u64 = 1_800_000_000_000_000_000;
 /// A process of a recording.
 pub(crate) struct Process {
     pub(crate) name: String,
-    /// Sorted by their last events, which is the closest approximation to the order of a live session.
+    /// Collections, sorted by their last events. This order is the closest approximation to the order of a live
+    /// session.
     pub(crate) collections: Vec<Collection>,
     pub(crate) suspensions: Vec<Suspension>,
     pub(crate) lost_events: Option<u64>,

@@ -354,7 +354,8 @@ proptest! {
 
     /// Scenario: a recorded collection loses arbitrary edges and facts, or gets arbitrary times, as a hostile stream
     /// can cause.
-    /// Guarantee: the trees are well formed, no attribute has an unknown value, and there is no panic.
+    /// Guarantee: spans are within their parents, attributes of unknown facts are absent, and nothing panics. Without
+    /// arbitrary times, siblings do not overlap.
     #[test]
     fn damage_invents_no_times(
         place in 0..collections().len(),
