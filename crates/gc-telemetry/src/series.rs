@@ -5,7 +5,8 @@
 //!
 //! Unknown values create no point and no measurement. Totals cover only observed data; unobserved data is counted
 //! separately (`gcwatch.collections.missed`, `gcwatch.collections.incomplete`, `gcwatch.gc.pauses.unknown`,
-//! `gcwatch.events.lost`). Only `gcwatch.gc.collections` is complete: missed collections have no generation.
+//! `gcwatch.events.lost`). Only the numbers of collections (`dotnet.gc.collections`, `gcwatch.gc.collections`) are
+//! complete, because they include missed collections, without a generation.
 
 mod exemplars;
 mod labels;
@@ -257,7 +258,7 @@ impl Series {
         self.add(&row::EVENTS_LOST, Labels::NONE, events);
     }
 
-    /// Returns the start time of the totals.
+    /// Returns the start time of the totals, in Unix nanoseconds.
     pub fn start_unix_ns(&self) -> u64 {
         self.start_unix_ns
     }
@@ -368,7 +369,8 @@ impl Series {
         }
     }
 
-    /// Returns the point with these labels, or the overflow point at the limit; `None` for a disabled metric.
+    /// Returns the point with these labels, and creates it if it does not exist. Returns the overflow point instead of
+    /// a new point with labels at the limit of series, and `None` for a disabled metric.
     fn point(&mut self, definition: &'static MetricDefinition, labels: Labels) -> Option<&mut Point> {
         let is_low = self.options.detail == Detail::Low;
         if is_low && row::DETAILED.iter().any(|detailed| std::ptr::eq(*detailed, definition)) {
