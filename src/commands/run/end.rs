@@ -27,7 +27,7 @@ pub(super) fn end_at_last() -> anyhow::Result<()> {
     drop(context);
     let ending = async move {
         signals.ended().await;
-        // A second signal ends the process after [`END_NOW_TIMEOUT`].
+        // A second signal ends the process after [`END_NOW_TIMEOUT`] at the latest.
         let _second = tokio::time::timeout(END_TIMEOUT - END_NOW_TIMEOUT, signals.ended()).await;
         tokio::time::sleep(END_NOW_TIMEOUT).await;
         std::process::exit(1);
