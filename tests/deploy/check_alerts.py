@@ -26,8 +26,8 @@ def name(rule):
 class Alerts(unittest.TestCase):
     def test_rules(self):
         """Scenario: promtool runs its own checks and the tests of the rules.
-        Guarantee: they pass. (Tests over days pass in test_each_is_tested with only the rules that they need, because
-        promtool takes twice as long with all rules.)"""
+        Guarantee: the checks and the tests pass. (Tests over days pass in test_each_is_tested with only the rules that
+        they need, because promtool takes twice as long with all rules.)"""
         promtool = tools.program("promtool")
         for rules, tests in FILES.items():
             tools.run(promtool, "check", "rules", rules)
@@ -88,8 +88,8 @@ class Alerts(unittest.TestCase):
 
     def test_links(self):
         """Scenario: each alert is compared with docs/prometheus-alerts.md.
-        Guarantee: its runbook is a section of the page, which has no other sections, and it has a dashboard.
-        (check_dashboards checks that the dashboard exists.)"""
+        Guarantee: the runbook of each alert is a section of the page, the page has no other sections, and each alert
+        has a dashboard. (check_dashboards checks that the dashboard exists.)"""
         page = (tools.PROJECT / "docs" / "prometheus-alerts.md").read_text()
         headings = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
         alerts = [rule for path in FILES for group in tools.documents(path.read_text())[0]["groups"] for rule in group["rules"] if "alert" in rule]

@@ -103,7 +103,7 @@ class Chart(unittest.TestCase):
     def test_wrong_values(self):
         """Scenario: a value is misspelt, a type is wrong, the configuration contains `listen`, or a section is
         misspelt.
-        Guarantee: helm rejects each and names it."""
+        Guarantee: helm rejects each value and names it."""
         for wrong, named in (
             ("hostPid=true", "hostPid"),
             ("web.port=99999", "port"),
@@ -128,7 +128,7 @@ class Chart(unittest.TestCase):
 
     def test_state(self):
         """Scenario: the queue's volume is on the node, or there is no volume.
-        Guarantee: the directory of the values is mounted, or nothing is."""
+        Guarantee: the directory in the values is mounted, or no directory is mounted."""
         on_host = self.templated("--set", "state.volume=hostPath,state.path=/data/gcwatch")
         (pod,) = [each["spec"]["template"]["spec"] for each in tools.documents(on_host) if each["kind"] == "DaemonSet"]
         (volume,) = [each for each in pod["volumes"] if each["name"] == "state"]

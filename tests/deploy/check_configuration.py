@@ -20,10 +20,10 @@ def tearDownModule():
 
 
 def checked(text):
-    """Returns the output of `gcwatch run --check-config` for a configuration."""
+    """Returns the exit code and the output of `gcwatch run --check-config` for a configuration."""
     path = pathlib.Path(_folder.name) / "gcwatch.yaml"
     path.write_text(text)
-    # Use no variables of the caller's environment.
+    # Remove the caller's variables that gcwatch reads.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "GCWATCH_"))}
     environment["COLLECTOR_AUTHORIZATION"] = "Bearer x"
     done = tools.subprocess.run(

@@ -16,11 +16,11 @@ import yaml
 
 # Use the C loader if it exists, because there are 250 files.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# Metrics of the runtime's own meter in .NET 9 and later, only by option.
+# Attribute of the runtime's own meter in .NET 9 and later. gcwatch uses the attribute only by option.
 OF_RUNTIME = {"gc.heap.generation"}
 # Names of the metrics specification, which the registry does not contain.
 OF_SPECIFICATION = {"otel.metric.overflow"}
-# Instruments as the conventions call them.
+# Instruments, with their names in the conventions.
 INSTRUMENTS = {"Counter": "counter", "UpDownCounter": "updowncounter", "Gauge": "gauge", "Histogram": "histogram"}
 
 

@@ -298,7 +298,7 @@ class Shown(unittest.TestCase):
 
         prometheus.await_true("the fleet's incidents are those of the daemons", lambda: severe() == recorded() != [], PATIENCE)
 
-        # Memory changes over time, but not the live bytes of a process with a full heap.
+        # Memory changes over time, so compare only the processes whose native memory is known.
         answer = ask("query", query='sum by (process_pid) (gcwatch_memory_usage_bytes{gcwatch_memory_line="native"})')
         pids = {series["metric"]["process_pid"] for series in answer["result"]}
         rows = [row for answer in api("processes") for row in answer["processes"] if row["memory"]]

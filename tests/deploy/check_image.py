@@ -87,8 +87,8 @@ class Image(unittest.TestCase):
     def test_daemonset(self):
         """Scenario: gcwatch runs as in the DaemonSet; the process belongs to another user and has its own namespaces
         and its own /tmp.
-        Guarantee: gcwatch attaches and counts exactly; spans arrive over TLS at a host name; only leases are written;
-        SIGTERM ends gcwatch gracefully."""
+        Guarantee: gcwatch attaches and counts every collection; spans arrive over TLS at a host name; SIGTERM ends
+        gcwatch gracefully, and no lease remains."""
         self.inside("daemonset")
 
     def test_sidecar(self):
@@ -98,7 +98,7 @@ class Image(unittest.TestCase):
 
     def test_without_roots(self):
         """Scenario: the receiver uses https, and the image has no certificates.
-        Guarantee: gcwatch reports this and does not start."""
+        Guarantee: gcwatch reports the missing certificates and does not start."""
         self.inside("without-roots")
 
 
@@ -176,7 +176,7 @@ def contained(root, user, *words):
 
 @contextlib.contextmanager
 def started(name, command, folder, **more):
-    """A program with its output in a file, which is stopped in any case."""
+    """Runs a program with its output in a file, and stops the program in any case."""
     log = folder / f"{name}.log"
     with open(log, "wb") as output:
         child = subprocess.Popen([str(word) for word in command], stdout=more.pop("stdout", output), stderr=output, **more)
@@ -231,7 +231,7 @@ service:
     metrics: {{receivers: [otlp], exporters: [file/metrics]}}
 """)
     user = 0 if case == "daemonset" else USER
-    # The folders of its program and runtime, readable by its user, and its own /tmp.
+    # Mount the folders of the program and the runtime, readable by the user of the process, and a separate /tmp.
     mounts = f"mount -t tmpfs tmpfs /mnt && mkdir /mnt/run /mnt/work && mount --bind {runtimes}/net10.0.0 /mnt/run && mount --bind {tools.PROJECT}/tests/workload /mnt/work"
     mounts += " && mount -t tmpfs -o mode=1777 tmpfs /tmp"
     pod = ["unshare", "--mount", "--propagation", "private", "--net"]
@@ -306,7 +306,7 @@ service:
     roots = sum(name.startswith("GC gen") for name in names)
     assert roots > 0, names[:10]
     assert "dotnet.gc.collections" in (folder / "metrics.json").read_text()
-    # Use the search list, as in a pod.
+    # The name was resolved through the search list, as in a pod.
     assert NAME in asked, asked
 
 

@@ -33,7 +33,7 @@ def alertmanager():
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
-    """Records requests. The paths match the services."""
+    """Records requests. The path of a request names the replaced service."""
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -113,7 +113,8 @@ class Alertmanager(unittest.TestCase):
 
     def test_messages(self):
         """Scenario: a real Alertmanager with this configuration gets three incidents; a server on loopback replaces the services.
-        Guarantee: Slack gets every incident, PagerDuty the critical one, Opsgenie the error, each with severity, cause, remedy, command and links."""
+        Guarantee: Slack gets every incident, PagerDuty the critical incident, and Opsgenie the error, with severity,
+        cause, remedy, command and links."""
         import receivers
 
         program = alertmanager()
@@ -413,7 +414,7 @@ class BesideObi(unittest.TestCase):
 
     @staticmethod
     def send(port, running):
-        """Returns the metric that OBI would send from the counters: the collections by generation."""
+        """Sends the metric that OBI would send from the counters: the collections by generation."""
         key = lambda name, value: {"key": name, "value": {"stringValue": value}}
         points = [
             {"attributes": [key("dotnet.gc.heap.generation", name)], "startTimeUnixNano": "1", "timeUnixNano": str(time.time_ns()), "asInt": str(count)}

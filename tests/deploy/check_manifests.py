@@ -10,7 +10,7 @@ import tools
 # Versions for which the manifests are made: from the oldest supported version to the newest that kubernetes-validate
 # knows.
 VERSIONS = ["1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37"]
-# Fields of later versions, as stated in the comments at these fields.
+# Manifests with fields of later versions, as stated in the comments at these fields.
 SINCE = {"overlays/plain+host-processes": "1.30", "overlays/with-collector+servicemonitor+without-api-server+host-processes": "1.30", "collector": "1.30"}
 MONITORING = "monitoring.coreos.com/v1"
 
@@ -217,7 +217,7 @@ class Manifests(unittest.TestCase):
 
     def test_selected(self):
         """Scenario: services, policies and monitors are compared with the pods.
-        Guarantee: each selects its pods."""
+        Guarantee: each of them selects exactly its pods or services."""
         for name, text in everything().items():
             made = tools.documents(text)
             pods = [each["spec"]["template"]["metadata"]["labels"] for each in made if each["kind"] in ("DaemonSet", "Deployment")]

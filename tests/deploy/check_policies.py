@@ -178,7 +178,7 @@ class Vex(unittest.TestCase):
     def test_document(self):
         """Scenario: the OpenVEX document is read.
         Guarantee: it has the fields that version 0.2.0 of the specification requires, and its reasons hold: Cargo.lock
-        contains none of the crates that it calls absent."""
+        contains none of the crates that the document calls absent."""
         document = json.loads((tools.DEPLOY / "vex/gcwatch.openvex.json").read_text())
         self.assertEqual(document["@context"], "https://openvex.dev/ns/v0.2.0")
         for key in ("@id", "author", "timestamp", "version"):

@@ -32,7 +32,7 @@ class Manifests(unittest.TestCase):
         count = 0
         for place, text in made.items():
             for document in tools.documents(text):
-                # Its definition belongs to the Prometheus Operator, which is not installed here.
+                # The definition of this kind belongs to the Prometheus Operator, which is not installed here.
                 if document["apiVersion"].startswith("monitoring.coreos.com/"):
                     continue
                 with self.subTest(place=place, kind=document["kind"], name=document["metadata"]["name"]):

@@ -48,7 +48,7 @@ class Release(unittest.TestCase):
         cls.addClassCleanup(cls.room.close)
         cls.registry = cls.room.registry(PORT) + "/team/gcwatch"
         cls.environment = {"GCWATCH_REGISTRY": cls.registry, "GCWATCH_REPOSITORY": "https://git.test/team/gcwatch", "GCWATCH_PACKAGES": "http://127.0.0.1:5001/feed"}
-        # Compilers and caches are the user's.
+        # Use the compilers and caches of the user.
         cls.environment |= {"CARGO_HOME": os.environ.get("CARGO_HOME") or f"{os.environ['HOME']}/.cargo", "RUSTUP_HOME": os.environ.get("RUSTUP_HOME") or f"{os.environ['HOME']}/.rustup"}
         cls.arm, cls.arm_runs = other_machine(cls.top)
         cls.out = cls.top / "dist"
@@ -117,7 +117,7 @@ class Release(unittest.TestCase):
 
     def test_image_runs(self):
         """Scenario: the commands of docs/install.md run with a Docker engine that pulls from the registry.
-        Guarantee: the demo shows incidents at the published port; the daemon sees the processes of the host; `doctor`
+        Guarantee: the demo shows incidents at the published port; the daemon becomes ready and logs no error; `doctor`
         runs in the container."""
         if b"ld-linux" in X86.read_bytes()[:4096]:
             left_out("the program is not static, and the image has no libraries")
@@ -206,9 +206,9 @@ class Release(unittest.TestCase):
         self.assertIn("has no digest", self.xtask("sign", f"{self.image['name']}:{VERSION}", status=1))
 
     def test_dry_run(self):
-        """Scenario: feeds, forges and crates that are not on loopback are released in a dry run.
-        Guarantee: every file of the release is uploaded; the tool's pointer package comes after its target; crates come
-        after their dependencies; no key is printed."""
+        """Scenario: packages of the tool and crates are released in a dry run to a feed and a registry.
+        Guarantee: the tool's pointer package comes after the packages to which it points; crates come after their
+        dependencies; no key is printed."""
         def printed(*words):
             command = [*XTASK, "publish", *words, "--dry-run", "--out", str(self.out)]
             environment = {**self.room.environment, **self.environment, "NUGET_API_KEY": "key-of-the-feed"}
@@ -238,8 +238,8 @@ class Release(unittest.TestCase):
 
 
 class Discovery:
-    """Answers helm's questions to an API server before a dry run: version, groups, and resource kinds. It has no
-    objects."""
+    """Answers helm's requests to an API server before a dry run: version, groups, and resource kinds. This server has
+    no objects."""
 
     KINDS = {
         "v1": [("serviceaccounts", "ServiceAccount", True), ("configmaps", "ConfigMap", True), ("services", "Service", True)],
