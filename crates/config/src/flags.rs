@@ -58,7 +58,7 @@ pub struct ConfigFlags {
     pub sockets: Vec<String>,
 }
 
-/// The flags and the configuration keys that they set. The generated reference page lists them, too.
+/// The flags and the configuration keys that they set. The generated reference page lists these flags, too.
 pub(crate) const FLAGS: [(&str, &str); 10] = [
     ("--endpoint", "otlp.endpoint"),
     ("--protocol", "otlp.protocol"),

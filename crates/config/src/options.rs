@@ -89,7 +89,7 @@ pub struct SelfTelemetryOptions {
     pub logs: Option<String>,
     /// The `service.name` of gcwatch itself.
     pub service_name: String,
-    /// Further attributes of its resource, as names and strings.
+    /// Further attributes of gcwatch's own resource, as names and strings.
     pub attributes: Vec<(String, String)>,
 }
 

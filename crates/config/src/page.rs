@@ -105,7 +105,7 @@ pub fn text() -> String {
 struct Section {
     places: Vec<String>,
     rule: &'static Value,
-    /// Description of the key that contains them.
+    /// Description of the key that contains the type; `None` for the whole file.
     description: Option<&'static str>,
 }
 
@@ -160,7 +160,8 @@ fn below(place: &str, key: &str) -> String {
     }
 }
 
-/// Returns the rule of the keys in a property's value, and the suffix of the path to them.
+/// Returns the rule of the keys in a property's value, and the suffix of the path to these keys. Returns `None` if the
+/// value has no keys.
 fn inner(property: &'static Value) -> Option<(&'static Value, &'static str)> {
     let rule = schema().resolved(property);
     let ways = [

@@ -26,7 +26,7 @@ pub(crate) fn schema() -> Schema<'static> {
 
 /// Returns the schema as the text of `docs/gcwatch.schema.json`, for editors.
 pub fn text() -> String {
-    // Writing JSON in memory cannot fail. `{:#}` of a `Value` is its pretty form.
+    // Writing JSON in memory cannot fail. `{:#}` formats a `Value` as indented JSON.
     format!("{:#}\n", *SCHEMA)
 }
 

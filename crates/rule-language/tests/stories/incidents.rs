@@ -50,7 +50,8 @@ impl Process {
         }
     }
 
-    /// Returns the changes at `at` seconds. Like the daemon, it observes the process each second.
+    /// Returns the changes of incidents at `at` seconds. Like the daemon, this method observes the incidents at each
+    /// step.
     fn changes(&mut self, at: f64, what: &StoryEvent) -> Vec<IncidentChange> {
         let transitions = self.story.step(at, what);
         let holding = self.story.engine.holding();
@@ -98,7 +99,7 @@ fn words(changes: &[IncidentChange]) -> String {
 }
 
 /// Scenario: a cause fires, then its more severe consequence in the same group, then an alert of a group that follows
-/// it. The rules end one after the other, and the cause returns while the incident waits.
+/// this group. The rules end one after the other, and the cause returns while the incident waits.
 /// Guarantee: there is one incident with one start, one rise and one end, at the time when its last rule ended. The
 /// cause names the incident.
 #[test]
@@ -156,8 +157,10 @@ fn later_cause_joins_incident() {
     assert_ne!(records[0].id, records[1].id);
 }
 
-/// Scenario: information of a cause is followed by a warning of a group that follows it; then the cause gets worse.
-/// Guarantee: there is one incident, whose head is first the warning and then the cause.
+/// Scenario: an alert of severity info fires, then a warning of a group that follows its group, then a critical alert
+/// of its group.
+/// Guarantee: there is one incident. Its head is first the alert of severity info, then the warning, and then the
+/// critical alert.
 #[test]
 fn information_is_not_head_before_warning() {
     let text = RULES.replace("severity: warning, group: memory", "severity: info, group: memory");
@@ -269,7 +272,7 @@ fn ledger(live: u64) -> Arc<Ledger> {
 /// Scenario: the first rule of an incident gathers no evidence; then a rule that gathers the ledger joins. Ledgers
 /// arrive before and after; the process exits, and another ledger arrives. Then the incident is stored and restored.
 /// Guarantee: the incident has the newest ledger from the time when a rule gathers it until the process exits, as a
-/// record and as a clause with its location. Without such a rule it has no ledger.
+/// record and as a clause with its location. Without such a rule, the incident has no ledger.
 #[test]
 fn incident_has_ledger_if_rule_gathers_it() {
     let mut process = Process::new();

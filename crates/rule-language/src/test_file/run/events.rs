@@ -165,7 +165,7 @@ fn open(begun: UnfinishedOperation, now: Moment) -> OperationStarts {
     open
 }
 
-/// Returns the fields of a repetition.
+/// Returns the fields of the repetition with the number `round`.
 fn stepped(
     fields: &BTreeMap<String, String>,
     event: &TestEvent,
@@ -303,7 +303,7 @@ pub(super) fn subject(events: &[TestEvent]) -> EvaluationTrigger {
     }
 }
 
-/// Removes the fields of a service that rules read as attributes.
+/// Removes the fields of a service that rules read as attributes, and returns these attributes.
 fn learned(fields: &mut BTreeMap<String, String>) -> Result<Vec<(String, FactValue)>, String> {
     let mut learned = Vec::new();
     for (field, attribute) in [("affected_rule", AFFECTED_RULE), ("last_death", LAST_DEATH)] {
