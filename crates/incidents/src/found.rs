@@ -329,8 +329,9 @@ fn seconds(start_ns: Option<i64>, end_ns: Option<i64>) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: a burst finds callers, another finds no callers, and a third burst does not run. Guarantee: the result
-    /// is one clause with the findings and their duration, or with the reason why there was no burst.
+    /// Scenario: a burst finds callers, another finds no callers, and a third burst does not run.
+    /// Guarantee: the result is one clause with the findings and their duration, or with the reason why there was no
+    /// burst.
     #[test]
     fn clause_names_callers_or_reason() {
         let caller = |site: Option<&str>, collections| FoundCaller {

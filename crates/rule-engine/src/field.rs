@@ -251,8 +251,8 @@ mod tests {
         assert!(Field::find("gc.nope").is_none());
     }
 
-    /// Scenario: the possible texts of `gc.pause_mode` are listed. Guarantee: the texts are the names of the modes in
-    /// records, and `Unknown`.
+    /// Scenario: the possible texts of `gc.pause_mode` are listed.
+    /// Guarantee: the texts are the names of the modes in records, and `Unknown`.
     #[test]
     fn pause_modes_have_names_of_records() {
         let modes = Field::find("gc.pause_mode").unwrap().texts();

@@ -263,8 +263,8 @@ mod tests {
         assert!(none.is_final() && none.clause() == "not taken: busy");
     }
 
-    /// Scenario: a census is written and read; a census of an older version lacks fields. Guarantee: the census
-    /// round-trips unchanged, and missing fields are unknown.
+    /// Scenario: a census is written and read; a census of an older version lacks fields.
+    /// Guarantee: the census round-trips unchanged, and missing fields are unknown.
     #[test]
     fn census_round_trips_through_json() {
         let text = serde_json::to_string(&grown()).unwrap();

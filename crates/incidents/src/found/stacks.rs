@@ -94,8 +94,9 @@ mod tests {
     use super::*;
 
     /// Scenario: the finalizer thread sleeps in a finalizer of the program, and two threads wait in the framework;
-    /// another burst has no samples; another does not run. Guarantee: the clause states the location of each thread and
-    /// names the finalizer thread, or states the reason why there are no findings.
+    /// another burst has no samples; another does not run.
+    /// Guarantee: the clause states the location of each thread and names the finalizer thread, or states the reason
+    /// why there are no findings.
     #[test]
     fn clause_names_location_of_threads() {
         let stack = |threads, finalizer, site: Option<&str>, frames: &[&str]| FoundStack {

@@ -483,9 +483,9 @@ mod tests {
     }
 
     /// Scenario: in a pause of 100 ns, most time is spent on marking roots, on suspending threads, or outside all
-    /// phases; in another pause, the compacting phase is unknown; in another, all phases are unknown. Guarantee: the
-    /// largest part is named with its share. If parts are unknown, only a part of at least half of the pause is named,
-    /// and never the remainder.
+    /// phases; in another pause, the compacting phase is unknown; in another, all phases are unknown.
+    /// Guarantee: the largest part is named with its share. If parts are unknown, only a part of at least half of the
+    /// pause is named, and never the remainder.
     #[test]
     fn dominant_part_of_pause_is_named() {
         let swept = |suspend, roots| largest_part(100, Some(suspend), &sweeping(roots), Some(false));

@@ -309,7 +309,8 @@ mod tests {
     use crate::field::{Field, ProcessFacts, RequestFacts, StreamFacts};
 
     /// Scenario: requests are not observed; the last minute has 19 requests; the last minute has 40 requests, 10 of
-    /// which a collection stopped. Guarantee: the share is unknown with fewer than 20 requests, and otherwise exact.
+    /// which a collection stopped.
+    /// Guarantee: the share is unknown with fewer than 20 requests, and otherwise exact.
     #[test]
     fn share_of_requests_needs_20_requests() {
         let share = |judged: Option<(u64, u64)>| {

@@ -304,9 +304,9 @@ mod tests {
         growth(seconds, mib).map_or(0.0, |(pace, _)| pace)
     }
 
-    /// Scenario: memory grows linearly by 60 MiB per minute, for 75 s, two minutes and ten minutes. Guarantee: the pace
-    /// is within 5 % of 60 MiB per minute, and the age is within 20 s of the time since the start, at most the length
-    /// of the window.
+    /// Scenario: memory grows linearly by 60 MiB per minute, for 75 s, two minutes and ten minutes.
+    /// Guarantee: the pace is within 5 % of 60 MiB per minute, and the age is within 20 s of the time since the start,
+    /// at most the length of the window.
     #[test]
     fn line_has_its_slope() {
         for seconds in [75, 120, 600] {
@@ -409,8 +409,9 @@ mod tests {
     }
 
     /// Scenario: a warm-up grows by 230 MiB per minute for two minutes and then stops; a cache fills more and more
-    /// slowly. Guarantee: the growth of the warm-up ends within 45 s, and the pace of the cache is below 40 MiB per
-    /// minute after four minutes.
+    /// slowly.
+    /// Guarantee: the growth of the warm-up ends within 45 s, and the pace of the cache is below 40 MiB per minute
+    /// after four minutes.
     #[test]
     fn growth_ends_when_memory_rests() {
         let warm = |second: u64| 50.0 + 230.0 / 60.0 * second.min(120) as f64;

@@ -128,7 +128,8 @@ mod tests {
         out
     }
 
-    /// Scenario: numbers of all sizes are formatted in each form. Guarantee: each number has the expected text.
+    /// Scenario: numbers of all sizes are formatted in each form.
+    /// Guarantee: each number has the expected text.
     #[test]
     fn numbers_are_readable() {
         use Value::{Double, Int as Integer};
@@ -163,8 +164,8 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any integer, and any double below 10^15 in magnitude, is formatted in any form. Guarantee: the
-        /// text has at most 40 bytes.
+        /// Scenario: any integer, and any double below 10^15 in magnitude, is formatted in any form.
+        /// Guarantee: the text has at most 40 bytes.
         #[test]
         fn any_number_is_short(bits: u64, whole: i64, digits in 0_u8..=9) {
             let forms = [Form::Plain, Form::Round(digits), Form::Bytes, Form::Percent, Form::Milliseconds, Form::Seconds];

@@ -260,8 +260,9 @@ fn came() -> impl Strategy<Value = Vec<(u64, u64, SampleValue)>> {
 
 proptest! {
     /// Scenario: samples arrive at any time; some are late, unknown or excluded by the filter, and half of the cases
-    /// start with equal samples. Windows cover a time or a number of samples. Guarantee: after each sample, the
-    /// function has the value that its definition yields for all samples, within the documented resolution.
+    /// start with equal samples. Windows cover a time or a number of samples.
+    /// Guarantee: after each sample, the function has the value that its definition yields for all samples, within the
+    /// documented resolution.
     #[test]
     fn window_values_match_definition(
         came in came(),

@@ -28,7 +28,8 @@ fn blocking(number: u32, from: i64, to: i64) -> Collection {
 }
 
 /// Scenario: collections follow each other; one is lost, one lacks an edge, and one runs inside the stop of another
-/// collection. Guarantee: the time since the last restart is exact, or unknown if events can be missing.
+/// collection.
+/// Guarantee: the time since the last restart is exact, or unknown if events can be missing.
 #[test]
 fn time_since_last_restart_is_exact_or_unknown() {
     let mut preceding = PrecedingRestarts::default();
@@ -53,8 +54,8 @@ fn time_since_last_restart_is_exact_or_unknown() {
     assert_eq!(since(&blocking(15, 700, 710)), Some(90));
 }
 
-/// Scenario: a stop without a collection occurs between two collections. Guarantee: the time since the last restart
-/// starts at the end of this stop.
+/// Scenario: a stop without a collection occurs between two collections.
+/// Guarantee: the time since the last restart starts at the end of this stop.
 #[test]
 fn stop_without_collection_counts_as_restart() {
     let mut preceding = PrecedingRestarts::default();
@@ -75,8 +76,8 @@ fn stop_without_collection_counts_as_restart() {
 }
 
 /// Scenario: three background collections are observed at their ends: the first has three foreground collections, the
-/// second has none, and the start of the third was not observed. Guarantee: foreground collections are counted only for
-/// background collections with an observed start.
+/// second has none, and the start of the third was not observed.
+/// Guarantee: foreground collections are counted only for background collections with an observed start.
 #[test]
 fn foreground_collections_are_counted() {
     let mut preceding = PrecedingRestarts::default();
