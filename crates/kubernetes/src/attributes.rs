@@ -95,7 +95,7 @@ pub(crate) fn describe_container(container: &ContainerSpec) -> Vec<KeyValue> {
     out.0
 }
 
-/// Returns the owners of a pod, outermost first, as far as the pod's own metadata names them.
+/// Returns the owners of a pod that the metadata of the pod names, outermost first.
 fn owner(meta: &ObjectMeta) -> Vec<(&'static Attribute, String)> {
     let owners = meta.owner_references.as_deref().unwrap_or_default();
     let Some(OwnerReference { kind, name, .. }) = owners.iter().find(|owner| owner.controller == Some(true)) else {

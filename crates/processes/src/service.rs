@@ -22,8 +22,8 @@ const OWNERS: [&str; 6] = [
 ///
 /// In Kubernetes, the identity consists of the namespace, the owner of the pod (or the pod) and the container. Outside
 /// Kubernetes, it is the `service.name` that the process set itself, with the namespace of the service. If the process
-/// set no such name, the identity consists of the program, the command line and the pod or container. The program alone
-/// is not sufficient, because other services can also run it.
+/// set no such name, the identity consists of the program, the command line and the pod or container. The name of the
+/// program is not sufficient, because other services can also run this program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey(Arc<str>);
 

@@ -13,7 +13,7 @@
 //! * At least `D` minus the time outside the suspension, `W - L`, belongs to the suspension.
 //! * A collecting thread wants a CPU all the time, and can want one before and after, too. The estimate is therefore
 //!   `L` in the proportion of `D` to `C + D`, within the two bounds. For a thread that only collects (server GC,
-//!   background GC), it is all of `D`.
+//!   background GC), the estimate is all of `D`.
 //!
 //! A thread that is neither running nor ready waits for other threads or for a page from disk. If the thread had page
 //! faults that read from disk (`stat`), the part of the suspension that is neither `C` nor `D` counts as well, at most
@@ -61,7 +61,7 @@ const FOR: Duration = Duration::from_secs(120);
 const READ_INTERVAL: Duration = Duration::from_millis(190);
 /// Maximum number of threads that are read.
 const MAX_THREADS_READ: usize = 24;
-/// Maximum number of server GC threads among them. Each heap has one, and all of them wait for the slowest.
+/// Maximum number of server GC threads that are read. Each heap has one thread, and all threads wait for the slowest.
 const MAX_SERVER: usize = 8;
 /// Number of readings that are kept, which cover a few seconds.
 const MAX_KEPT: usize = 32;
@@ -144,8 +144,8 @@ impl CpuWaits {
 }
 
 /// The CPU limit of a process's control group. The path of the group can lead through a file system that the process
-/// provides and that never responds. A separate thread therefore looks for the limit, and not the thread that reads all
-/// streams.
+/// provides and that never responds. The thread that reads all streams therefore does not look for the limit; a
+/// separate thread does.
 ///
 /// A process can get a limit, or a group with a limit, while it runs. A limit that was not found is therefore searched
 /// for again.
@@ -246,8 +246,8 @@ struct WaitTime {
 }
 
 impl ThreadActivity {
-    /// Returns the part that belongs to a suspension of this length, or `None` if no time was counted. The kernel does
-    /// not count in this case, because a collecting thread must have run.
+    /// Returns the part that belongs to a suspension of this length, or `None` if no time was counted. In that case,
+    /// the kernel does not count: a collecting thread must have run.
     fn wait_during(&self, length: u64) -> Option<WaitTime> {
         let ready = self.ran.checked_add(self.waited).filter(|ready| *ready > 0)?;
         let left = self.waited.saturating_sub(self.given);

@@ -14,9 +14,10 @@
 //! Lease files must be in a folder that all instances can see. An instance that runs as root uses the configured folder
 //! (`/run/gcwatch`). Other users cannot write there. Instances of other users read only their own processes, so they
 //! use a folder of their user: `/run/user/UID/gcwatch`, or `/tmp/gcwatch-UID` if `/run/user/UID` does not exist. To
-//! prevent root and a user from both reading a process, every instance checks all three folders, with the UID of the
-//! *process*, before and after it takes its own lease. If two instances take leases in different folders at the same
-//! time, the lease in the later folder is released.
+//! prevent root and a user from both reading a process, every instance uses the three folders for the UID of the
+//! *process*. An instance checks all three folders before it takes its lease, and the folders before its own again
+//! afterwards. If two instances take leases in different folders at the same time, the lease in the later folder is
+//! therefore released.
 //!
 //! A folder is accepted if it is a real directory and no other users can write to it. It must belong to root, to the
 //! user of gcwatch or to the user of the process. The configured folder can belong to any user if only root can have
@@ -442,9 +443,10 @@ mod tests {
         }
     }
 
-    /// Scenario: two instances request the lease of one run; the first releases it; a lease file without a holder
-    /// remains.
-    /// Guarantee: the second instance learns the holder, acquires the lease after the release, and no file remains.
+    /// Scenario: two instances request the lease of one run; the first instance releases it; lease files without a
+    /// holder remain; a sweep runs while a lease is held.
+    /// Guarantee: the second instance learns the holder; a file without a holder does not prevent the lease; a released
+    /// lease leaves no file; the sweep keeps only the held file.
     #[test]
     fn lease_has_one_holder() {
         let root = root();

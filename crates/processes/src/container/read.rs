@@ -557,7 +557,7 @@ mod tests {
     }
 
     /// Scenario: folders are not control groups, contain files of every kind, and have links out of a root.
-    /// Guarantee: none of their files is read.
+    /// Guarantee: no file outside a control group is read.
     #[test]
     fn only_control_groups_are_read() {
         let folder = tempfile::tempdir().unwrap();

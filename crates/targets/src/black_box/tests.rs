@@ -98,8 +98,8 @@ fn kept_of(boxes: &BlackBoxes, run: RunKey) -> (Vec<i64>, u64) {
 }
 
 /// Scenario: black boxes keep an hour of a busy process, whose blocks cannot be compressed, and of a quiet process.
-/// Guarantee: as much of the busy stream as fits is kept, and the last 30 s of the quiet stream with one more piece. No
-/// event is lost in either stream, and both streams end with the newest event.
+/// Guarantee: the busy stream is kept up to the size limit, and the quiet stream for the last 30 s and one more piece.
+/// No event is lost in either stream, and both streams end with the newest event.
 #[test]
 fn newest_blocks_are_kept() {
     let busy = |index: i64| (index * 10, noise(2000, index.unsigned_abs()));

@@ -43,8 +43,8 @@ impl Rate {
 mod tests {
     use super::*;
 
-    /// Scenario: a process has 3,000 requests in each of 14 seconds except the third, in which it has none. The limit
-    /// is 2,000.
+    /// Scenario: a process has 3,000 requests in each of 14 seconds, except in the third second, which has no requests.
+    /// The limit is 2,000.
     /// Guarantee: the rate counts as too high after 10 consecutive seconds above the limit, and not earlier.
     #[test]
     fn rate_above_limit_is_detected() {
