@@ -30,7 +30,8 @@ const ENVIRONMENT_CHUNK: usize = 64 << 10;
 pub struct Client {
     endpoint: Endpoint,
     deadlines: Deadlines,
-    /// Bits of the commands that the runtime does not support. They are not tried again.
+    /// Bits of the commands that the runtime does not support. These commands are not tried again, except for the last
+    /// variant.
     unknown: AtomicU32,
     guard: Option<Arc<dyn Guard>>,
 }

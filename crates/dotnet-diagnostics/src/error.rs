@@ -9,7 +9,7 @@ use crate::message::{Command, MessageError, RuntimeError};
 use crate::obstacle::{Obstacle, Reason};
 use crate::text::shown;
 
-// Remedies of errors whose message ends with a remedy.
+// Remedies of errors. The message of an error ends with its remedy, except for `TOO_OLD`.
 const PERMISSION: &str =
     "run with sudo, or as the same user and group (in a container: as root with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE)";
 const SILENT: &str = "the process is stopped, in a debugger or overloaded; check its state, and try again later";
@@ -254,7 +254,8 @@ impl Error {
         }
     }
 
-    /// Returns the remedy at the end of the message, or an empty string if the message has no remedy.
+    /// Returns the remedy of the error, or an empty string if the error has no remedy. The message ends with the
+    /// remedy, except for [`TOO_OLD`].
     fn remedy(&self) -> &'static str {
         match self {
             Self::NotASocket { .. } => NOT_A_SOCKET,

@@ -107,7 +107,7 @@ impl ReversePort {
             let client = self.client(&runtime);
             tokio::spawn(async move { client.resume_runtime().await.map_err(|error| (runtime, error)) })
         });
-        // The commands run concurrently, so the total time is that of the slowest command.
+        // The commands run concurrently, so the total time is the time of the slowest command.
         let resuming: Vec<_> = resuming.collect();
         let mut failed = Vec::new();
         for task in resuming {

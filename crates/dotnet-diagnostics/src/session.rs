@@ -70,7 +70,7 @@ pub struct Session {
     version: CollectVersion,
     compromises: Vec<Compromise>,
     connected: CommandConnection,
-    /// Handle of the guard, if there is one.
+    /// Handle of the guard for the stream; `None` if the client has no guard.
     held: Option<Box<dyn GuardedStream>>,
     endpoint: Endpoint,
     deadlines: Deadlines,
@@ -254,7 +254,8 @@ impl Session {
     /// See [`read`](Self::read). The bytes before an error were passed to `sink`.
     pub async fn drain(&mut self, mut sink: impl FnMut(&[u8])) -> Result<u64, Error> {
         self.request_stop();
-        // A host can stop hundreds of sessions at once, and each has few bytes left.
+        // The buffer is small because a host can stop hundreds of sessions at once, and each session has few bytes
+        // left.
         let mut buffer = vec![0; 8 << 10];
         let mut drained = 0;
         loop {

@@ -53,7 +53,7 @@ pub fn parse_stat(stat: &[u8]) -> Option<Stat> {
     for (slot, field) in fields.iter_mut().zip(tail.split_ascii_whitespace()) {
         *slot = field;
     }
-    // Field 3 is the first after the name. Truncated fields are empty and do not parse as numbers.
+    // Field 3 is the first field after the name. Missing fields are empty and do not parse as numbers.
     let field = |number: usize| fields.get(number - 3).copied();
     let number = |number| field(number)?.parse::<u64>().ok();
     Some(Stat {
@@ -259,7 +259,8 @@ mod tests {
         assert_eq!(parse_status(b"Name:\tx\n"), Status::default());
     }
 
-    /// Scenario: environments contain TMPDIR once, empty and twice, and each spelling of the switch.
+    /// Scenario: environments contain `TMPDIR` and `XDG_RUNTIME_DIR` once, empty and twice, a relative
+    /// `XDG_RUNTIME_DIR`, and each spelling of the switch.
     /// Guarantee: the values are interpreted like in the runtime.
     #[test]
     fn environ_contains_directory_and_switch() {
@@ -303,7 +304,7 @@ mod tests {
 
     /// Scenario: command lines are of a framework-dependent program, a custom host, a thread without arguments and a
     /// hostile program.
-    /// Guarantee: the name is human-readable, without control characters.
+    /// Guarantee: the name is human-readable, contains no control characters, and is limited in length.
     #[test]
     fn display_name_is_human_readable() {
         assert_eq!(

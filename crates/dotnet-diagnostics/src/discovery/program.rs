@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-/// Emulators, which run programs of other architectures. The process is the emulator, and the program in it is another
-/// one.
+/// Prefixes of the file names of emulators, which run programs of other architectures. The program file of an emulated
+/// process is the emulator.
 const EMULATORS: [&str; 3] = ["qemu-", "rosetta", "box64"];
 
 /// The machine in the header of an ELF file.

@@ -298,7 +298,8 @@ fn has_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 
-/// Returns the process of a socket about which nothing else is visible, or `None` if the socket does not exist.
+/// Returns the process of a configured socket of which only the socket is visible, or `None` if the socket does not
+/// exist.
 fn behind(name: SocketName, address: &SocketAddress) -> Option<Process> {
     let (socket, obstacle) = match address.open() {
         Ok(socket) => (Some(socket), None),
@@ -334,7 +335,8 @@ fn behind(name: SocketName, address: &SocketAddress) -> Option<Process> {
     })
 }
 
-/// Returns `None` if a process listens on the socket, or if the socket was deleted in the meantime.
+/// Returns the socket as stale, or `None` if a process listens on the socket, the socket was deleted in the meantime,
+/// or the check fails for another reason.
 fn stale(name: SocketName, path: PathBuf) -> Option<StaleSocket> {
     match try_connect(&path) {
         Err(Errno::CONNREFUSED) => Some(StaleSocket {

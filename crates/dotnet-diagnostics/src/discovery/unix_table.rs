@@ -47,7 +47,8 @@ impl<'a> Line<'a> {
         self.flags & LISTENING != 0
     }
 
-    /// Returns the runtime in the file name of the path.
+    /// Returns the runtime in the file name of the path, or `None` if the path is abstract or its file name is not the
+    /// name of a runtime's socket.
     pub(super) fn runtime(&self) -> Option<SocketName> {
         if !self.path.starts_with(b"/") {
             return None;
@@ -152,7 +153,7 @@ mod tests {
         found
     }
 
-    /// Scenario: the table is from Linux 6.18: a listener, a queued connection, accepted connections, a connection
+    /// Scenario: a table of Linux 6.18 contains a listener, a queued connection, accepted connections, a connection
     /// without a path, a connection with an abstract name, sockets of other programs and a truncated line.
     /// Guarantee: only the accepted connections to runtime paths are found.
     #[test]
