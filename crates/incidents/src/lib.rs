@@ -1,4 +1,4 @@
-//! Incidents: one harm to one process, as users see it.
+//! Incidents: each incident is one harm to one process, as users see it.
 //!
 //! ```text
 //! transitions + active rules    -> Incidents -> Began | Worse | Explained | Refreshed | Ended -> receivers, log

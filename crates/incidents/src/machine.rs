@@ -158,7 +158,8 @@ impl Incidents {
         self.as_one(changes)
     }
 
-    /// Merges the changes of one evaluation into one message: the start, with all findings of this evaluation.
+    /// Merges the changes of an incident that started in this evaluation into one message: its start, in its state
+    /// after the evaluation. Incidents that started and were merged in the same evaluation are omitted.
     fn as_one(&self, changes: Vec<IncidentChange>) -> Vec<IncidentChange> {
         let began = changes
             .iter()

@@ -22,7 +22,7 @@
 //! memory must grow too.
 //!
 //! The trend of each memory is the slope of its [lower envelope](envelope). The age of the trend is the time since this
-//! growth started. Trend and age are unknown if too little was observed. The trend is 0 if the memory does not grow.
+//! slope started. Trend and age are unknown if too little was observed. The trend is 0 if the memory does not grow.
 //!
 //! The state of one process takes at most [`MemoryHistory::MAX_BYTES`].
 
@@ -123,7 +123,7 @@ struct Track {
     slow: Envelope,
     /// Samples of the whole memory, over five minutes.
     whole: Envelope,
-    /// Whether the whole memory differed in any sample.
+    /// Whether `visited` and `whole` differed in any sample.
     is_part: bool,
     /// The newest sample and its slot, so that equal samples in one slot cost nothing.
     newest: (Sample, u64),

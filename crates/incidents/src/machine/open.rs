@@ -136,8 +136,8 @@ impl OpenIncident {
 
     /// Returns the sort key of a member; the member with the lowest key is the head. A cause is never the head.
     /// Information is not the head if there is a more severe member. A symptom that joined as a consequence ranks
-    /// behind the symptoms of the incident's own group. Then the number of the other members' groups that its group
-    /// follows counts, then the severity of symptoms, then the order of the files.
+    /// behind the symptoms of the incident's own group. Then the number of other groups in the incident that the
+    /// member's group follows counts, then the severity of symptoms, then the order of the files.
     fn weight(&self, rules: &RuleSet, at: usize, worst: Option<Severity>) -> impl Ord + use<> {
         let Some(member) = self.incident.members.get(at).filter(|member| member.is_harm()) else {
             return (true, true, usize::MAX, None, usize::MAX);

@@ -1,5 +1,5 @@
-//! The series of one process. Each sample is added to the series, and a condition reads them when it needs their
-//! values.
+//! The series of one process. Each sample is added to the series, and the values of the series are read when a
+//! condition needs them.
 
 use std::collections::HashMap;
 use std::hint::black_box;
