@@ -13,7 +13,7 @@
 //! # Invariants
 //!
 //! * **A contract.** Existing names never change; new names may be added.
-//! * **One type per record.** The code that writes a record and the code that documents it use the same type.
+//! * **One type per record.** The code that writes a record and the code that documents the record use the same type.
 //! * **Unknown is null**, never 0, never omitted.
 //! * **Pure.** No I/O, no clock, no lock.
 

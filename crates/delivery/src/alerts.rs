@@ -15,7 +15,7 @@
 //!
 //! # Invariants
 //!
-//! * Each receiver has its own task. An unavailable or slow receiver does not delay the others, and
+//! * Each receiver has its own task. An unavailable or slow receiver does not delay the other receivers, and
 //!   [`Notifier::notify`] never blocks.
 //! * Queues are bounded, and dropped changes are counted by reason ([`stats`]).
 //! * Tenants are served in turn and have shares. A tenant with many messages neither delays nor displaces the messages
@@ -322,8 +322,8 @@ impl Notifier {
         queues.chain(stdout).collect()
     }
 
-    /// Accepts no more changes, and sends waiting ones for at most `within`. Returns the number of unsent changes, and
-    /// the changes among them that the next instance can send.
+    /// Accepts no more changes, and sends waiting changes for at most `within`. Returns the number of unsent changes,
+    /// and the changes among them that the next instance can send.
     pub async fn shutdown(&self, within: Duration) -> (u64, Vec<UnsentChange>) {
         let deadline = Instant::now() + within;
         let (queues, stdout) = {

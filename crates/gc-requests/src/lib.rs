@@ -2,7 +2,7 @@
 //!
 //! ASP.NET Core reports every request that ends, with its trace and span ids, if a session enables the events of its
 //! `DiagnosticListener` ([`session`]). The same session contains the start and end of the collector's stops, on the
-//! same clock. This crate combines both. It performs no I/O and has no clock.
+//! same clock. This crate combines both. The crate performs no I/O and has no clock.
 //!
 //! ```text
 //! clr_gc::stream (events) -> payload   parses the strings of an event into fields of a request

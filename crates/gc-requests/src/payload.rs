@@ -26,13 +26,13 @@ pub struct CompletedRequest {
     /// Start of the request, in Unix nanoseconds with a resolution of 100 ns; `None` if the request had no activity.
     pub start_unix_ns: Option<i64>,
     pub trace_id: Option<[u8; 16]>,
-    /// Span of the request.
+    /// Span of the request; `None` if the request had no activity.
     pub span_id: Option<[u8; 8]>,
     /// Span of the caller; `None` if there is no caller span or it was not reported.
     pub parent_span_id: Option<[u8; 8]>,
     /// Whether the span is recorded; `None` if the request had no activity.
     pub sampled: Option<bool>,
-    /// HTTP status of the response.
+    /// HTTP status of the response; `None` if it was not reported.
     pub status: Option<u16>,
     /// Whether the request ended with an unhandled exception, or with an error that its span reported.
     pub failed: bool,
@@ -168,7 +168,7 @@ impl Text<'_> {
     }
 
     /// Returns the text if it is ASCII and has at most [`MAX_UNITS`] characters, and an empty text otherwise. `place`
-    /// is the buffer for the returned text.
+    /// is the buffer for the returned text. The result is always `Some`.
     fn ascii(self, place: &mut [u8; MAX_UNITS]) -> Option<&str> {
         let length = self.0.len() / 2;
         let Some(place) = place.get_mut(..length) else {

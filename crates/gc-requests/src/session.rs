@@ -12,7 +12,7 @@ pub const PROVIDER: &str = "Microsoft-Diagnostics-DiagnosticSource";
 pub const KEYWORDS: u64 = 0x3;
 /// Level Informational.
 pub const LEVEL: u32 = 4;
-/// Name of the bridged events. Their ids differ between versions.
+/// Name of the bridged events. The ids of these events differ between versions.
 pub const EVENT: &str = "Event";
 /// Name of the messages in which the provider reports how it interpreted a filter of any session. Every session
 /// receives them.
@@ -21,7 +21,7 @@ pub const MESSAGE: &str = "Message";
 pub const SOURCE: &str = "Microsoft.AspNetCore";
 /// Name of the event for a completed request.
 pub const END_REQUEST: &str = "Microsoft.AspNetCore.Hosting.EndRequest";
-/// Name of the event for a request that ended with an unhandled exception. It replaces [`END_REQUEST`].
+/// Name of the event for a request that ended with an unhandled exception. This event replaces [`END_REQUEST`].
 pub const UNHANDLED: &str = "Microsoft.AspNetCore.Hosting.UnhandledException";
 
 /// Name of the events for a completed activity of a source.

@@ -12,8 +12,8 @@
 //! Processes belong to one service if the attributes of `SERVICE_ATTRIBUTES` are equal. These attributes are the
 //! resource of the series.
 //!
-//! Figures of a container are the same in all its processes, so only the first process of each container adds these
-//! figures.
+//! Figures of a container are the same in all processes of the container, so only the first process of each container
+//! adds these figures.
 
 mod merge;
 

@@ -1,7 +1,7 @@
 //! Metrics of one run of a process: sums, newest values and distributions, from the first attach to the end of the run.
 //!
-//! A [`Series`] exists for the whole run, across its sessions, so that totals continue after gcwatch reattaches. It has
-//! no clock: the times of points are arguments.
+//! A [`Series`] exists for the whole run, across its sessions, so that totals continue after gcwatch reattaches. A
+//! [`Series`] has no clock: the times of points are arguments.
 //!
 //! Unknown values create no point and no measurement. Totals cover only observed data; unobserved data is counted
 //! separately (`gcwatch.collections.missed`, `gcwatch.collections.incomplete`, `gcwatch.gc.pauses.unknown`,
@@ -434,7 +434,7 @@ impl Series {
     }
 }
 
-/// Returns the index of a metric in [`row::METRICS`].
+/// Returns the index of a metric in [`row::METRICS`], or `None` if the list does not contain the metric.
 fn place_of(definition: &MetricDefinition) -> Option<usize> {
     row::METRICS.iter().position(|row| std::ptr::eq(*row, definition))
 }

@@ -108,7 +108,7 @@ pub struct Recording {
     pub has_gc_events: bool,
     /// A sentence about the truncation; `None` if the recording is complete.
     pub cut: Option<String>,
-    /// Error that stopped reading.
+    /// Error that stopped reading; `None` if the recording was read to its end.
     pub error: Option<RecordingError>,
 }
 

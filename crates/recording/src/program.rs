@@ -46,9 +46,9 @@ impl Program {
     }
 }
 
-/// Returns the name of the first assembly before the first option. If this assembly is the one of a custom host and
-/// another assembly follows, the other assembly counts. Without an assembly before the options, the name is the first
-/// assembly in the options of `dotnet`, or the executable.
+/// Returns the name of the first assembly before the first option. If this is the assembly of a custom host and another
+/// assembly follows, the other assembly counts. Without an assembly before the options, the name is the first assembly
+/// in the options of `dotnet`, or the executable.
 ///
 /// Paths can contain spaces, which a command line does not mark, but the text after the last separator is the name in
 /// any case. Returns `None` if the name has no printable character.

@@ -67,8 +67,8 @@ pub struct Source {
     name: String,
     reader: Box<dyn Read + Send>,
     offset: u64,
-    /// Error of the decompression if the compressed data was truncated. The data that was decompressed before the error
-    /// is valid.
+    /// Error of the decompression if the compressed data was truncated; `None` otherwise. The data that was
+    /// decompressed before the error is valid.
     cut: Option<String>,
 }
 

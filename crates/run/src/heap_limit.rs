@@ -19,11 +19,12 @@ const MIN_DIFFERENCE_PERCENT: u64 = 5;
 /// The limit of a heap, as known from several sources.
 #[derive(Debug, Default)]
 pub(crate) struct HeapLimit {
-    /// Limit according to the configuration and the container's current limit, in bytes.
+    /// Limit according to the configuration and the container's current limit, in bytes; `None` if unknown.
     present: Option<u64>,
-    /// First value of `present`. A runtime that does not report its limit keeps this limit.
+    /// First known value of `present`. A runtime that does not report its limit keeps this limit.
     first: Option<u64>,
-    /// Value of `present` when the program last refreshed its limit.
+    /// Value of `present` when the program last refreshed its limit; `None` if it has not done so since the last report
+    /// of the runtime.
     refreshed: Option<u64>,
     /// Whether the reported limit and `present` were ever equal.
     was_equal: bool,

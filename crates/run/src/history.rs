@@ -91,7 +91,8 @@ pub struct History {
     pub room: RoomHistory,
 }
 
-/// The newest known figures of the collections. Each figure is from the newest collection that reports it.
+/// The newest known figures of the collections. Each figure is from the newest collection that reports it, and is
+/// `None` if no collection has reported it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Newest {
     /// Number of the newest collection.
@@ -172,7 +173,8 @@ impl Newest {
     }
 }
 
-/// Returns the latest committed bytes of the heap, in use or kept, that a collection reports.
+/// Returns the latest committed bytes of the heap, in use or kept, that a collection reports, or `None` if it reports
+/// none.
 fn committed(collection: &Collection) -> Option<u64> {
     collection
         .committed
@@ -185,7 +187,8 @@ fn length(ns: Option<i64>) -> Option<u64> {
     ns.and_then(|ns| u64::try_from(ns).ok())
 }
 
-/// Returns the type under which a collection is counted. A collection that became blocking counts as blocking.
+/// Returns the type under which a collection is counted, or `None` if the type is unknown. A collection that became
+/// blocking counts as blocking.
 fn type_of(collection: &Collection) -> Option<GcType> {
     if collection.became_blocking {
         Some(GcType::BLOCKING)

@@ -99,7 +99,8 @@ impl RunIdentity {
         ProcessFacts::new(Some(key.pid), Some(name), runtime.as_deref(), facts(&attributes))
     }
 
-    /// Adds facts: the version of the runtime, attributes. Existing attributes get the new values, others are added.
+    /// Adds facts: the version of the runtime, attributes. Existing attributes get the new values, and other attributes
+    /// are added.
     pub(crate) fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
         if runtime.is_some() {
             self.identity.runtime = runtime;
@@ -160,7 +161,7 @@ impl RunIdentity {
     }
 }
 
-/// Sets the attributes in `known`: existing attributes get the new values, others are added.
+/// Sets the attributes in `known`: existing attributes get the new values, and other attributes are added.
 fn merged(mut known: Vec<KeyValue>, news: impl IntoIterator<Item = KeyValue>) -> Vec<KeyValue> {
     news.into_iter().for_each(|attribute| set(&mut known, attribute));
     known
@@ -180,9 +181,9 @@ mod tests {
 
     /// Scenario: a process has set an attribute itself; metadata arrives, attributes are learned, other metadata
     /// arrives, then empty metadata.
-    /// Guarantee: metadata overrides attributes that were found or learned, but never those that the process has set;
-    /// attributes missing from the new metadata revert to the values that were found or learned; empty metadata changes
-    /// nothing.
+    /// Guarantee: metadata overrides attributes that were found or learned, but never attributes that the process has
+    /// set; attributes missing from the new metadata revert to the values that were found or learned; empty metadata
+    /// changes nothing.
     #[test]
     fn metadata_overrides_found_attributes() {
         let mut identity = Identity::new(RunKey { pid: 1, start_time: 2 }, "app");

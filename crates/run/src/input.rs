@@ -28,7 +28,7 @@ pub struct InputTime {
 pub enum Input {
     /// The state of monitoring has changed. [`RunState::Attached`] arrives as [`Input::Attached`].
     State(RunState),
-    /// A session has started. Its stream is counted from the start.
+    /// A session has started. The stream of the session is counted from the start.
     Attached(Box<Attachment>),
     /// The reader has exited without reporting the end of its session.
     ReaderLeft,
@@ -46,7 +46,7 @@ pub enum Input {
         collection: Box<Collection>,
         /// Time base of the offsets.
         base: TimeBase,
-        /// Time for which the collection was held back before this input. It does not count as lag.
+        /// Time for which the collection was held back before this input. This time does not count as lag.
         held_back_ns: u64,
     },
     /// A suspension without a collection.

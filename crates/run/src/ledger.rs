@@ -38,9 +38,9 @@ pub struct RunLedger {
     estimated: Series,
     /// Counted ledgers; `None` before the first count. Most processes are never counted.
     counted: Option<Box<Series>>,
-    /// Highest usage of any estimate.
+    /// Highest usage of any estimate; `None` if no usage is known.
     pub peak: Option<u64>,
-    /// Start of the last count.
+    /// Start of the last count; `None` before the first count.
     began: Option<Moment>,
     /// Whether a count is running.
     counting: bool,

@@ -156,7 +156,7 @@ mod tests {
     }
 
     /// Scenario: there are no requests; then 100 requests in a minute, every fourth of them touched; then no requests
-    /// for a minute; then one is reported two minutes late.
+    /// for a minute; then one request is reported on time and one request two minutes late.
     /// Guarantee: the counts are unknown, then exact, then zero, and the late request does not count.
     #[test]
     fn requests_of_last_minute_are_counted() {

@@ -27,7 +27,7 @@ pub struct RuleCounts {
     pub evaluations: u64,
     /// Number of failed evaluations.
     pub failures: u64,
-    /// Reason for the most recent failure.
+    /// Reason for the most recent failure; `None` if no evaluation failed.
     pub last_failure: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub struct RunRules {
     incident_spans: Vec<(u64, SpanIds)>,
     /// Root spans of the collections on which firing alerts started, by number of the alert.
     spans: Vec<(u64, SpanIds)>,
-    /// Number and root span of the newest collection, if it has a root span.
+    /// Number and root span of the newest collection; `None` if it has no root span.
     newest: Option<(u32, SpanIds)>,
     /// Number of alerts that started, by rule and severity.
     fired: BTreeMap<(Arc<str>, Severity), u64>,
@@ -199,7 +199,7 @@ impl RunRules {
         }
     }
 
-    /// Returns the root span of the newest collection if an alert names that collection.
+    /// Returns the root span of the newest collection, or `None` if the alert does not name this collection.
     fn span_of_newest(&self, alert: &Alert) -> Option<SpanIds> {
         let (_, span) = self.newest.filter(|(number, _)| alert.collection == Some(*number))?;
         Some(span)

@@ -216,7 +216,7 @@ impl Run {
     }
 
     /// Returns the maximum number of bytes that the heap can commit: the limit reported by the runtime, or the estimate
-    /// from outside if the runtime reports nothing.
+    /// from outside if the runtime reports nothing. Returns `None` if there is no limit or it is unknown.
     pub fn heap_limit(&self) -> Option<u64> {
         self.heap_limit.limit(self.identity.said_limit())
     }
@@ -229,8 +229,9 @@ impl Run {
     }
 
     /// Returns the memory limit of the container if the runtime ignores it, that is, if the runtime reports that the
-    /// heap has no limit. This was observed on .NET 9.0 to 10.0.10 if the control group is the root of the mounted
-    /// hierarchy (runtime issue 130092), and on all versions if the limit was set after the process started.
+    /// heap has no limit. Returns `None` otherwise. This was observed on .NET 9.0 to 10.0.10 if the control group is
+    /// the root of the mounted hierarchy (runtime issue 130092), and on all versions if the limit was set after the
+    /// process started.
     pub fn unseen_limit(&self) -> Option<u64> {
         let limit = self.group_figures().memory_limit?;
         let restricts = self.machine.is_none_or(|machine| limit < machine);
@@ -276,7 +277,7 @@ impl Run {
             .unwrap_or_default()
     }
 
-    /// Returns the figures of those controllers that have a container or a limited group for this process, or `None` if
+    /// Returns the figures of the controllers that have a container or a limited group for this process, or `None` if
     /// no controller has one. In version 1 of control groups, each controller has separate groups, so a process can
     /// have a CPU limit but no memory group.
     fn group_figures_if_limited(&self, figures: Option<Figures>) -> Option<Figures> {
@@ -645,7 +646,7 @@ impl Run {
     }
 
     /// Handles a finished request: counts it and, if it lost enough time, returns its pauses as spans in the trace of
-    /// the request.
+    /// the request. Returns `None` if the request is not exported.
     fn request(&mut self, request: &Request, base: TimeBase) -> Option<Output> {
         self.requests.observe(request, base, self.wall);
         let spans = self.telemetry.request(request, base.unix(self.wall), &self.settings);
@@ -685,7 +686,7 @@ impl Run {
         }
         let unused_by_cycles = self.history.room.unused_by_cycles();
         self.ledger.metrics(unused_by_cycles, &mut snapshot);
-        // Without a container, the figures are those of the host, so `container.*` would be a wrong name.
+        // Without a container, the figures describe the host, so `container.*` would be a wrong name.
         if self.identity.is_in_container() {
             self.container.metrics(&mut snapshot);
         }

@@ -49,7 +49,7 @@ pub struct RunSession {
     pub lag_ns: Option<u64>,
     /// Lag of the current session, for the rules; `None` if unknown or if gcwatch causes the delay.
     lag_of_target_ns: Option<u64>,
-    /// Latest time that the rules may assume while the reader is behind; `None` if it is not behind. See the
+    /// Latest time to which the rules may advance while the reader is behind; `None` if it is not behind. See the
     /// [module](self).
     known_until: Option<Moment>,
     /// Whether the runtime ended the newest stream cleanly; `None` if the stream is open or there was no stream.
@@ -62,7 +62,7 @@ pub struct RunSession {
     pub open: OperationStarts,
     /// Start and end of gcwatch's newest heap dump; the end is `None` while the dump is running.
     pub own_dump: Option<(Moment, Option<Moment>)>,
-    /// Number of objects whose finalizers have not run.
+    /// Number of objects whose finalizers have not run; `None` if unknown.
     pub finalizers_waiting: Option<u64>,
     /// Share of the time for which the finalizer thread had a CPU in the open round of finalizers; `None` if unknown.
     finalizer_cpu: Option<f64>,
@@ -83,7 +83,7 @@ impl RunSession {
         }
     }
 
-    /// Starts a session, whose counts are added to those of earlier sessions.
+    /// Starts a session, whose counts are added to the counts of earlier sessions.
     pub(crate) fn begin(&mut self, start: Moment) {
         self.sessions += 1;
         self.ended_sessions = self.progress();
@@ -212,7 +212,8 @@ impl RunSession {
         }
     }
 
-    /// Returns the start of the open round of finalizers if it has lasted for more than `longer_ns`.
+    /// Returns the start of the open round of finalizers, or `None` if there is no round that has lasted for more than
+    /// `longer_ns`.
     pub fn long_finalizers(&self, now: Moment, longer_ns: u64) -> Option<Moment> {
         let is_long = |begun: &Moment| now.since(*begun) > longer_ns;
         self.open
@@ -270,7 +271,8 @@ mod tests {
         }
     }
 
-    /// Scenario: a second session follows the first, and only its stream numbers its events.
+    /// Scenario: a second session follows the first session, and only the stream of the second session numbers its
+    /// events.
     /// Guarantee: totals never decrease, and losses are unknown until a stream numbers its events, and are then counted
     /// once.
     #[test]

@@ -7,7 +7,7 @@ use rule_engine::rule::{EvaluationTrigger, Severity, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A firing alert.
+/// A firing alert. Unknown values are null.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AlertView {
     /// Pid of the process on the host; 0 if the alert is for a service.
@@ -30,7 +30,7 @@ pub struct AlertView {
     pub alert: AlertRecord,
 }
 
-/// A process or a service on which a rule fires.
+/// A process or a service on which a rule fires. An unknown time is null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FiringView {
     /// Pid on the host; 0 for a service.

@@ -44,7 +44,7 @@ pub struct ProcessRecord {
     pub longest: Vec<CollectionLine>,
     /// Configuration of the collector.
     pub settings: Vec<SettingRecord>,
-    /// Incidents of the process: open incidents, then closed ones.
+    /// Incidents of the process: open incidents, then closed incidents.
     pub incidents: Vec<IncidentRecord>,
     /// Notes in addition to the incidents: rules that hold and report no problem.
     pub notes: Vec<NoteRecord>,
@@ -96,8 +96,8 @@ pub struct MemoryRecord {
     pub heap_committed: Option<u64>,
     /// Maximum bytes that the heap can commit; null also if there is no limit.
     pub heap_limit: Option<u64>,
-    /// Sentence that qualifies the limit: the runtime does not see the limit of the container, or does not report its
-    /// own limit.
+    /// Sentence that qualifies the limit if the runtime does not see the limit of the container, or does not report its
+    /// own limit; null otherwise.
     pub heap_limit_note: Option<String>,
     /// Number of heaps.
     pub heap_count: Option<u32>,
@@ -138,7 +138,7 @@ pub struct TrendsRecord {
     pub age_s: Option<u64>,
 }
 
-/// Level, trend and age of one kind of memory.
+/// Level, trend and age of one kind of memory. Null if unknown.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct TrendRecord {
     /// The memory in bytes.
@@ -162,7 +162,7 @@ pub struct HistoryColumns {
     pub bucket_ms: u64,
     /// Maximum age of the history.
     pub span_ms: u64,
-    /// Time of the first attach, in Unix milliseconds. No data exists for earlier times.
+    /// Time of the first attach, in Unix milliseconds; null if unknown. No data exists for earlier times.
     pub attached_ms: Option<u64>,
     /// Start of each interval, in Unix milliseconds.
     pub start_ms: Vec<u64>,
@@ -241,7 +241,7 @@ pub struct PauseColumns {
     pub lossy: Vec<bool>,
 }
 
-/// The collections with the same reason, generation and type.
+/// The collections with the same reason, generation and type, which are null if they were not observed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct CauseRecord {
     /// Reason for the collections; null if it was not observed.
@@ -265,7 +265,7 @@ pub struct CauseRecord {
     pub longest_ns: Option<u64>,
 }
 
-/// A collection as a line.
+/// A collection as a line. Unknown values are null.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct CollectionLine {
     /// Number of the collection.
@@ -366,7 +366,7 @@ pub struct CollectionRecord {
     pub next: Option<Neighbour>,
 }
 
-/// A collection next to another one.
+/// A collection next to another collection. Unknown values are null.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Neighbour {
     /// Number of the collection.

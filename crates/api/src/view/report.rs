@@ -15,7 +15,7 @@ pub struct ReportRecord {
     pub recordings: Vec<ReportedRecording>,
 }
 
-/// All contents of a recording.
+/// All contents of a recording. Unknown values are null.
 #[derive(Debug, Serialize)]
 pub struct ReportedRecording {
     /// File name of the recording, without its folder.
@@ -36,7 +36,7 @@ pub struct ReportedRecording {
     pub unseen: Vec<UnobservedFact>,
 }
 
-/// A process of a recording.
+/// A process of a recording. Unknown values are null.
 #[derive(Debug, Serialize)]
 pub struct ReportedProcess {
     /// Display name: the pid, and the runtime if there are several.
@@ -62,7 +62,7 @@ pub struct ReportedProcess {
     pub causes: Vec<CauseRecord>,
     /// The longest collections.
     pub longest: Vec<CollectionLine>,
-    /// The records of `kind: "gc"` for the longest collections and for those that incidents name.
+    /// The records of `kind: "gc"` for the longest collections and for the collections that incidents name.
     pub full: Vec<serde_json::Value>,
     /// Incidents found by rules; null if the rules were not evaluated.
     pub incidents: Option<Vec<IncidentRecord>>,

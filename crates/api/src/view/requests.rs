@@ -25,7 +25,7 @@ pub struct ReportedRequests {
     pub worst: Vec<ReportedRequest>,
 }
 
-/// A request that was stopped.
+/// A request that was stopped. Unknown values are null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReportedRequest {
     /// Start of the request, in Unix milliseconds.

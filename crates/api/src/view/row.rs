@@ -14,7 +14,7 @@ pub struct OverviewRecord {
     pub at_ms: u64,
     /// Version of gcwatch.
     pub version: &'static str,
-    /// Name of this host.
+    /// Name of this host; null if unknown.
     pub host: Option<String>,
     /// URL template of a page with figures of a service, with the placeholders `{service}`, `{from}` and others
     /// (`web.grafana_url`); null if it is not configured.
@@ -31,7 +31,7 @@ pub struct OverviewRecord {
     pub exited: Vec<ProcessRow>,
 }
 
-/// A process in the overview.
+/// A process in the overview. Values that are unknown or do not exist are null.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct ProcessRow {
     /// Pid on the host.
@@ -130,7 +130,7 @@ pub struct RowMemory {
     pub beyond_working_room: Option<u64>,
 }
 
-/// The last minute of a process: six whole buckets of ten seconds, and the open bucket.
+/// The last minute of a process: six whole buckets of ten seconds, and the open bucket. Unknown values are null.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct MinuteRecord {
     /// Actual length: 60 to 70 s, or less shortly after the first attach.

@@ -179,7 +179,7 @@ impl FiringAlerts {
         });
     }
 
-    /// Records that alerts were not accepted, for a reason outside their content. They are due again after the
+    /// Records that alerts were not accepted, for a reason outside their content. These alerts are due again after the
     /// interval.
     pub(crate) fn put_off(&mut self, messages: &[Arc<Message>], now: Instant) {
         self.each_of(messages, |entry| entry.last = Some(now));

@@ -191,7 +191,7 @@ mod tests {
     }
 
     /// Scenario: fingerprints are computed for an empty set and for one label.
-    /// Guarantee: the results are those of FNV-1a, computed by hand for the empty set and by definition for the label.
+    /// Guarantee: the results equal FNV-1a: the offset basis for the empty set, and the definition for the label.
     #[test]
     fn fingerprints_are_fnv_1a() {
         assert_eq!(fingerprint(&Labels::new()), 0xcbf2_9ce4_8422_2325);

@@ -1,8 +1,8 @@
 //! The changes that wait for a webhook: bounded, each change once, tenants in turn. Pure.
 //!
-//! The changes of a service are sent in order. Tenants are served in turn, and so are the services of a tenant, so a
-//! tenant with many changes does not delay the others. If the queue is full, changes of the largest service of the
-//! largest tenant are dropped.
+//! The changes of a service are sent in order. Tenants are served in turn, and the services of a tenant are served in
+//! turn, so a tenant with many changes does not delay other tenants. If the queue is full, changes of the largest
+//! service of the largest tenant are dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

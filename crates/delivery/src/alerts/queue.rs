@@ -224,7 +224,7 @@ impl ReceiverQueue {
         matches!(self.kind, ReceiverKind::Webhook { .. })
     }
 
-    /// Accepts no more messages. The task sends the waiting ones and then ends.
+    /// Accepts no more messages. The task sends the waiting messages and then ends.
     pub(crate) fn close(&self) {
         self.state().closing = true;
         self.wake.notify_one();
@@ -470,7 +470,8 @@ impl ReceiverQueue {
     }
 }
 
-/// Returns the header `X-Gcwatch-Signature: sha256=…` with the HMAC-SHA256 of the body (RFC 2104, FIPS 180-4).
+/// Returns the header `X-Gcwatch-Signature: sha256=…` with the HMAC-SHA256 of the body (RFC 2104, FIPS 180-4). The
+/// result is always `Some`.
 fn signature(secret: &Secret, body: &[u8]) -> Option<(HeaderName, HeaderValue)> {
     let mut text = String::from("sha256=");
     for byte in hmac_sha256(secret.reveal().as_bytes(), body)? {

@@ -53,7 +53,7 @@ impl Default for AlertSettings {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alertmanager {
-    /// The receiver. Its endpoint is the URL to which alerts are posted (`…/api/v2/alerts`).
+    /// The receiver, whose endpoint is the URL to which alerts are posted (`…/api/v2/alerts`).
     pub receiver: Receiver,
     /// Minimum severity of incidents that the receiver gets.
     pub min_severity: Severity,

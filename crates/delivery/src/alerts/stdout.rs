@@ -105,7 +105,7 @@ mod tests {
     }
 
     /// Scenario: there are more lines than fit into the queue while the pipe is full; then the pipe is read.
-    /// Guarantee: no call blocks, excess lines are counted, and the rest is written completely and in order.
+    /// Guarantee: no call blocks, excess lines are counted, and all other lines are written completely and in order.
     #[test]
     fn full_pipe_does_not_block_callers() {
         let (waits, waiting) = mpsc::channel();

@@ -2,7 +2,7 @@
 //!
 //! An item is encoded when it is added. Queued items are therefore as small as on the wire, their size is known
 //! exactly, and a request is a concatenation of items with length prefixes. All signals have the same layout (with the
-//! field numbers of `opentelemetry-proto`), so the same code writes all of them:
+//! field numbers of `opentelemetry-proto`), so the same code writes the requests of all signals:
 //!
 //! ```text
 //! Export*ServiceRequest {
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Returns the same request, built with the generated types.
+    /// Returns the request that a batch of these spans must equal, built with the generated types.
     fn expected(given: &[(usize, Span)]) -> ExportTraceServiceRequest {
         let mut parts: Vec<(usize, Vec<Span>)> = Vec::new();
         for (size, span) in given {
@@ -275,8 +275,9 @@ mod tests {
     proptest! {
         /// Scenario: batches contain spans of several processes. Some spans are small, some have three-byte lengths,
         /// and some have equal but distinct resources.
-        /// Guarantee: the encoding is byte for byte that of the generated types, has the computed length, and does not
-        /// exceed the bound by which the queue divides; after repeated halving, every span occurs once.
+        /// Guarantee: the encoding equals the encoding of the generated types byte for byte, has the computed length,
+        /// and does not exceed the bound by which the queue divides items into requests; after repeated halving, every
+        /// span occurs once.
         #[test]
         fn batch_matches_generated_types(
             sizes in proptest::collection::vec((0..6_usize, any::<bool>(), prop_oneof![0..200_usize, 16_000..17_000_usize]), 1..40),

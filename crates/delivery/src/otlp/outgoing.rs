@@ -54,7 +54,8 @@ pub(crate) struct Outgoing {
     pub(crate) crowded: Notify,
     /// The queue on disk; `None` if there is no such queue.
     pub(crate) store_handle: Option<Arc<StoreHandle>>,
-    /// Requests that are being sent from memory. They are stored if the daemon exits while they are sent.
+    /// Requests that are being sent from memory. These requests are stored if the daemon exits before they are
+    /// answered.
     sending: Mutex<Vec<Arc<Batch>>>,
     /// The receiver's answer to gcwatch's own telemetry, for the sending task; `None` if there is no new answer.
     not_taken: Mutex<Option<Rejection>>,

@@ -84,14 +84,15 @@ pub(crate) struct Queue {
     closing: bool,
     /// Time since which the receiver reports that it does not accept the signal; `None` if it does not report this.
     unsupported_since: Option<Instant>,
-    /// Time until which gcwatch's own telemetry is not sent, because only the sender probes the receiver.
+    /// Time until which gcwatch's own telemetry is not sent, because only the sender probes the receiver; `None` if the
+    /// receiver accepts the signal.
     unsupported_until: Option<Instant>,
     /// Whether the receiver has ever accepted the signal.
     was_accepted: bool,
     /// Maximum request size of the receiver, learned from its refusals; `None` if unknown.
     learned_bytes: Option<usize>,
-    /// Number of items held by the SDK's batch processors (see [`crate::otlp::own`]). They are counted but not queued
-    /// here.
+    /// Number of items held by the SDK's batch processors (see [`crate::otlp::own`]). These items are counted but not
+    /// queued here.
     held: u64,
     stats: SignalStats,
 }
@@ -125,8 +126,8 @@ impl Queue {
         self.takes() && self.unsupported_until.is_none_or(|until| until <= now)
     }
 
-    /// Returns the size up to which messages are joined into one entry. It is small enough that a batch can always be
-    /// halved.
+    /// Returns the size up to which messages are joined into one entry. The size is small enough that a batch can
+    /// always be halved.
     pub(crate) fn entry_bytes(&self) -> usize {
         LARGEST_JOINED.min(self.batch_bytes() / 4)
     }
@@ -243,7 +244,7 @@ impl Queue {
         self.make_room(Some(now))
     }
 
-    /// Takes the oldest entries that fit in one request. They count as in flight until they are settled.
+    /// Takes the oldest entries that fit in one request. The entries count as in flight until they are settled.
     pub(crate) fn take(&mut self) -> Vec<Entry> {
         self.sending_from = (!self.entries.is_empty()).then(|| self.oldest());
         self.take_most(self.batch_bytes(), self.limits.batch_items)
@@ -485,7 +486,7 @@ impl Queue {
         self.stats.dropped.add(reason, items);
     }
 
-    /// Returns the counters, to change those that do not affect the queue.
+    /// Returns the counters. The caller may change only counters that do not affect the queue.
     pub(crate) fn stats_mut(&mut self) -> &mut SignalStats {
         &mut self.stats
     }

@@ -128,7 +128,7 @@ struct Sender {
     outgoing: Arc<Outgoing>,
     control: watch::Receiver<Control>,
     counts: AnswerCounts,
-    /// Receiver of the last attempt.
+    /// Receiver of the last attempt; `None` if the signal was not exported.
     target: Option<Arc<Target>>,
     /// Time before which the receiver has requested no attempt; `None` if it has not requested this.
     not_before: Option<Instant>,
@@ -347,7 +347,7 @@ impl Sender {
                 let again = self.exhausted.is_some();
                 self.exhausted = Some(self.exhausted.map_or(len, |smallest| smallest.min(len)));
                 if !again {
-                    // The receiver may only be overloaded: retry the same request later.
+                    // The receiver can be merely overloaded: retry the same request later.
                     return AfterAnswer::Retry(RetryCause::Unavailable, None);
                 }
                 // The request is too large, or the receiver is still overloaded: send halves later.

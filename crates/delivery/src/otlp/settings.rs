@@ -39,9 +39,9 @@ impl Default for Limits {
 /// The queue on disk for data that receivers have not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskQueue {
-    /// Path of the queue, created if it does not exist. No other process may use it at the same time.
+    /// Path of the queue, created if it does not exist. No other process may use the directory at the same time.
     pub directory: PathBuf,
-    /// Maximum number of compressed bytes of all signals. The oldest items are dropped for new ones.
+    /// Maximum number of compressed bytes of all signals. The oldest items are dropped to free space for new items.
     pub max_bytes: u64,
     /// Maximum age of stored items. Older items are dropped.
     pub max_age: Duration,

@@ -39,10 +39,10 @@ struct Status {
     drops: [Vec<(Reason, u64)>; LOGS],
     /// Time of the last failure, unless data was written since; `None` if the disk works.
     failed: Option<Instant>,
-    /// Time of the last failure, until the recovery was logged. A full disk accepts small requests and can always be
-    /// read.
+    /// Time of the last failure, until the recovery was logged; `None` afterwards. A full disk accepts small requests
+    /// and can always be read.
     reported: Option<Instant>,
-    /// New limits for the next call.
+    /// New limits for the next call; `None` if they have not changed.
     bounds: Option<Bounds>,
 }
 
@@ -282,7 +282,7 @@ impl StoreHandle {
         timeout(CALL_TIMEOUT, done).await.map_err(|_| io::ErrorKind::TimedOut)?
     }
 
-    /// Handles the result of a call. `writes` is whether the call had to write.
+    /// Handles the result of a call, and returns `None` if the call failed. `writes` is whether the call had to write.
     fn noted<T>(&self, done: io::Result<T>, writes: bool) -> Option<T> {
         let news = self.status().judge(done.is_ok(), writes, Instant::now());
         match (done, news) {
@@ -350,8 +350,8 @@ mod tests {
 
     /// Scenario: a full disk occasionally accepts a small request, and is always readable; later it accepts all
     /// requests.
-    /// Guarantee: the failure is reported once, and the recovery once, a minute after the last failure; reads do not
-    /// matter.
+    /// Guarantee: the failure is reported once, and the recovery is reported once, a minute after the last failure;
+    /// successful reads are not reported.
     #[test]
     fn full_disk_is_reported_once() {
         let (mut status, began) = (Status::default(), Instant::now());

@@ -230,7 +230,7 @@ impl<D: Disk> Log<D> {
                 self.disk.cut(&name, at)
             };
             if undone.is_err() {
-                // The record may be on the disk anyway, so its number is used up.
+                // The record can be on the disk anyway, so its number is used up.
                 self.next += 1;
             }
             return Err(error);

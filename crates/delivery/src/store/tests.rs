@@ -23,7 +23,7 @@ enum Pending {
     Remove(String),
 }
 
-/// A disk with a cache. After a crash, any part of the unsynced changes may be on the disk.
+/// A disk with a cache. After a crash, any part of the unsynced changes can be on the disk.
 #[derive(Debug, Default, Clone)]
 struct Cached {
     /// Content visible to readers.

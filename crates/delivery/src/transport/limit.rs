@@ -12,7 +12,7 @@ const MESSAGE_INTERVAL: Duration = Duration::from_secs(60);
 pub(crate) struct RateLimit(Option<Instant>);
 
 impl RateLimit {
-    /// Returns whether the action is allowed at `now`. If so, it is not allowed again for a minute.
+    /// Returns whether the action is allowed at `now`. If so, the action is not allowed again for a minute.
     pub(crate) fn allows(&mut self, now: Instant) -> bool {
         let allowed = self.0.is_none_or(|last| now >= last + MESSAGE_INTERVAL);
         if allowed {

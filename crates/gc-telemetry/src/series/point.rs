@@ -114,7 +114,7 @@ impl Point {
         }
     }
 
-    /// Returns the total, the newest value, or the whole distribution.
+    /// Returns the total, the newest value, or the whole distribution. The result is always `Some`.
     pub(super) fn total(&self, definition: &MetricDefinition) -> Option<PointValue> {
         Some(match self {
             Self::Sum { total, since, .. } => PointValue::Number(number(*total, definition), *since),

@@ -137,7 +137,7 @@ impl Bucket {
         self.container_memory = later.container_memory.or(self.container_memory);
     }
 
-    /// Returns the bytes in all generations after the last collection.
+    /// Returns the bytes in all generations after the last collection, or `None` if no generation is known.
     pub fn heap_after(&self) -> Option<u64> {
         self.heap.iter().flatten().copied().reduce(u64::saturating_add)
     }
@@ -147,7 +147,7 @@ impl Bucket {
         self.allocated = Some(self.allocated.unwrap_or(0).saturating_add(bytes));
     }
 
-    /// Adds a collection that ended in the bucket. Its allocation is added separately, because it can belong to several
+    /// Adds a collection that ended in the bucket. The allocation is added separately, because it can belong to several
     /// buckets.
     pub fn collection(&mut self, collection: &Collection, pause_ns: Option<u64>) {
         let kind = kind_of(collection.generation, type_of(collection));

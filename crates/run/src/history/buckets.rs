@@ -1,4 +1,4 @@
-//! Buckets of the last 30 minutes: the newest bucket unpacked, the others packed.
+//! Buckets of the last 30 minutes: the newest bucket unpacked, all other buckets packed.
 
 use base::time::Moment;
 

@@ -25,7 +25,7 @@ pub struct Cause {
     pub unknown_pauses: u64,
     /// Sum of the known pauses, in nanoseconds.
     pub pause_ns: u64,
-    /// Duration of the longest pause, in nanoseconds.
+    /// Duration of the longest pause, in nanoseconds; `None` if no pause is known.
     pub longest_ns: Option<u64>,
 }
 

@@ -26,7 +26,7 @@ pub struct RetainedCollection {
     pub collection: CompactCollection,
     /// Time base of the offsets.
     pub base: TimeBase,
-    /// Trace id, if the collection became spans.
+    /// Trace id; `None` if the collection did not become spans.
     pub trace_id: Option<[u8; 16]>,
 }
 

@@ -16,9 +16,9 @@ pub struct Mark {
     /// Duration for which the collection stopped the process, in nanoseconds; `None` if it was not observed.
     pub pause_ns: Option<u64>,
     pub generation: Option<u64>,
-    /// Type; a collection that became blocking is blocking.
+    /// Type; `None` if unknown. A collection that became blocking is blocking.
     gc_type: Option<u64>,
-    /// Reason for the collection.
+    /// Reason for the collection; `None` if unknown.
     reason: Option<u64>,
     /// Whether the collection overlaps a loss of events.
     pub lossy: bool,
@@ -47,7 +47,7 @@ impl Mark {
         self.gc_type.map(|code| GcType(code as u32))
     }
 
-    /// Returns the reason for the collection.
+    /// Returns the reason for the collection, or `None` if it is unknown.
     pub fn reason(&self) -> Option<GcReason> {
         self.reason.map(|code| GcReason(code as u32))
     }

@@ -7,13 +7,13 @@ use super::bucket::{Bucket, KINDS, class_end_ns, count_of};
 pub struct Pauses {
     /// Time for which the managed threads were suspended, in nanoseconds.
     pub stopped_ns: u64,
-    /// Duration of the longest pause, in nanoseconds.
+    /// Duration of the longest pause, in nanoseconds; `None` if no pause is known.
     pub longest_ns: Option<u64>,
     /// Number of collections by generation and type, as in a bucket.
     pub collections: [u64; KINDS],
     /// Number of collections requested by code.
     pub induced: u64,
-    /// Allocated bytes.
+    /// Allocated bytes; `None` if no collection shows them.
     pub allocated: Option<u64>,
     /// Whether the true allocation is higher, because a part of it is unknown.
     pub allocated_lower_bound: bool,

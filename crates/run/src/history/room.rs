@@ -51,7 +51,7 @@ pub struct RoomHistory {
     cycles: VecDeque<Cycle>,
     /// The lowest room since the last full collection; `None` before the first full collection.
     open: Option<Low>,
-    /// Room and objects after the last collection.
+    /// Room and objects after the last collection; `None` if unknown.
     after: Option<After>,
 }
 
@@ -72,7 +72,7 @@ struct After {
     objects: u64,
 }
 
-/// The figures of a collection that determine the room, in bytes.
+/// The figures of a collection that determine the room, in bytes; `None` if unknown.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     is_full: bool,

@@ -73,8 +73,8 @@ fn observe(history: &mut History, collection: Box<Collection>) {
 }
 
 /// Scenario: every recording is observed like a live process.
-/// Guarantee: stopped time, counts, allocation and pauses equal those of `analyze`, to the nanosecond and the byte; the
-/// heap figures are those of the last collection with heap statistics; quantiles exceed the true values by at most
+/// Guarantee: stopped time, counts, allocation and pauses equal the sums of `analyze`, to the nanosecond and the byte;
+/// the heap figures are those of the last collection with heap statistics; quantiles exceed the true values by at most
 /// half; the history does not exceed its bound.
 #[test]
 fn sums_equal_those_of_analyze() {
@@ -249,7 +249,7 @@ fn pauses_are_divided_among_buckets() {
     assert_eq!(stopped(&history, 60), seconds);
     assert_eq!(stopped(&history, 1800), seconds[1..]);
     assert_eq!(stopped(&history, 1840), seconds[5..]);
-    // After an hour without collections, another one arrives: the old buckets are dropped for good.
+    // After an hour without collections, another collection arrives: the old buckets are dropped for good.
     observe(&mut history, paused(4, 3600 * SECOND, SECOND));
     assert_eq!(stopped(&history, 60), [(3600, 1, 1)]);
     assert_eq!(history.marks().count(), 4);

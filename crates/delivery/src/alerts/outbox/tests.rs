@@ -31,7 +31,7 @@ fn sent(outbox: &mut Outbox, most: usize) -> Vec<String> {
 }
 
 /// Scenario: 507 changes of one service wait (a crash loop with a slow webhook); then one change of another service of
-/// the same tenant and one of another tenant arrive, while the crash loop continues.
+/// the same tenant and one change of another tenant arrive, while the crash loop continues.
 /// Guarantee: the two changes are sent after at most one further change of the crash loop, which always has a change.
 #[test]
 fn crash_loop_does_not_delay_others() {

@@ -165,8 +165,8 @@ fn again(after: Option<Duration>) -> Answer {
     }
 }
 
-/// Scenario: a receiver is unavailable for the whole time for which a batch may be retried; then it accepts the next
-/// batch.
+/// Scenario: a receiver is unavailable for the whole time for which a batch is retried; then the receiver accepts the
+/// next batch.
 /// Guarantee: no delay exceeds 2 s, and the first delay does not exceed 1 s; the batch expires at its deadline and not
 /// earlier; the next batch is sent.
 #[tokio::test(start_paused = true)]
@@ -344,8 +344,8 @@ fn refused() -> Answer {
     }
 }
 
-/// Scenario: if refused requests are kept, a receiver refuses two requests and accepts the following ones; then it
-/// permanently refuses one request and accepts all others.
+/// Scenario: if refused requests are kept, a receiver refuses two requests and accepts the following requests; then the
+/// receiver permanently refuses one request and accepts all other requests.
 /// Guarantee: the two requests are sent again once each and accepted; the permanently refused request is sent again
 /// eight times, at least a minute apart, and then dropped; all other items are exported.
 #[tokio::test(start_paused = true)]
@@ -468,8 +468,8 @@ async fn restart_sends_stored_items() {
     assert_eq!((stats.given, stats.stored, stats.dropped.total()), (11, 0, 0));
 }
 
-/// Scenario: with a queue on disk, a receiver that has accepted the signal answers 404 for a while; another one never
-/// accepts it.
+/// Scenario: with a queue on disk, a receiver that has accepted the signal answers 404 for a while; another receiver
+/// answers 404 from the start.
 /// Guarantee: the items of the first receiver are stored on disk and sent later; the items of the second receiver stay
 /// in memory.
 #[tokio::test(start_paused = true)]
