@@ -1,6 +1,6 @@
 //! Time as a value. Internal times are [`Moment`]s of a single clock, which runs evenly and is never set. [`Wall`]
-//! converts them to Unix time for display, export and storage. This module reads no clock: callers pass times as
-//! values.
+//! converts these moments to Unix time for display, export and storage. This module reads no clock: callers pass times
+//! as values.
 
 /// Formats Unix nanoseconds in RFC 3339. Returns `None` if the time is out of range.
 pub fn rfc3339(unix_ns: u64) -> Option<String> {
@@ -124,7 +124,7 @@ impl TimeBase {
     }
 }
 
-/// A [`TimeBase`] with the offset of the wall clock. It converts a stream's offsets to Unix time for export and
+/// A [`TimeBase`] with the offset of the wall clock. This base converts a stream's offsets to Unix time for export and
 /// display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnixBase {

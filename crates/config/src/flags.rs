@@ -13,7 +13,7 @@ use strict_yaml::check;
 use strict_yaml::path::KeyPath;
 use strict_yaml::yaml::{Kind, Node, Position};
 
-/// Flags of the configuration. They override the environment and the file.
+/// Flags of the configuration, which override the environment and the file.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigFlags {

@@ -266,7 +266,7 @@ impl Config {
         print::print(self)
     }
 
-    /// Returns the keys that differ from those of `new` and need a restart.
+    /// Returns the keys whose values differ in `new` and that need a restart.
     pub fn restart(&self, new: &Self) -> Vec<KeyPath> {
         change::restart(&self.document, &new.document)
     }

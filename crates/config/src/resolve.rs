@@ -113,7 +113,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Checks whole sections, except those with a separate function.
+/// Checks whole sections, except sections with a separate function.
 pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
     let targets = &document.targets;
     for (index, path) in targets.sockets.iter().enumerate() {

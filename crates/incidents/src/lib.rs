@@ -17,10 +17,10 @@
 //! # Causes
 //!
 //! Rules of role `cause` that are active at the same time are members too, with the share of the harm that they
-//! explain. They never start, name, date, worsen or prolong an incident. The main cause is the cause that explains the
-//! largest share, at least [`EXPLAINS_ENOUGH`]. When the main cause becomes known or changes, gcwatch sends a message,
-//! at most once per [`EXPLAINED_INTERVAL_NS`]. A cause can declare that its effect is a consequence of another symptom;
-//! if that symptom has an incident, both incidents become one.
+//! explain. Causes never start, name, date, worsen or prolong an incident. The main cause is the cause that explains
+//! the largest share, at least [`EXPLAINS_ENOUGH`]. When the main cause becomes known or changes, gcwatch sends a
+//! message, at most once per [`EXPLAINED_INTERVAL_NS`]. A cause can declare that its effect is a consequence of another
+//! symptom; if that symptom has an incident, both incidents become one.
 //!
 //! # Texts
 //!

@@ -43,7 +43,8 @@ impl Incidents {
         self.open.is_empty()
     }
 
-    /// Continues an incident from before a restart of gcwatch. Its members can be inactive until `until`.
+    /// Continues an incident from before a restart of gcwatch. The members of the incident can be inactive until
+    /// `until`.
     pub fn resume(&mut self, incident: Arc<Incident>, until: Moment) {
         self.number = self.number.max(incident.number);
         self.open.push(OpenIncident {

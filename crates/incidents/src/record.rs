@@ -34,7 +34,7 @@ pub struct IncidentSubject {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct IncidentRecord {
     kind: &'static str,
-    /// Id of the incident. It does not change during the incident.
+    /// Id of the incident, which does not change during the incident.
     pub id: String,
     /// `firing` or `ended`.
     pub state: &'static str,

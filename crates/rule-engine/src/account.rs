@@ -28,7 +28,7 @@ pub struct AccountRecord {
     pub parts: Vec<AccountPart>,
     /// Stopped time without a known cause, in nanoseconds.
     pub unexplained: i64,
-    /// Parts by requester. They add up to the total.
+    /// Parts by requester, which add up to the total.
     pub asked_by: Vec<AskedPart>,
 }
 

@@ -139,7 +139,7 @@ pub enum Node {
     Attribute(Box<str>),
     /// `service.firing['time.stopped']`: the number of processes of the service on which a rule fires.
     Firing(Box<str>),
-    /// A window of the rule, by its index in the rule set. Its value is a double.
+    /// A window of the rule, by its index in the rule set. The value of a window is a double.
     Window(usize),
     /// `has(gc.trigger)`: whether the value is known. Never unknown itself.
     Has(Box<Node>),
@@ -324,7 +324,7 @@ impl Node {
     }
 
     /// Evaluates a condition. This path is separate from the evaluation of values because most evaluated expressions
-    /// are conditions, and most of those are decided by their first comparison.
+    /// are conditions, and most conditions are decided by their first comparison.
     ///
     /// # Errors
     ///

@@ -33,7 +33,8 @@ pub(crate) use kind::Kind;
 pub(crate) use process::limits;
 pub use trends::{Limits, MemoryTrend, MemoryTrends};
 
-/// The origin of a field. It determines where the field can be used and when it is sampled.
+/// The origin of a field, which determines the contexts in which the field can be used, and the times at which it is
+/// sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Root {
     /// `gc.*`: the current collection. Usable in conditions of rules `on: gc` and in windows; sampled at each

@@ -90,8 +90,8 @@ pub struct Ledger {
     pub usage: Option<u64>,
     /// Live objects: young objects as of the newest collection, old objects as of the newest full collection.
     pub live: Option<u64>,
-    /// Objects that became old since the newest full collection, or all old objects if that was more than five minutes
-    /// ago. They were alive when they became old.
+    /// Objects that became old since the newest full collection, or all old objects if that collection was more than
+    /// five minutes ago. These objects were alive when they became old.
     pub not_looked_at: Option<u64>,
     /// Seconds since the newest full collection or, if none was observed, since gcwatch started to monitor the process.
     pub not_looked_at_s: Option<u64>,

@@ -13,9 +13,9 @@
 //! | heap | live bytes after the newest full collection, as a share of the heap's limit | the same bytes; before the first full collection, bytes in use after the first collection |
 //!
 //! A heap byte is *unvisited* if it survived a collection of generation 0 or 1 and no full collection has visited it
-//! since. It can be dead. A latency mode that prevents full collections (LowLatency, a no-GC region) is the exception:
-//! objects that become old in this mode stay, so they count as growth of the process. These objects do not count as
-//! growth of the container, because the runtime does run full collections when memory is short.
+//! since. Such a byte can be dead. A latency mode that prevents full collections (LowLatency, a no-GC region) is the
+//! exception: objects that become old in this mode stay, so they count as growth of the process. These objects do not
+//! count as growth of the container, because the runtime does run full collections when memory is short.
 //!
 //! Without unvisited bytes, a memory rises in steps, one per full collection. The steps can be minutes apart, so they
 //! show the end of a warm-up late, but the memory including unvisited bytes stops growing at once. Therefore this whole

@@ -1,4 +1,4 @@
-//! Assignment of samples to the windows of a rule set. It is computed once and used for every process.
+//! Assignment of samples to the windows of a rule set, computed once and used for every process.
 //!
 //! ```text
 //! sample -> filter (once) -> measured value (once) -> series -> values of the windows on it

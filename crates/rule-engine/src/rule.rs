@@ -132,7 +132,7 @@ impl Default for Emit {
     }
 }
 
-/// A parameter of a rule as written. Its values are part of the expressions.
+/// A parameter of a rule as written. The values of parameters are part of the expressions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
     pub name: Arc<str>,
@@ -165,7 +165,7 @@ pub struct Texts {
 /// A checked rule. By default it is disabled and never fires.
 #[derive(Debug, Clone, Default)]
 pub struct Rule {
-    /// Id, unique among all files. It identifies the state of the rule.
+    /// Id, unique among all files, which identifies the state of the rule.
     pub id: Arc<str>,
     /// Title in a few words.
     pub title: Arc<str>,
@@ -186,7 +186,8 @@ pub struct Rule {
     pub amount: Option<Expression>,
     /// Unit of [`Self::amount`].
     pub unit: Option<HarmUnit>,
-    /// Duration of the harm when the rule fires, in seconds; `None` if the harm starts when the condition becomes true.
+    /// Duration of the harm at the time when the rule fires, in seconds; `None` if the harm starts when the condition
+    /// becomes true.
     pub lasting: Option<Expression>,
     /// Ids of the symptoms of which the symptoms explained by this cause are a consequence.
     pub consequence_of: Box<[Arc<str>]>,

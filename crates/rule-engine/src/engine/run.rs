@@ -30,7 +30,7 @@ pub(super) struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     None,
-    /// The rule fires, unless its group inhibits it. Its condition has been true since `active`.
+    /// The rule fires, unless its group inhibits it. The condition of the rule has been true since `active`.
     Begin {
         active: Moment,
     },
@@ -82,7 +82,7 @@ struct Active {
     cleared: Option<Moment>,
     /// Time since which the condition is unknown; `None` if the condition is known.
     unknown: Option<Moment>,
-    /// Time of the last rendering.
+    /// Time of the last rendering of the texts.
     rendered: Moment,
 }
 
@@ -212,7 +212,7 @@ impl RuleRun {
         (end <= now).then_some(end)
     }
 
-    /// Closes the alert and returns it if it fired.
+    /// Closes the alert. Returns the alert, or `None` if it did not fire.
     pub(super) fn end(&mut self, ending: Ending, at: Moment) -> Option<Arc<Alert>> {
         let alert = self.status.firing();
         self.status.enter(Phase::Inactive, at);
@@ -329,7 +329,7 @@ impl Status {
         self.active().is_some_and(|active| active.firing)
     }
 
-    /// Returns the current alert if it fires.
+    /// Returns the current alert, or `None` if no alert fires.
     pub(super) fn firing(&self) -> Option<Arc<Alert>> {
         self.active().filter(|active| active.firing).map(Active::now)
     }
@@ -414,7 +414,7 @@ impl Status {
         Some(active.now())
     }
 
-    /// Inhibits the alert because another rule of the group fires. Returns the alert if it fired.
+    /// Inhibits the alert because another rule of the group fires. Returns the alert, or `None` if it did not fire.
     pub(super) fn inhibit(&mut self, now: Moment) -> Option<Arc<Alert>> {
         let fired = self.firing();
         if let Phase::Active(active) = &mut self.phase {

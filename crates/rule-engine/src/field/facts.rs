@@ -173,9 +173,9 @@ words! {
 /// Requests of the last minute whose time lost to collections is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestFacts {
-    /// Number of these requests.
+    /// Number of requests whose time lost to collections is known.
     pub judged: u64,
-    /// Number of these requests that a collection stopped.
+    /// Number of such requests that a collection stopped.
     pub touched: u64,
 }
 
@@ -287,15 +287,16 @@ pub struct ServiceFacts {
     pub processes: u64,
     /// Number of processes that ended within the last ten minutes, for any reason.
     pub deaths_10m: u64,
-    /// Number of these processes that ended in a memory emergency and not cleanly.
+    /// Number of processes that ended within the last ten minutes in a memory emergency and not cleanly.
     pub deaths_in_emergency_10m: u64,
-    /// Number of these processes that the kernel killed for memory; `None` if unknown for all of them.
+    /// Number of processes that the kernel killed for memory within the last ten minutes; `None` if unknown for all of
+    /// them.
     pub oom_kills_10m: Option<u64>,
     /// Number of killed processes for which no memory rule of severity error or critical fired within the minute
     /// before. The kill of each other process is reported by that process's own incident.
     pub sudden_oom_kills_10m: Option<u64>,
-    /// Number of these processes that lived for less than five minutes and that were ended by an OOM kill, ended in an
-    /// emergency, or were restarted because they failed.
+    /// Number of processes that ended within the last ten minutes, that lived for less than five minutes and that were
+    /// ended by an OOM kill, ended in an emergency, or were restarted because they failed.
     pub restarts_10m: u64,
     /// Maximum number of processes on which the same rule of severity error or critical fires.
     pub affected: u64,

@@ -43,8 +43,8 @@ impl<A: Aggregate> Tally<A> {
 }
 
 /// The sub-intervals of a window. Nearly every sample falls into the newest sub-interval, and values are computed from
-/// the newest sub-interval and the sum of all earlier sub-intervals. Both are stored here, so that a collection does
-/// not access the memory of all sub-intervals of all processes.
+/// the newest sub-interval and the sum of all earlier sub-intervals. These two aggregates are stored here, so that a
+/// collection does not access the memory of all sub-intervals of all processes.
 ///
 /// The order in memory is significant: a sample needs the first fields.
 #[derive(Debug)]

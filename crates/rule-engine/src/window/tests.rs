@@ -340,7 +340,7 @@ fn memory_is_bounded() {
                 for sample in 0..100_000u64 {
                     let time = 1_700_000_000 * S + sample * 1_000_000;
                     let key = Key(sample as usize % Key::COUNT);
-                    // The first sample differs from the others, so no window is uniform.
+                    // The first sample differs from the other samples, so no window is uniform.
                     let worth = if sample == 0 {
                         SampleValue::Unknown
                     } else {

@@ -74,7 +74,7 @@ pub(super) struct SharedState<'f> {
 struct RuleBuilder<'c, 'f, 'd> {
     common: &'c mut SharedState<'f>,
     partial: PartialRule<'d>,
-    /// Values of the keys without layers. Their faults were reported when the file was checked.
+    /// Values of the keys without layers. Faults in these values were reported when the file was checked.
     keys: document::Rule,
     /// Roots of the fields that its conditions can use.
     roots: &'static [Root],
@@ -314,7 +314,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             }
         }
         move_rule(rule, &|local| places.get(local).copied().unwrap_or(usize::MAX));
-        // The place of a window is not part of its meaning.
+        // The index of a window is not part of its meaning.
         #[expect(
             clippy::cast_possible_truncation,
             reason = "a digest; half of it tells windows apart, too"
@@ -332,7 +332,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         ));
     }
 
-    // Expressions and templates. Their faults are reported at their positions.
+    // Expressions and templates, whose faults are reported at their positions.
 
     /// Compiles the expression of a key of the rule.
     fn compile_key(&mut self, key: &str, roots: &[Root], wanted: RequiredType) -> Option<CompiledExpression> {

@@ -20,7 +20,8 @@ pub fn place(id: &str) -> String {
     format!("{PAGE}#{anchor}")
 }
 
-/// Returns the tests that name a rule, because they expect it to fire or to be in a state. Invalid files are skipped.
+/// Returns the tests that name a rule, because they expect the rule to fire or to be in a state. Invalid files are
+/// skipped.
 pub fn tests_of(id: &str, files: &[SourceFile]) -> Vec<String> {
     let mut names = Vec::new();
     for file in files {

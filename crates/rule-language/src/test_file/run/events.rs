@@ -237,7 +237,7 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
     })
 }
 
-/// Sets the usage of the container. Its limits are attributes of the process.
+/// Sets the usage of the container. The limits of the container are attributes of the process.
 fn container(facts: &mut ContainerFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
     let known = "memory_usage, memory_working_set, memory_held, memory_shmem, memory_kernel, \
                  memory_kernel_reclaimable, other_processes, largest_other, largest_other_bytes, oom_kills, \
