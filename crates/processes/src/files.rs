@@ -30,7 +30,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Writes a whole file and replaces an existing one. If the process is killed, either the old or the new file exists.
+/// Writes a whole file and replaces an existing file. If the process is killed, either the old or the new file exists.
 ///
 /// # Errors
 ///

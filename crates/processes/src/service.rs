@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::{Identity, Provenance};
 
-/// Owners of a pod, those that outlive rollouts first.
+/// Attributes for owners of a pod. Owners that outlive rollouts come first.
 const OWNERS: [&str; 6] = [
     "k8s.deployment.name",
     "k8s.statefulset.name",

@@ -6,9 +6,9 @@
 //!
 //! Bytes written by a runtime wait in a socket until the reading thread reads them. Between two heartbeats, the thread
 //! has checked every socket, and a stream pauses for less than that time. The bytes that were waiting at one heartbeat
-//! were therefore read by the next one, so all streams are read up to the second to last heartbeat. If that is long
-//! ago, the present state of the streams is unknown, and `pipeline` does not advance the time of the rules. A stream
-//! with more bytes than can be read at once is reported separately
+//! were therefore read by the next heartbeat, so all streams are read up to the second to last heartbeat. If that is
+//! long ago, the present state of the streams is unknown, and `pipeline` does not advance the time of the rules. A
+//! stream with more bytes than can be read at once is reported separately
 //! ([`RunSink::undrained`](crate::sink::RunSink::undrained)).
 //!
 //! The clock is monotonic and stops while the machine is suspended, like all processes.

@@ -12,10 +12,10 @@
 //!
 //! # Limits
 //!
-//! A ring has at most [`ONE`](ring::ONE) bytes and about [`KEPT_SECONDS`](ring::KEPT_SECONDS). All rings together have
-//! at most [`ALL`] bytes; beyond that, the largest ring drops its oldest piece. Bytes that a writer has not read yet
-//! count, too, at most [`MAX_FOLLOWED`](ring::MAX_FOLLOWED) for each writer. A hostile stream therefore harms only its
-//! own black box.
+//! A ring has at most [`ONE`](ring::ONE) bytes and the events of about [`KEPT_SECONDS`](ring::KEPT_SECONDS). All rings
+//! together have at most [`ALL`] bytes; beyond that, the largest ring drops its oldest piece. Bytes that a writer has
+//! not read yet count, too, at most [`MAX_FOLLOWED`](ring::MAX_FOLLOWED) for each writer. A hostile stream therefore
+//! harms only its own black box.
 
 mod ring;
 

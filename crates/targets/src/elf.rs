@@ -19,7 +19,8 @@ const MAX_NAMES: u64 = 16 << 10;
 struct Class {
     /// Size of an address.
     word: usize,
-    /// Offset of the section table in the file header, then of the entry size, entry count and name section index.
+    /// Offsets in the file header: the position of the section table, and (`entry`) the entry size, which the entry
+    /// count and the index of the name section follow.
     sections: usize,
     entry: usize,
     /// Offsets of the position and size of the content in a section header.

@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Maximum number of bytes that the stream of one target can hold after a step. A process costs at most 16 MB. The rest
-/// is for the bytes that one step adds before the check (a piece of 64 KiB, decoded), for the windows of rules
-/// (`rule_language::load::MAX_WINDOW_BYTES`), and for series, spans and remembered collections.
+/// Maximum number of bytes that the stream of one target can hold after a step. A process costs at most 16 MB. The
+/// other half is for the bytes that one step adds before the check (a piece of 64 KiB, decoded), for the windows of
+/// rules (`rule_language::load::MAX_WINDOW_BYTES`), and for series, spans and remembered collections.
 pub(crate) const ONE: usize = 8_000_000;
 
 /// Number of bytes per stream that do not count towards the total.

@@ -1,14 +1,14 @@
 //! Finds processes in any namespace that have just started .NET, without scanning `/proc`.
 //!
 //! A starting runtime creates threads, and the thread that serves the diagnostics socket is created right after the
-//! socket. Every thread takes a pid. The kernel assigns pids in ascending order and reports the last assigned one
+//! socket. Every thread takes a pid. The kernel assigns pids in ascending order and reports the last assigned pid
 //! (`ns_last_pid`). The threads created since the last look are therefore a range of numbers, which is empty while
 //! nothing starts. `/proc/TID/status` contains the process of a new thread, even if that process started long ago as a
 //! shell and has since become the program. Processes with one thread, such as most short commands, cost one file.
 //!
 //! The processes found here are scanned like any other process. Only `status` and the link to the program are read
-//! here, which the kernel answers itself. The work per look is bounded. The excess is left to the full scan of `/proc`
-//! and counted.
+//! here, and the kernel answers these reads itself. The work per look is bounded. The excess is left to the full scan
+//! of `/proc` and counted.
 //!
 //! Processes are not detected if the kernel's counter is hidden (gVisor), or if threads are created faster than they
 //! are examined.
@@ -24,8 +24,8 @@ use std::time::Duration;
 /// Interval between two readings of the kernel's counter.
 pub(crate) const READ_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Maximum number of pids that one look examines in `/proc`: 4 µs for each that no longer exists, 20 µs for each that
-/// exists.
+/// Maximum number of pids that one look examines in `/proc`: 4 µs for each pid that no longer exists, 20 µs for each
+/// pid that exists.
 const MAX_NUMBERS: usize = 100;
 /// Maximum number of pids that wait to be examined.
 const MAX_WAITING: usize = 4096;

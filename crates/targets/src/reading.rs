@@ -73,7 +73,7 @@ pub(crate) struct StreamReading<T> {
     adapts: bool,
     /// Sessions of other tools in the process; `None` if these sessions are not visible.
     pub(crate) others: Option<Arc<WatchedProcess>>,
-    /// The thread whose heap dumps were requested by tools, not by the program.
+    /// Identifies the thread whose collections are requested by tools and not by the program.
     pub(crate) tool_thread: ToolThread,
     /// Detects slower collections caused by sessions of other tools.
     tool_cost: ToolCost,

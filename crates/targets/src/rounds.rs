@@ -29,9 +29,9 @@ const SHORT_ROUND: Duration = Duration::from_millis(10);
 /// Margin by which a stream is ready before a round: timers are rounded up to milliseconds.
 const EARLY: Duration = Duration::from_millis(4);
 
-/// Maximum number of bytes that should wait in a socket. A socket holds about 200 KB; then the runtime's thread blocks
-/// in its write, and finally events are dropped. A stream that delivers more than this in a [`ROUND`] is read again
-/// after the time in which it delivers this amount.
+/// Maximum number of bytes that should wait in a socket. A socket holds about 200 KB. If the socket is full, the
+/// runtime's thread blocks in its write, and finally events are dropped. A stream that delivers more than this in a
+/// [`ROUND`] is read again after the time in which it delivers this amount.
 const WAITING_BYTES: u64 = 64 << 10;
 
 /// The executor that reads sessions, and its schedule.

@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: the maximum number of threads is blocked; then all return, and one panics.
+    /// Scenario: the maximum number of threads is blocked; then all blocked threads return, and another thread panics.
     /// Guarantee: another thread is refused; a slot is free as soon as a thread has ended, also after a panic.
     #[tokio::test]
     async fn blocked_threads_are_bounded() {

@@ -83,8 +83,8 @@ impl UsualTimes {
         (self.newer, self.older) = (Newest::default(), Newest::default());
     }
 
-    /// Returns the lower quartile of the known times, or `None` if fewer than [`MIN_KEPT`] are known. The quartile is
-    /// low because a thread without a CPU takes longer, and no thread takes less time.
+    /// Returns the lower quartile of the known times, or `None` if fewer than [`MIN_KEPT`] are known. The lower
+    /// quartile is used because a thread without a CPU takes longer, and no thread takes less time.
     fn ns(&self) -> Option<f32> {
         let mut known = self.known.ns;
         let known = known.get_mut(..self.known.all().len())?;

@@ -7,7 +7,7 @@ use rule_engine::field::{CommandName, ContainerFacts};
 pub struct Memory {
     /// Bytes in use, including pages of files that the group read.
     pub usage: Option<u64>,
-    /// Bytes in use without pages of files that were not used recently, which cannot be freed immediately.
+    /// Bytes in use that cannot be freed immediately: the usage without pages of files that were not used recently.
     pub working_set: Option<u64>,
     /// Number of processes killed because the limit was reached, since the group was created.
     pub oom_kills: Option<u64>,
@@ -26,7 +26,8 @@ pub struct Memory {
     /// Reclaimable pages of files on disk, in bytes. Files in memory and locked pages are not on the lists that this
     /// value sums up.
     pub page_cache: Option<u64>,
-    /// Kernel memory of the group, in bytes. Version 1 reports this value only if it counts kernel memory.
+    /// Kernel memory of the group, in bytes. Version 1 reports this value only if the kernel counts the kernel memory
+    /// of groups.
     pub kernel: Option<u64>,
     /// Part of the kernel memory that the kernel reclaims by itself (cached directory entries and inodes), in bytes.
     pub kernel_reclaimable: Option<u64>,

@@ -46,8 +46,8 @@ pub struct HeapFigures {
     pub kept: Option<u64>,
     /// Bytes of the collector's tables.
     pub bookkeeping: Option<u64>,
-    /// Bytes of old objects that no full collection has looked at, and the time since then in seconds; `None` if
-    /// unknown, as for a single collection.
+    /// Bytes of old objects that no full collection has looked at, and the time since the newest full collection in
+    /// seconds; `None` if unknown, as for a single collection.
     pub not_looked_at: Option<(u64, u64)>,
 }
 
@@ -105,9 +105,9 @@ pub fn old_objects(collection: &Collection) -> Option<u64> {
     each.reduce(u64::saturating_add)
 }
 
-/// Returns the bytes out of `old` that no full collection has looked at, and the time since then in seconds.
-/// `looked_at` is the number of bytes that the newest full collection left, and its age; `None` if there was no full
-/// collection since monitoring started `watched_ns` ago.
+/// Returns the bytes out of `old` that no recent full collection has looked at, and the time since the newest full
+/// collection in seconds. `looked_at` is the number of bytes that the newest full collection left, and its age; `None`
+/// if there was no full collection since monitoring started `watched_ns` ago.
 pub fn not_looked_at(old: u64, looked_at: Option<(u64, u64)>, watched_ns: u64) -> (u64, u64) {
     let (looked, ago_ns) = looked_at.unwrap_or((0, watched_ns));
     let looked = if ago_ns <= LOOKED_AT_FOR_NS { looked } else { 0 };
@@ -187,7 +187,7 @@ pub fn divide(sources: &Sources) -> Ledger {
     let free = take_from_both(&mut managed, &mut rest, heap.free);
     let bookkeeping = take_from_both(&mut managed, &mut rest, heap.bookkeeping);
     let committed_unused = match counted {
-        // The rest of the heap, regardless of the memory committed since the newest collection.
+        // The rest of the heap is committed and unused, regardless of the memory committed since the newest collection.
         Some(_) if live.is_some() && free.is_some() => {
             let all = managed.0;
             take_from_both(&mut managed, &mut rest, all)

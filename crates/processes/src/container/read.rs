@@ -154,7 +154,7 @@ impl Reader {
 }
 
 impl GroupFigures {
-    /// Returns the figures with the other processes from this process's point of view.
+    /// Returns the figures, with all processes of the group except `pid` as the other processes.
     fn for_process(&self, pid: u32, members: &HashMap<GroupId, Members>) -> Figures {
         let others = match self.group.and_then(|group| members.get(&group)) {
             Some(members) => members.others(pid),
@@ -405,10 +405,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a process is in a group below one that is named like a container of Docker, with limits on both; needs
-    /// root and version 1.
-    /// Guarantee: the smallest limit within the container applies, the usage is that of the group with the limit, and
-    /// another run with the same pid is not read.
+    /// Scenario: a process is in a group below a group that is named like a container of Docker, with limits on both;
+    /// needs root and version 1.
+    /// Guarantee: the smallest limit within the container applies, the usage of the group with this limit is returned,
+    /// and another run with the same pid is not read.
     #[test]
     fn control_group_of_this_machine_is_read() {
         let id = format!("{:064x}", std::process::id());

@@ -191,7 +191,7 @@ fn slow_disk_cuts_end_of_recording() {
 }
 
 /// Scenario: there are two hundred busy processes and a quiet process.
-/// Guarantee: the total limit is respected; the busy processes share it, and the quiet process keeps its blocks.
+/// Guarantee: the total limit is respected; the busy processes share the total, and the quiet process keeps its blocks.
 #[test]
 fn total_size_is_limited() {
     let boxes = BlackBoxes::new().unwrap();

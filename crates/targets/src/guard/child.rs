@@ -231,8 +231,8 @@ mod tests {
 
     /// Scenario: one stream is released, another stream is held after the beats have stopped, and then the socket of
     /// the guard is closed.
-    /// Guarantee: the guard never closes the released stream; it closes the late stream at the next tick; its exit
-    /// closes no stream that gcwatch still has.
+    /// Guarantee: the guard never closes the released stream; it closes the late stream at the next tick; the exit of
+    /// the guard closes no stream that gcwatch still has.
     #[test]
     fn released_stream_stays_open() {
         let scene = Scene::new();

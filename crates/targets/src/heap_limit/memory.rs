@@ -235,8 +235,9 @@ mod tests {
         assert!(reader.configured.is_empty() && reader.limits.is_empty());
     }
 
-    /// Scenario: a process grows by 2 MiB after the first reading and by less, and then stays the same.
-    /// Guarantee: the process counts as growing since the second reading, and for eight readings after the last growth.
+    /// Scenario: between readings, a process grows by 1 MiB, 2 MiB, 1 MiB and 2 MiB, and then stays the same.
+    /// Guarantee: the process counts as growing from the first growth of 2 MiB, and for fewer than eight further
+    /// readings after the last growth of 2 MiB.
     #[test]
     fn growth_is_between_readings() {
         let mut growth = Growth::after(None, 100 << 20);

@@ -102,7 +102,7 @@ mod tests {
 
     /// Scenario: the command line is `dotnet app.dll`, `dotnet exec`, a program with its own host, such a program with
     /// the path of an assembly as argument, or the program is unknown.
-    /// Guarantee: the path is that of the file that the host reads.
+    /// Guarantee: the path of the file that the host reads is returned, or `None` for the unknown program.
     #[test]
     fn path_of_runtime_config_is_found() {
         let path = |line: &str, executable: &str| config_path(line, Some(Path::new(executable))).unwrap();

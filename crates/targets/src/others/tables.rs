@@ -139,7 +139,7 @@ fn read(path: &Path, wanted: &SocketIndex, buffer: &mut [u8]) -> io::Result<Tabl
         parser.take(buffer.get(..count).unwrap_or_default(), |entry| {
             let Some(paths) = wanted.get(&entry.name) else { return };
             let found = table.entry(entry.name).or_default();
-            // Keep one more than allowed, to detect the excess.
+            // Keep one more connection than allowed, to detect the excess.
             if found.len() <= MAX_CONNECTIONS {
                 let expected = paths.iter().flatten().any(|path| path == entry.path);
                 found.push((expected, entry.inode));
@@ -196,8 +196,8 @@ mod tests {
         );
     }
 
-    /// Scenario: two processes with the same name are watched, as in two containers; one process has exited; one has
-    /// more connections than the limit.
+    /// Scenario: two processes with the same name are watched, as in two containers; one process has exited; one
+    /// process has more connections than the limit.
     /// Guarantee: indistinguishable and excess connections are unknown; without the process's own table, the look is
     /// not whole.
     #[test]

@@ -25,7 +25,7 @@ const CHECK: Duration = Duration::from_millis(500);
 const TRIED_AGAIN: Duration = Duration::from_secs(600);
 /// Number of blocked threads at which all processes related to a blocked file system are skipped.
 const STUCK_THREADS_BEFORE_SKIPPING: usize = 8;
-/// Minimum interval between scans, even if a shorter one is configured.
+/// Minimum interval between scans, even if a shorter interval is configured.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Scope of the next scan.
@@ -97,7 +97,7 @@ impl Scans {
         self.judge_all = true;
     }
 
-    /// Returns the time at which the next scan starts or the current one is checked.
+    /// Returns the time at which the next scan starts or the current scan is checked.
     pub(crate) fn next_due(&self, now: Instant) -> Instant {
         // While a scan runs, the next scan waits.
         match &self.under_way {
@@ -198,7 +198,7 @@ impl Scans {
         }
     }
 
-    /// Removes subjects from the stuck ones if their threads have returned.
+    /// Removes subjects from the stuck subjects if their threads have returned.
     fn take_returned(&mut self) {
         let returned = std::mem::take(&mut *self.returned.lock().unwrap_or_else(PoisonError::into_inner));
         for place in returned {
