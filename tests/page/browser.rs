@@ -42,7 +42,7 @@ fn is_refused(value: &Value) -> bool {
     value.get("error").is_some_and(|error| !error.is_null())
 }
 
-/// The browser, while no test uses it. All tests share one browser, one after the other, each with its own address.
+/// The browser, while no test uses it. The tests use one browser one after the other. Each test opens its own address.
 static RESTING: Mutex<Option<Browser>> = Mutex::new(None);
 
 /// The browser of a test. After a failed test, the browser is closed, because its state is unknown.

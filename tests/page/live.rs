@@ -15,8 +15,8 @@ pub(crate) fn tests(tests: &mut Tests) {
 /// Scenario: a browser shows the page of a daemon before any process exists; then one program that collects
 /// continuously and one healthy program start. Later, the first program is killed.
 /// Guarantee: both programs appear in the overview without a reload, the faulty program first, with its name and
-/// incident. Its page shows marks of collections and the remedy, and is updated without a reload. After the kill, its
-/// page reports the exit.
+/// incident. The page of the faulty program shows marks of collections and the remedy, and is updated without a reload.
+/// After the kill, this page reports the exit.
 fn live_processes_are_followed() {
     let scene = Scene::begin();
     // Lower the bound of the rule, because the share of stopped time depends on the speed of the host and is about 20

@@ -141,8 +141,8 @@ fn every_view_fits() {
 
 /// Scenario: the requests of one service are observed; another service is not observed.
 /// Guarantee: the page of the first service shows the requests with the most lost time as bars with their stops. Each
-/// request has its trace and its collections, which are links while they are kept, and the counts add up. The page of
-/// the other service has no such panel.
+/// request has its trace and its collections. A collection is a link while gcwatch keeps it. The counts add up. The
+/// page of the other service has no such panel.
 fn stopped_requests_are_shown() {
     let scene = seen();
     let browser = LentBrowser::new();
@@ -278,8 +278,8 @@ fn incident_opens_and_ends() {
 }
 
 /// Scenario: a burst finds the allocating code for an incident whose page is open, in a narrow and in a wide window.
-/// Guarantee: without a reload, the page shows its sites and types, with unbroken short names, and draws the flame
-/// graph.
+/// Guarantee: without a reload, the page shows the sites and types of the finding, with unbroken short names, and draws
+/// the flame graph.
 fn finding_of_burst_is_shown() {
     let runtime = Runtime::new().unwrap();
     let mut scene = runtime.block_on(Scene::empty());

@@ -204,7 +204,7 @@ async fn rejected_alert_is_found_and_dropped() {
 
 /// Scenario: an Alertmanager rejects the first request, which has two alerts (401), then accepts all requests.
 /// Guarantee: the notifier does not send the alerts one by one, and drops none. When firing alerts are due again, the
-/// next request contains both.
+/// next request contains both alerts.
 #[tokio::test]
 async fn unauthorized_request_is_retried_when_alerts_are_due() {
     let mut receiver = Receiver::start().await;
@@ -348,7 +348,7 @@ async fn webhook_gets_each_change_in_order() {
 
 /// Scenario: the services of a daemon export spans and logs. A rule fires on a process, and its alert ends with the
 /// process. The same happens with `alerts.log` switched off.
-/// Guarantee: two log records describe the alert and two its incident, with the resource of the process, the event name
+/// Guarantee: four log records describe the alert and its incident, with the resource of the process, the event name
 /// and the ids of a span that was sent. With `alerts.log` off, there are no records.
 #[tokio::test]
 async fn alerts_are_sent_as_log_records() {

@@ -84,7 +84,8 @@ fn rules_without_enough_data_are_counted() {
     assert_eq!(lost.count(), 1);
 }
 
-/// Scenario: recordings of three seconds, in which half of the time is stopped; one of them is at its heap limit.
+/// Scenario: in recordings of three seconds, collections stop the process for half of the time; one process is at its
+/// heap limit.
 /// Guarantee: a rule that needs twenty seconds is reported as holding so far. The rule also counts as not evaluated,
 /// although it was false at the start of the recording.
 #[test]
@@ -151,7 +152,7 @@ fn packaging_does_not_change_records() {
     }
 }
 
-/// Scenario: files that are not recordings.
+/// Scenario: `analyze`, `events` and `diff` get files that are not recordings.
 /// Guarantee: one line on standard error names the problem, the exit code is 1, and standard output is empty.
 #[test]
 fn bad_input_is_reported_in_one_sentence() {
@@ -360,7 +361,7 @@ fn damaged_recording_is_reported_up_to_damage() {
     assert!(stderr(&output).contains("byte"), "{}", stderr(&output));
 }
 
-/// Scenario: `events` reads a Verbose recording and a recording with rundown.
+/// Scenario: `events` reads a Verbose recording, a recording with rundown, and a recording with private events.
 /// Guarantee: every event blob of the stream becomes a record with the fields of the manifest, or with its bytes in
 /// hex.
 #[test]
@@ -406,7 +407,7 @@ fn every_event_is_printed() {
 
 /// Scenario: one collection is printed in full, as text and as records.
 /// Guarantee: the output has the stops, marks, phases, types and events of the collection. For an unknown number, the
-/// error states the range of known numbers.
+/// error names the number.
 #[test]
 fn one_collection_is_printed_in_full() {
     let file = recording("net10-steady-verbose");

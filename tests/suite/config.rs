@@ -522,8 +522,8 @@ fn secrets_are_sent_but_never_printed() {
 }
 
 /// Scenario: the URL and the key of a webhook are secrets, and an Alertmanager has a header from a file.
-/// Guarantee: the secrets are used, and neither printed configurations nor debug output contain them. Their files are
-/// watched, and a changed secret counts as a change of `alerts`.
+/// Guarantee: the secrets are used, and neither printed configurations nor debug output contain them. The files of the
+/// secrets are watched, and a changed secret counts as a change of `alerts`.
 #[test]
 fn receivers_of_alerts_keep_their_secrets() {
     let file = "alerts:\n  alertmanagers:\n    - url: http://am:9093/prefix/\n      headers_from: {authorization: {file: /run/secrets/token}}\n  \

@@ -1,7 +1,7 @@
 //! The daemon as a program: startup, notifications to the service supervisor, and shutdown.
 //!
-//! These daemons attach to no process: their configuration excludes every process. Tests with real targets are in
-//! tests/live.
+//! These daemons attach to no process: they select only processes with the mark of the test, and no process has this
+//! mark. Tests with real targets are in tests/live.
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
@@ -15,7 +15,7 @@ use test_support::scene::Scene;
 /// Timeout for everything that the tests wait for.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Scenario: the daemon receives SIGTERM, as systemd and Kubernetes send it.
+/// Scenario: the daemon receives SIGTERM, the signal with which systemd and Kubernetes stop it.
 /// Guarantee: the daemon shuts down gracefully, logs that nothing was lost, and exits with code 0.
 #[test]
 fn sigterm_shuts_down_gracefully() {
@@ -235,8 +235,8 @@ fn shipped_rules_apply_until_invalid_file_is_corrected() {
 }
 
 /// Scenario: the demonstration plays one round and has no receiver.
-/// Guarantee: the table contains each of its processes, every collection of the recordings is reported, and the exit
-/// code is 0.
+/// Guarantee: the table contains each of its processes, every collection of the recordings is played, and the exit code
+/// is 0.
 #[test]
 fn demonstration_plays_all_recordings() {
     let output = gcwatch(["demo", "--rounds", "1", "--listen", ANY]);

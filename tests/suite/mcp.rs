@@ -29,7 +29,7 @@ async fn asked(address: SocketAddr, method: &str, headers: &str, body: &str) -> 
     let head =
         format!("{method} /mcp HTTP/1.1\r\n{host}Content-Length: {length}\r\nConnection: close\r\n{headers}\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
-    // The server may reject the request before it has read the whole body.
+    // The server can reject the request before it has read the whole body.
     let _refused = stream.write_all(body.as_bytes()).await;
     let mut answer = Vec::new();
     let _reset_after_the_answer = stream.read_to_end(&mut answer).await;
@@ -67,8 +67,8 @@ async fn answered(address: SocketAddr, headers: &str, tool: &str, arguments: Val
     (text, result["isError"] != true)
 }
 
-/// Scenario: a client asks the listener on loopback for its list of tools, and calls each of them and the tools that
-/// run a burst.
+/// Scenario: a client requests the list of tools from the listener on loopback, and calls each of these tools and the
+/// tools that run a burst.
 /// Guarantee: the listener offers seven tools, which only read, and their figures match the API. Calls of tools that
 /// run a burst fail with any arguments.
 #[tokio::test]
@@ -239,8 +239,8 @@ async fn slow_request_does_not_block_other_clients() {
     services.close().await;
 }
 
-/// Scenario: one listener is not on loopback, with and without `web.mcp: on`; one is on loopback with `off`; one
-/// requires a login for everything. Clients send the token, no token, or come through a proxy.
+/// Scenario: one listener is not on loopback, with and without `web.mcp: on`; another listener is on loopback with
+/// `off`; a third listener requires a login for everything. Clients send the token, no token, or come through a proxy.
 /// Guarantee: MCP is off outside loopback unless it is configured. Tools that can return secrets refuse the clients
 /// that the API refuses. Clients with the token get an answer.
 #[tokio::test]

@@ -98,7 +98,7 @@ fn rendering_process_is_limited() {
 
 /// Scenario: a recording is printed as a page and as records.
 /// Guarantee: the figures match the records, the page contains every collection, the charts add up to the totals, the
-/// page loads no resource, and it lists the facts that a recording does not contain.
+/// page loads no resource, and the page lists the facts that a recording does not contain.
 #[test]
 fn page_has_figures_of_records() {
     let folder = tempfile::tempdir().unwrap();
@@ -268,8 +268,8 @@ fn arguments_are_shown_only_on_request() {
 }
 
 /// Scenario: a recording has 100,000 collections: a few hundred collections are repeated with different pauses.
-/// Guarantee: its page contains all of them in at most 10 MB. The heap chart has fewer points than collections, and the
-/// page states the number of collections that the points represent.
+/// Guarantee: the page contains every collection in at most 10 MB. The heap chart has fewer points than collections,
+/// and the page states the number of collections that the points represent.
 #[test]
 fn page_holds_100_000_collections() {
     let mut source = Source::open(recording("net10-lohoos").as_ref()).unwrap();

@@ -11,8 +11,8 @@ fn build_arguments(format: &str) -> [String; 7] {
 }
 
 /// Scenario: the recording covers 1.5 s of a service that answers, fails and collects on request.
-/// Guarantee: every request has its ids. Its stopped time is at most its duration and equals the sum of its pauses.
-/// Each pause is within its request and has the number of its collection.
+/// Guarantee: every request has its ids. The stopped time of a request is at most its duration and equals the sum of
+/// its pauses. Each pause is within its request and has the number of its collection.
 #[test]
 fn stopped_time_of_requests_equals_their_pauses() {
     let all = records(build_arguments("ndjson"));

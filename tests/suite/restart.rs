@@ -121,8 +121,8 @@ async fn incident_survives_restart() {
 
 /// Scenario: gcwatch is stopped during an incident, and before it starts again, the process exits; or the process still
 /// runs, but the rule no longer holds.
-/// Guarantee: the webhook gets the end: after the usual 15 minutes if the process has exited, and as unknown if the
-/// rule no longer holds.
+/// Guarantee: the webhook gets the end after the usual 15 minutes, as `process-ended` if the process has exited, and as
+/// `unknown` if the rule no longer holds.
 #[tokio::test]
 async fn end_during_downtime_is_reported() {
     for (is_there, ending) in [(false, "process-ended"), (true, "unknown")] {

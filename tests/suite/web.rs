@@ -119,8 +119,8 @@ fn series_of_service(text: &str) -> Vec<&str> {
 
 /// Scenario: a service with `metrics.aggregate: service` has two processes. A scraper and an OTLP receiver get the
 /// metrics; then one process exits, then the other.
-/// Guarantee: both get the same series, with the service as a single instance. The exit of a process changes no
-/// counter, and the series end with the last process.
+/// Guarantee: the scraper and the receiver get the same series, with the service as a single instance. The exit of a
+/// process changes no counter, and the series end with the last process.
 #[tokio::test]
 async fn scraper_and_receiver_get_same_service_series() {
     let mut receiver = Receiver::start().await;
@@ -200,7 +200,7 @@ async fn scraper_and_receiver_get_same_service_series() {
 }
 
 /// Scenario: `gcwatch top` reads the records of this daemon.
-/// Guarantee: every field name that `top` uses exists in the records, and `top` draws their values.
+/// Guarantee: the fields that `top` draws exist in the records, and `top` reads their values.
 #[tokio::test]
 async fn records_have_fields_of_top() {
     let (services, address, stage) = services_with("net10-steady").await;
@@ -292,7 +292,7 @@ async fn login_over_tls_grants_access() {
     };
     for known in [
         "Authorization: Bearer 0123456789abcdef\r\n",
-        // ann:correct horse
+        // The login `ann:correct horse` in base64.
         "Authorization: Basic YW5uOmNvcnJlY3QgaG9yc2U=\r\n",
     ] {
         let (status, head, body) = ask("/metrics", known).await;
@@ -512,7 +512,7 @@ async fn answers_match_document() {
     let mut held = 0;
     for (path, described) in document["paths"].as_object().unwrap() {
         let content = &described["get"]["responses"]["200"]["content"];
-        // Recordings need a directory, and requests need to be observed. Neither applies to this test.
+        // Skip the paths of evidence, because this test has neither recordings nor observed requests.
         if content.get("application/json").is_none() || path.starts_with("/api/v1/evidence/") {
             continue;
         }

@@ -65,7 +65,7 @@ async fn retryable_grpc_codes_are_retried() {
     assert_eq!(stats.last_error.unwrap().text, "ResourceExhausted: busy");
 }
 
-/// Scenario: a receiver answers "not now" over gRPC and HTTP without a delay.
+/// Scenario: a receiver answers "not now" over gRPC and HTTP, and does not demand a delay.
 /// Guarantee: the exporter retries after its own backoff.
 #[tokio::test]
 async fn missing_retry_delay_uses_own_backoff() {
@@ -280,7 +280,7 @@ async fn partial_success_is_counted_and_not_repeated() {
             settle(&exporter).await;
         }
         let stats = exporter.stats().traces;
-        // A receiver cannot reject more spans than it was sent, or a negative number.
+        // A receiver cannot reject more spans than the exporter sent to it, or a negative number.
         assert_eq!(
             (stats.exported, stats.rejected, stats.requests.partial),
             (13, 7, 4),
@@ -297,8 +297,8 @@ async fn partial_success_is_counted_and_not_repeated() {
 
 /// Scenario: a backend accepts only traces: it answers metrics with gRPC Unimplemented or HTTP 404, and logs with HTTP
 /// 405.
-/// Guarantee: the exporter rarely sends it the other signals. A flush does not wait for them: their queued items are
-/// dropped as unsupported. Traces are still delivered.
+/// Guarantee: the exporter rarely sends metrics and logs to the backend. A flush does not wait for these signals: their
+/// queued items are dropped as unsupported. Traces are still delivered.
 #[tokio::test]
 async fn unsupported_signal_is_rarely_sent() {
     for protocol in PROTOCOLS {

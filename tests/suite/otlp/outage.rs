@@ -100,8 +100,9 @@ async fn outage_loses_no_items() {
 }
 
 /// Scenario: the daemon shuts down gracefully while the receiver holds a request without an answer; another daemon
-/// starts with the same directory and a working receiver. All signals are tested.
-/// Guarantee: the first daemon reports no loss; the second sends every item with the same bytes.
+/// starts with the same directory and a working receiver. Spans, metrics and log records are tested.
+/// Guarantee: the first daemon reports no loss. The second daemon sends every item, and repeats the unanswered requests
+/// with the same bytes.
 #[tokio::test]
 async fn shutdown_keeps_unanswered_items() {
     let folder = tempfile::tempdir().unwrap();
@@ -180,8 +181,8 @@ fn killed_child() {
             tokio::time::sleep(Duration::from_micros(200)).await;
             let stats = exporter.stats().traces;
             assert_eq!(stats.dropped.total(), 0);
-            // The oldest spans are stored first, so the count determines which spans are on disk.
-            // One span of an earlier child may be in flight.
+            // The oldest spans are stored first, so the count determines which spans are on disk. One span of an
+            // earlier child can be in flight.
             println!("stored {}", stats.stored.saturating_sub(before));
         }
     });
@@ -189,7 +190,7 @@ fn killed_child() {
 
 /// Scenario: a process that exports to a receiver that is down is repeatedly killed (SIGKILL) under load. All children
 /// use the same directory.
-/// Guarantee: every stored span survives each kill; finally, all of them arrive exactly once.
+/// Guarantee: every stored span survives each kill, and finally arrives exactly once.
 #[tokio::test]
 async fn kill_loses_no_stored_items() {
     let kills = env::var("GCWATCH_KILLS")

@@ -69,9 +69,9 @@ fn bodies(request: &Recorded) -> Vec<String> {
 }
 
 /// Scenario: a log record and a span are sent in each protocol and compression, with a header from the settings.
-/// Guarantee: both arrive at the paths of the targets' data, with gcwatch's resource, scope, version and schema, and
-/// with the configured compression and headers. Over gRPC they share a connection with the targets' data. Both count in
-/// the same counters.
+/// Guarantee: both items arrive at the paths of the targets' data, with gcwatch's resource, scope, version and schema,
+/// and with the configured compression and headers. Over gRPC, they share a connection with the targets' data. The
+/// counters include both items and the targets' data.
 #[tokio::test]
 async fn own_telemetry_arrives_like_target_data() {
     for protocol in PROTOCOLS {

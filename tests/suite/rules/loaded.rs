@@ -107,7 +107,7 @@ fn errors_of_overrides_are_reported_in_their_file() {
     );
 }
 
-/// Scenario: two files have the same rule id, and different titles for one group.
+/// Scenario: two files have the same rule id, and different descriptions for one group.
 /// Guarantee: the second definition is rejected with the position of the first.
 #[test]
 fn duplicate_definition_names_first() {

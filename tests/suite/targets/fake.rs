@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 /// A process has one socket, so only one simulation runs at a time.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// The bytes that a session sends, and how it ends.
+/// The bytes that a session sends, and the end of the session.
 pub(crate) enum Stream {
     /// Sends these bytes; then the session ends.
     Whole(Vec<u8>),

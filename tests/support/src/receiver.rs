@@ -1,6 +1,6 @@
 //! A scripted OTLP receiver on a loopback port: gRPC, HTTP/protobuf and HTTP/JSON on one socket, with or without TLS.
-//! It records every request and answers as its script defines, including answers that real receivers do not give on
-//! demand.
+//! The receiver records every request and answers as its script defines, including answers that real receivers do not
+//! give on demand.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -179,7 +179,7 @@ struct State {
     released: Notify,
 }
 
-/// The receiver. It ends when it is dropped.
+/// A scripted receiver, which stops when this value is dropped.
 #[derive(Debug)]
 pub struct Receiver {
     pub address: SocketAddr,

@@ -41,7 +41,7 @@ pub const NET_10: Runtime = runtime("net10.0.0", Some("10.0.0"), Host::StartupHo
 /// A web service on ASP.NET Core as a separate program, which is missing on some machines.
 pub const SERVICE: Runtime = runtime("svc10.0.14", Some("10.0.14"), Host::Run);
 
-/// Runtimes with ASP.NET Core, which run the assembly of a web service. They are missing on some machines.
+/// Runtimes with ASP.NET Core, which run the assembly of a web service and are missing on some machines.
 pub const ASP: [Runtime; 4] = [
     runtime("asp8.0.33", Some("8.0.33"), Host::Run),
     runtime("asp10.0.14", Some("10.0.14"), Host::Run),
