@@ -1,9 +1,10 @@
 //! Determines whether a process exports the metrics of its runtime itself.
 //!
 //! In .NET 9 and later, the runtime has a meter `System.Runtime`, whose `dotnet.gc.*` metrics have the same names as
-//! the metrics of gcwatch. They are exported if the process contains a subscriber, which is usually a library or a
-//! profiler. The mapping of this library or profiler is reliable evidence. A program that subscribes with only the SDK,
-//! or a single-file program with embedded libraries, is not detected. The environment of such a program is only a hint.
+//! the metrics of gcwatch. The metrics are exported if the process contains a subscriber, which is usually a library or
+//! a profiler. The mapping of this library or profiler is reliable evidence. A program that subscribes with only the
+//! SDK, or a single-file program with embedded libraries, is not detected. The environment of such a program is only a
+//! hint.
 
 use std::collections::HashMap;
 

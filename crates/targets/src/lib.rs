@@ -21,7 +21,7 @@
 //!   host.
 //! * Every failed step is retried while the run lives. The pauses grow from at most 0.5 s to at most 60 s. If a stream
 //!   exceeded its memory limit (`memory`), they grow from at most 30 s to at most 1 h.
-//! * A stopped, silent or hostile target only affects its own task: no lock is held during a wait, every step has a
+//! * A stopped, silent or hostile target affects only its own task: no lock is held during a wait, every step has a
 //!   deadline, and the cost of a stream is bounded.
 //! * The side effects of another tool's session on a process that gcwatch reads are healed within 10 s of the end of
 //!   that session.

@@ -214,8 +214,8 @@ impl<S: Sink> Supervisor<S> {
     fn take_changes(&mut self, changes: &Changes) {
         let request = &mut self.scans.request;
         request.all |= changes.overflow;
-        // The name contains the pid in the process's own namespace, which is usually that of gcwatch. The scan checks
-        // the pid.
+        // The name contains the pid in the process's own namespace, which is usually the namespace of gcwatch. The scan
+        // checks the pid.
         request.pids.extend(changes.made.iter().map(|name| name.pid));
         for (key, entry) in self.registry.iter() {
             let name = SocketName {

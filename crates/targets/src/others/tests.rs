@@ -163,7 +163,7 @@ fn own_connections_are_not_counted_as_foreign() {
 }
 
 /// Scenario: looks fail, do not show gcwatch's own connection, or can read only gcwatch's own table.
-/// Guarantee: the missing results are unknown; a table that is readable again is compared with the last readable one.
+/// Guarantee: the missing results are unknown; a table that is readable again is compared with the last readable table.
 #[test]
 fn failed_look_is_unknown() {
     let mut scene = Scene::unseen();
