@@ -24,7 +24,7 @@ pub struct Incidents {
     number: u64,
     /// Newest memory ledger of the process, for new incidents.
     ledger: Option<Arc<Ledger>>,
-    /// Stopped time of the last minutes, and the start of that period.
+    /// Stopped time of the last minutes, and the start of that period; `None` before it is set.
     recently_stopped: Option<(Moment, StoppedTime)>,
     /// Id of the recording of the service's process that died most recently; `None` if there is no such recording.
     of_dead: Option<Arc<str>>,
@@ -92,7 +92,7 @@ impl Incidents {
     }
 
     /// Sets the recording that contains the end of the most recent process of the service that died; `None` if there is
-    /// no recording. Incidents without their own recording refer to it.
+    /// no recording. Incidents without their own recording refer to this recording.
     pub fn set_recording(&mut self, id: Option<Arc<str>>) {
         if self.of_dead == id {
             return;
@@ -274,7 +274,7 @@ impl Incidents {
         home.or_else(|| group.and_then(of_group))
     }
 
-    /// Merges other incidents that a new cause explains into the incident of that cause.
+    /// Merges other incidents into the incident at `home` if all their groups follow `group`.
     fn merge(
         &mut self,
         rules: &RuleSet,

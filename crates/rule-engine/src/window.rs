@@ -3,15 +3,15 @@
 //! | Extent | Retained data | Exact values |
 //! |---|---|---|
 //! | [`Extent::Over`]: count, ratio, rate, sum, share, mean, min, max, change, newest, slope, r2 | [`BUCKETS`] sub-intervals of equal length with aggregates, regardless of the sample rate | the aggregates of all samples within the covered time |
-//! | [`Extent::Over`]: median, mad, turns | the newest [`MAX_SAMPLES`] samples within the time | of these samples |
-//! | [`Extent::Last`] | the given number of samples, at most [`MAX_LAST`] | everything |
+//! | [`Extent::Over`]: median, mad, turns | the newest [`MAX_SAMPLES`] samples within the time | the values of these samples |
+//! | [`Extent::Last`] | the given number of samples, at most [`MAX_LAST`] | the values of all samples |
 //!
 //! # Time
 //!
 //! Time is the time of the observations. Sub-intervals are aligned to multiples of their length on the clock of
-//! [`Moment`]s, so a window of 32 sub-intervals covers 31 to 32 of them: the current sub-interval and the 31 before it.
-//! [`Function::Rate`] and [`Function::Share`] divide by the covered time, at most the time for which the process was
-//! observed. Samples can be out of order. A sample older than the window is dropped.
+//! [`Moment`]s, so a window of 32 sub-intervals covers the time of 31 to 32 sub-intervals: the current sub-interval and
+//! the 31 before it. [`Function::Rate`] and [`Function::Share`] divide by the covered time, at most the time for which
+//! the process was observed. Samples can be out of order. A sample older than the window is dropped.
 //!
 //! # Samples that count
 //!

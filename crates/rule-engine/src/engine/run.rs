@@ -78,7 +78,7 @@ struct Active {
     /// Time of the newest occurrence, or time at which the condition was last true.
     last: Moment,
     count: u64,
-    /// Time since which the condition is false; `None` if the condition is not false.
+    /// Time at which the condition became false; `None` if the condition has not been false since it was last true.
     cleared: Option<Moment>,
     /// Time since which the condition is unknown; `None` if the condition is known.
     unknown: Option<Moment>,
@@ -99,8 +99,8 @@ pub(super) struct Status {
     selected: bool,
     phase: Phase,
     since: Moment,
-    /// Number of evaluations. While the rule is quiet, each round is an evaluation, but this count is not updated; see
-    /// [`Self::evaluations`].
+    /// Number of evaluations. While the rule is quiet, the number of the current round must be added, because each
+    /// round is an evaluation; see [`Self::evaluations`].
     evaluations: u64,
     quiet: bool,
     /// `None` if the rule has never fired, failed or been suppressed. Boxed because each of hundreds of processes has

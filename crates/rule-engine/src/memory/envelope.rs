@@ -1,6 +1,6 @@
 //! The lower envelope of a memory over time, and the growth that it shows.
 //!
-//! The envelope at an instant is the minimum value since then. Memory that is released again (a saw-tooth of
+//! The envelope at an instant is the minimum value since this instant. Memory that is released again (a saw-tooth of
 //! collections, a copy that is dropped, a cache that is cleared) leaves the envelope flat, so such memory has no trend.
 //!
 //! # Growth

@@ -279,7 +279,7 @@ impl SeriesSet {
     pub(crate) fn most_memory(window: &Window) -> usize {
         let mut alone = Self::default();
         let one = alone.begin_whole(window).and_then(|series| {
-            // While a class grows, the memory of each series is allocated twice.
+            // While the vector of a class grows, the memory of each series is allocated twice.
             let memory = at!(alone, series, get, series => 2 * size_of_val(series) + series.most_memory());
             memory.map(|memory| memory.max(MIN_SERIES_BYTES))
         });
