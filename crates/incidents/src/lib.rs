@@ -7,12 +7,12 @@
 //!
 //! # Alerts of one incident
 //!
-//! Only harm starts an incident: a symptom, or a rule without a role. The incident keeps the name of its first harm,
-//! its start, and the highest severity of its harms. All harms of a group on one process form one incident, together
-//! with harms of groups that follow it (`follows` in a rule file). A rule without a group forms its own incident. If
-//! the consequence starts first, its cause joins the incident later. If both have started an incident, the incident of
-//! the consequence becomes part of the other incident and ends as merged. Rules that their group inhibits are members
-//! because their conditions are true, although they fire no alert.
+//! Only harm starts an incident: a symptom, or a rule without a role. The incident keeps the name and the start of its
+//! first harm, and the highest severity of its harms. All harms of a group on one process form one incident, together
+//! with harms of groups that follow this group (`follows` in a rule file). A rule without a group forms its own
+//! incident. If the consequence starts first, its cause joins the incident later. If both have started an incident, the
+//! incident of the consequence becomes part of the other incident and ends as merged. Rules that their group inhibits
+//! are members because their conditions are true, although they fire no alert.
 //!
 //! # Causes
 //!

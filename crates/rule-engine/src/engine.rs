@@ -116,8 +116,8 @@ pub const TICKS_DENSE: u64 = 1024;
 /// Maximum number of longer steps for the rest of a gap, after [`TICKS_DENSE`] ticks.
 pub const TICKS_SPARSE: u64 = 512;
 
-/// Minimum time since the previous collection. At a collection of generation 0 or 1 that follows earlier, the rules
-/// `on: process` are not evaluated.
+/// Minimum time between a collection of generation 0 or 1 and the previous collection. If the time is shorter, the
+/// rules `on: process` are not evaluated at the collection.
 pub const APART_NS: u64 = 1_000_000_000;
 
 const TICK_NS: u64 = 1_000_000_000;

@@ -34,7 +34,7 @@ impl UnjudgedRules {
     }
 }
 
-/// Whether each rule was ever known.
+/// The rules that were known at any time so far.
 #[derive(Debug, Default)]
 pub(super) struct KnownRules {
     known: Vec<bool>,

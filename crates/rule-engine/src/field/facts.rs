@@ -114,11 +114,11 @@ impl ProcessFacts {
 pub struct StreamFacts {
     /// Time of the first attach; in a recording, its start.
     pub since: Option<Moment>,
-    /// Events delivered.
+    /// Number of delivered events.
     pub events: Option<u64>,
-    /// Events that the runtime dropped; `None` if the events have no sequence numbers.
+    /// Number of events that the runtime dropped; `None` if the events have no sequence numbers.
     pub lost_events: Option<u64>,
-    /// Events whose payload could not be decoded.
+    /// Number of events whose payload could not be decoded.
     pub undecodable: Option<u64>,
     /// Number of sessions.
     pub sessions: Option<u64>,
@@ -132,7 +132,7 @@ pub struct StreamFacts {
     pub open: OperationStarts,
     /// Whether the collection under evaluation belongs to a heap dump taken by gcwatch.
     pub own_dump: bool,
-    /// Objects whose finalizers have not run.
+    /// Number of objects whose finalizers have not run.
     pub finalizers_waiting: Option<u64>,
     /// Share of the time for which the finalizer thread had a CPU, between the newest two readings of an unfinished
     /// round.
@@ -259,7 +259,7 @@ pub struct OperationStarts {
     /// The background collection: GCStart without GCEnd.
     pub background: Option<Moment>,
     /// Whether a tool requested the collection in progress for a heap dump; `None` if unknown, or if no tool requested
-    /// it.
+    /// the collection.
     pub requested_by_tool: Option<bool>,
     /// The current round of the finalizer thread: GCFinalizersBegin without GCFinalizersEnd.
     pub finalizers: Option<Moment>,
