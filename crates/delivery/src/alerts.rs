@@ -1,7 +1,7 @@
 //! Notifications about incidents: to Alertmanagers, webhooks and standard output.
 //!
 //! ```text
-//!                     +-> firing  firing alerts at intervals; resolved ones for 5 min ----> POST /api/v2/alerts
+//!                     +-> firing  firing alerts at intervals; resolved alerts for 5 min --> POST /api/v2/alerts
 //! notice -> message --+-> outbox  each change once, in order -------------------------> POST to a webhook
 //!                     '-> stdout  each change ----------------------------------------> standard output
 //! ```
@@ -9,7 +9,7 @@
 //! For a receiver, an incident is one alert. The receiver gets a message when the incident starts, when its severity
 //! rises, and when it ends. Repeated messages to an Alertmanager contain the current texts.
 //!
-//! Layers, each of which uses only the previous ones: `settings` and `stats`; `labels`, `message`, `shares`,
+//! Layers, each of which uses only the previous layers: `settings` and `stats`; `labels`, `message`, `shares`,
 //! `firing_alerts` and `outbox`, which are pure; `post` (one request), `stdout`, `queue` (one receiver with its task)
 //! and [`Notifier`].
 //!
@@ -265,8 +265,8 @@ impl Notifier {
         }
     }
 
-    /// Returns a number that changes when the changes that have waited for webhooks for at least `least` change.
-    /// Returns 0 if no change has waited for this time.
+    /// Returns a number that identifies the set of changes that have waited for webhooks for at least `least`, or 0 if
+    /// there is no such change.
     pub fn unsent_mark(&self, least: Duration) -> u64 {
         let state = self.state();
         let waiting = state.queues.iter().map(|(queue, _)| queue.waiting(least));

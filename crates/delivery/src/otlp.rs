@@ -9,13 +9,13 @@
 //! own log records and spans ->  opentelemetry-otlp (own)              ->   the same receivers and connections
 //! ```
 //!
-//! Layers, each of which uses only the previous ones: `signal`, `settings`, `stats`, `error`; `batch` with `split`,
+//! Layers, each of which uses only the previous layers: `signal`, `settings`, `stats`, `error`; `batch` with `split`,
 //! `answer` and `queue`, which are pure; `target`, `store_handle` (the queue on disk), `outgoing`, `give` and
-//! `answer_counts`; `sender`, `own`, [`Exporter`], and `running`, which stops it.
+//! `answer_counts`; `sender`, `own`, [`Exporter`], and `running`, which stops the exporter.
 //!
 //! With a queue on disk, a request that the receiver does not accept is written to the disk, followed by new requests,
 //! each after 1 s or 1 MiB. When the receiver accepts requests again, new data is sent first, with one stored request
-//! after each new one. Nothing is written while the receiver is available.
+//! after each new request. Nothing is written while the receiver is available.
 //!
 //! # Invariants
 //!

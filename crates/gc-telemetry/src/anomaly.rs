@@ -44,7 +44,7 @@ impl Marks {
         let on_span = || anomalies.iter().filter(|anomaly| anomaly.rule.emit.span);
         let mut ids = on_span().map(|anomaly| anomaly.rule.id.to_string()).peekable();
         let array = ids.peek().is_some().then(|| list(ids));
-        // Among rules of equal severity, the first one in the order of the rules.
+        // Among rules of equal severity, the first rule in the order of the rules counts.
         let worst = on_span().rev().max_by_key(|anomaly| anomaly.severity);
         let worst = worst.filter(|anomaly| anomaly.severity >= Severity::Error);
         Self {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use base::words;
 use gc_requests::route::Routes;
 
-/// Selection of collections for spans, and their level of detail.
+/// Selection of collections for spans, and their level of detail. Collections that match a rule are exported regardless
+/// of the selection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpanOptions {
     /// Whether spans are exported.
@@ -13,8 +14,8 @@ pub struct SpanOptions {
     /// Youngest generation to export; 0 exports all collections.
     pub min_generation: u32,
     /// Minimum pause. Collections with an unknown pause are exported too. Shorter collections are exported only if they
-    /// are blocking collections of generation 2, stopped a request, match a rule, or (at most one per second) occur
-    /// while an incident is open.
+    /// are blocking collections of generation 2, stopped a request, or (at most one per second) occur while an incident
+    /// is open.
     pub min_pause: Duration,
     /// Share of the collections to export, 0 to 1, selected by trace id.
     pub ratio: f64,

@@ -183,9 +183,9 @@ impl RunRules {
         self.notices(transitions, span, now)
     }
 
-    /// Creates the notices of transitions up to `now`. `span` is the root span of the collection that caused them. If
-    /// the passing of time caused them, an alert that names the newest collection gets the root span of that
-    /// collection.
+    /// Creates the notices of transitions up to `now`. `span` is the root span of the collection that caused the
+    /// transitions. If the passing of time caused them, an alert that names the newest collection gets the root span of
+    /// that collection.
     fn notices(&mut self, transitions: Vec<Transition>, span: Option<SpanIds>, now: Moment) -> Notices {
         let named = transitions.iter().find_map(|transition| match transition {
             Transition::Fired(alert) => self.span_of_newest(alert),

@@ -222,16 +222,16 @@ impl Run {
     }
 
     /// Returns the limit that the runtime keeps although its container's limit has changed, or `None` if no such limit
-    /// is proven, or if the runtime is configured to assume a memory size.
+    /// is proven. Also returns `None` if the runtime is configured to assume a memory size.
     pub fn stale_limit(&self) -> Option<StaleLimit> {
         let stale = self.heap_limit.stale(self.identity.said_limit());
         stale.filter(|_| !self.identity.assumes_memory())
     }
 
     /// Returns the memory limit of the container if the runtime ignores it, that is, if the runtime reports that the
-    /// heap has no limit. Returns `None` otherwise. This was observed on .NET 9.0 to 10.0.10 if the control group is
-    /// the root of the mounted hierarchy (runtime issue 130092), and on all versions if the limit was set after the
-    /// process started.
+    /// heap has no limit. Returns `None` otherwise. Ignored limits were observed on .NET 9.0 to 10.0.10 if the control
+    /// group is the root of the mounted hierarchy (runtime issue 130092). All versions ignore a limit that was set
+    /// after the process started.
     pub fn unseen_limit(&self) -> Option<u64> {
         let limit = self.group_figures().memory_limit?;
         let restricts = self.machine.is_none_or(|machine| limit < machine);
@@ -336,8 +336,8 @@ impl Run {
         known.map_or_else(Notices::default, |known| known.adopt(rules, now))
     }
 
-    /// Handles the exit of the process. A recorded process exits at its most recent event. Closes its alerts and
-    /// outputs the incidents that outlive it.
+    /// Handles the exit of the process. A recorded process exits at its most recent event. Closes the alerts of the
+    /// process and, for a live process, outputs the incidents that outlive it.
     fn ended(&mut self, now: Moment, outputs: &mut Vec<Output>) {
         self.session.set_state(RunState::Ended, now);
         if self.clock == Clock::Recorded {
@@ -744,8 +744,9 @@ mod tests {
         run.ledger.newest().unwrap()
     }
 
-    /// Scenario: a process has a CPU limit and no memory group (version 1), inside and outside a container; another has
-    /// a memory limit and no CPU limit; a third has neither, and shares its groups with other processes.
+    /// Scenario: a process has a CPU limit and no memory group (version 1), inside and outside a container; another
+    /// process has a memory limit and no CPU limit; a third process has no limit and shares its groups with other
+    /// processes.
     /// Guarantee: each controller uses its own group: the CPU limit is known without a memory group, the ledger covers
     /// the process unless a memory group exists, and figures of shared groups are ignored.
     #[test]

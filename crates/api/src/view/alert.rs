@@ -108,6 +108,6 @@ pub struct ParamView {
     pub name: String,
     /// Value of the threshold.
     pub value: String,
-    /// Other values, as pairs of the processes and their value.
+    /// Other values, as pairs: the processes to which the value applies, and the value.
     pub others: Vec<(String, String)>,
 }

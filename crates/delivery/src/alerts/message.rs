@@ -149,7 +149,7 @@ impl Message {
         let ended = notice.change.incident().ended;
         Self {
             annotations: Arc::new(annotations(notice, wall)),
-            // Receivers keep the first start time, so an end must not be before it.
+            // Receivers keep the first start time, so an end must not be before this time.
             ended_unix_ns: ended.map(|at| wall.unix_ns(at).max(self.started_unix_ns)),
             before: None,
             change: Change::from_incident_change(&notice.change),

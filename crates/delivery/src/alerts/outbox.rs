@@ -68,8 +68,8 @@ impl Outbox {
     }
 
     /// Drops a change of the largest service of the largest tenant: the oldest change that is neither an end nor a rise
-    /// of the severity, or the oldest change if there is no other. With the start of an incident, the later changes of
-    /// the incident are dropped. Returns the dropped changes.
+    /// of the severity, or the oldest change if there is no other. Together with the start of an incident, the later
+    /// changes of this incident are dropped. Returns the dropped changes.
     fn make_room(&mut self) -> Vec<Arc<Message>> {
         let mut of_tenants: BTreeMap<&str, usize> = BTreeMap::new();
         for (share, lane) in &self.lanes {

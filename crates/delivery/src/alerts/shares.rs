@@ -1,9 +1,9 @@
 //! The share of each tenant in the messages to one receiver. Pure.
 //!
 //! A tenant can have [`MESSAGES_EACH`] messages in [`WINDOW`]. Further incidents of a service and rule that had a
-//! message in that time share one message per tenant and rule. This message is a separate alert: it starts
-//! [`SUMMED_AFTER`] the first of them, is renewed once in each window, and ends after a window without further
-//! incidents.
+//! message in that time share one message per tenant and rule. This message is a separate alert. The alert starts
+//! [`SUMMED_AFTER`] after the first of these incidents, is renewed once in each window, and ends after a window without
+//! further incidents.
 //!
 //! # Invariants
 //!

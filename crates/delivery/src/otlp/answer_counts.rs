@@ -159,7 +159,7 @@ impl AnswerCounts {
                 RetryCause::Unreachable => requests.unreachable += 1,
             }
         });
-        // Log once per outage: its end is logged, too, and metrics and the page count the retries.
+        // Log once per outage: the end of the outage is logged, too, and metrics and the page count the retries.
         if !self.failing && self.retry.allows(now) {
             self.failing = true;
             let address = target.address();

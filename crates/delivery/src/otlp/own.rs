@@ -10,7 +10,7 @@
 //!   Environment variables that `opentelemetry-otlp` itself reads (headers, compression) have no effect on the
 //!   requests. A reload takes effect with the next request.
 //! * **The same queue.** Items that the receiver does not accept at the first attempt are queued with the other items
-//!   of their signal, and on disk if there is such a queue. No request is retried here.
+//!   of their signal, in memory or on disk. No request is retried here.
 //! * **The same counters.** Items count in the statistics of their signal from their creation. Dropped items are
 //!   counted by reason.
 //! * **No call hangs.** A batch processor blocks its own thread on the export. The future of the export is polled

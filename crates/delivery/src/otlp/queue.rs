@@ -307,7 +307,7 @@ impl Queue {
     }
 
     /// Drops the oldest entries until the rest fits. The limit is lower for a signal that the receiver does not accept.
-    /// If `now` is `None`, the limit before [`UNSUPPORTED_PATIENCE`] applies.
+    /// If `now` is `None`, [`UNSUPPORTED_PATIENCE`] counts as not yet passed.
     fn make_room(&mut self, now: Option<Instant>) -> Vec<Entry> {
         let mut most = self.limits.queue_bytes;
         let mut reason = Reason::QueueFull;
@@ -337,7 +337,7 @@ impl Queue {
         std::mem::take(&mut self.entries).into()
     }
 
-    /// Returns when the next batch must be sent.
+    /// Returns the time at which the next batch must be sent.
     pub(crate) fn due(&self, now: Instant) -> NextAction {
         let Some(since) = self.waiting_since.filter(|_| !self.entries.is_empty()) else {
             return if self.closing {
@@ -361,7 +361,7 @@ impl Queue {
         self.weight > self.limits.queue_items / 2 || self.bytes > self.limits.queue_bytes / 2
     }
 
-    /// Returns when queued entries must be written to the disk while the receiver does not accept them.
+    /// Returns the time at which queued entries must be written to the disk while the receiver does not accept them.
     pub(crate) fn spill_due(&self, now: Instant) -> NextAction {
         let Some(since) = self.waiting_since.filter(|_| !self.entries.is_empty()) else {
             return NextAction::Never;

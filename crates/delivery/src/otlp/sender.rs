@@ -1,5 +1,5 @@
-//! The sending task of one signal: takes batches from the queue, sends and retries them. With a queue on disk, it keeps
-//! batches there while the receiver does not accept them.
+//! The sending task of one signal: takes batches from the queue, sends and retries them. With a queue on disk, the task
+//! keeps batches on the disk while the receiver does not accept them.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -313,9 +313,9 @@ impl Sender {
         }
     }
 
-    /// Sends one request and returns what its answer means. New items are written to the disk if the queue is crowded
-    /// or if the answer is late: a receiver that accepts requests but does not answer counts as available until the
-    /// request times out.
+    /// Sends one request and returns the next step after its answer. New items are written to the disk if the queue is
+    /// crowded or if the answer is late: a receiver that accepts requests but does not answer counts as available until
+    /// the request times out.
     async fn attempt(&mut self, target: &Arc<Target>, batch: &Arc<Batch>) -> AfterAnswer {
         let (items, len) = (batch.items(), batch.len());
         let answer = {

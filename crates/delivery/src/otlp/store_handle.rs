@@ -194,8 +194,8 @@ impl StoreHandle {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the queue is open and has not failed since the last write or in the last
-    /// [`DISK_RECOVERY_PERIOD`].
+    /// Returns whether the queue is open and works. A queue works if a write has succeeded since its last failure, or
+    /// if the last failure is at least [`DISK_RECOVERY_PERIOD`] ago.
     pub(crate) fn works(&self) -> bool {
         let failed = self.status().failed;
         let is_open = self.store.try_lock().map_or(true, |store| store.is_some());

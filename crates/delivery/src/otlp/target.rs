@@ -256,8 +256,8 @@ impl Target {
             Err(_) => return Err(Answer::timed_out(self.receiver.timeout)),
         };
         let mut body = Vec::new();
-        // The status decides. If the body is truncated, late or endless, only its text and the number of rejected items
-        // are lost.
+        // The status matters most. If the body is truncated, late or endless, only its text and the number of rejected
+        // items are lost.
         while body.len() < ANSWER_BYTES
             && let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await
         {
@@ -358,7 +358,8 @@ impl Decoder for BatchCodec {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<ExportResponse>, Status> {
-        // The status decides. If the answer is not readable, only its text and the number of rejected items are lost.
+        // The status matters most. If the answer is not readable, only its text and the number of rejected items are
+        // lost.
         Ok(Some(ExportResponse::decode(from).unwrap_or_default()))
     }
 }

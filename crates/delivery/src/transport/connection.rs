@@ -89,7 +89,7 @@ pub enum Link {
 
 struct ConnectionState {
     link: Link,
-    /// Number of links before this one.
+    /// Number of links that the connection had before the current link.
     generation: u64,
     stamp: Vec<Option<(SystemTime, u64, u64)>>,
 }
@@ -111,7 +111,8 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Returns the connection for `receiver`, from `known` if it exists there. Connects only at the first request.
+    /// Returns the connection for `receiver`: the connection from `known`, or a new connection, which is added to
+    /// `known`. A connection connects only at the first request.
     pub fn open(receiver: &Receiver, known: &mut Vec<Arc<Self>>) -> Result<Arc<Self>, Error> {
         install_crypto();
         let unusable = |reason: String| {
@@ -174,7 +175,8 @@ impl Connection {
         self.current().0
     }
 
-    /// Like [`link`](Self::link), but with a number that identifies the link. Must be called inside a tokio runtime.
+    /// Like [`link`](Self::link), but also returns a number that identifies the link. Must be called inside a tokio
+    /// runtime.
     pub fn current(&self) -> (Link, u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.key.files.stamp();
@@ -196,7 +198,7 @@ impl Connection {
 }
 
 /// Installs ring as the TLS provider of the process, once. reqwest and tonic use the provider of the process, and could
-/// not select one if the build contained several.
+/// not select a provider if the build contained several providers.
 pub fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -17,7 +17,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// spans show the user what the short collections are like; not all collections are necessary.
 const IN_INCIDENT: u32 = 1;
 
-/// Reason why a collection, or the pauses of a request, were not exported as spans.
+/// Reason why the spans of a collection, or of a request's pauses, were not exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NotExported {
     /// The options exclude the collection (generation, pause or share) or the request.
@@ -192,8 +192,7 @@ mod tests {
     }
 
     /// Scenario: the shares are all, none, a half and a tenth of 20,000 traces.
-    /// Guarantee: about this share is exported, a smaller share is a subset of a larger share, and the trace state
-    /// contains the threshold.
+    /// Guarantee: about this share is exported, and the trace state contains the threshold.
     #[test]
     fn configured_share_is_exported() {
         let mut ids = Vec::new();
