@@ -102,8 +102,8 @@ fn planted_object_does_not_reach_host() {
     assert_eq!(named.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// Scenario: the TMPDIR of a running process is replaced by a link to a folder of the host that contains a socket with
-/// exactly its name, by an absolute path and by `/proc/1/root`.
+/// Scenario: the TMPDIR of a running process is replaced by a link to a folder of the host, which contains a socket
+/// with the name of the process's socket. The link is absolute, relative, through `/proc/1/root`, or a link to itself.
 /// Guarantee: the link is resolved in the container's own root, where the target does not exist.
 fn replaced_directory_is_resolved_inside_container() {
     let bait = Bait::new();
@@ -148,7 +148,7 @@ fn socket_of_another_process_is_rejected() {
     assert_eq!(bait.connections(), 1);
 
     // In the container's own pid namespace, outside processes have no pid. The binary is not in the container's mount
-    // namespace, so it is mounted there.
+    // namespace, so copy it to the shared folder.
     let copy = bait.folder.path().join("gcwatch");
     std::fs::copy(test_support::program::path(), &copy).unwrap();
     let output = std::process::Command::new("nsenter")

@@ -65,7 +65,7 @@ pub(crate) struct Container {
     pub(crate) pid: u32,
 }
 
-/// Returns the newest available runtime.
+/// Returns .NET 10.0.14 if it is available, or .NET 10.0.0.
 fn runtime() -> Runtime {
     if newest().is_there() { newest() } else { NET_10 }
 }

@@ -1,4 +1,4 @@
-"""The alert rules of Prometheus: they are valid, each is tested, and each test can fail."""
+"""The alert rules of Prometheus: they are valid, each rule is tested, and each test can fail."""
 
 import concurrent.futures
 import os
@@ -37,14 +37,14 @@ class Alerts(unittest.TestCase):
                 tools.run(promtool, "test", "rules", each.name, cwd=FOLDER)
 
     def test_each_is_tested(self):
-        """Scenario: the tests run with all rules, then with each rule in turn replaced by one without results.
-        Guarantee: the tests fail every time except the first."""
+        """Scenario: the tests run with all rules, then once for each rule, which is replaced by a rule without results.
+        Guarantee: the tests pass only in the first run."""
         promtool = tools.program("promtool")
         for path, files in FILES.items():
             (document,) = tools.documents(path.read_text())
             rules = {name(rule): rule for group in document["groups"] for rule in group["rules"]}
             self.assertEqual(len(rules), sum(len(group["rules"]) for group in document["groups"]))
-            # As text, because in YAML 1.1 the series `0x10` is a number.
+            # Split the file as text, because in YAML 1.1 the series `0x10` is a number.
             tests = []
             for file in files:
                 head, *each = re.split(r"(?m)^(?=  - name: )", file.read_text())

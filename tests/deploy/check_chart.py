@@ -58,7 +58,7 @@ class Chart(unittest.TestCase):
 
     def test_lint(self):
         """Scenario: helm lint runs strictly with each case.
-        Guarantee: it reports no fault."""
+        Guarantee: helm reports no fault."""
         for case in tools.cases():
             with self.subTest(case=case):
                 self.helm("lint", "--strict", tools.CHART, "--kube-version", "1.34.0", "--values", tools.CHART / "ci" / f"{case}-values.yaml")
@@ -120,7 +120,7 @@ class Chart(unittest.TestCase):
 
     def test_registry(self):
         """Scenario: the registry is missing, is only on the node, or has a port and a path.
-        Guarantee: helm prints a remedy if it is missing; otherwise the image name is right."""
+        Guarantee: helm prints a remedy if the registry is missing; otherwise the image name is right."""
         said = self.helm("template", "gcwatch", tools.CHART, "--kube-version", "1.34.0", status=1)
         self.assertIn("--set image.registry=localhost", said)
         self.assertIn("image: localhost/gcwatch:", self.templated())

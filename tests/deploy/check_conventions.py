@@ -84,7 +84,7 @@ class Conventions(unittest.TestCase):
 
     def test_version(self):
         """Scenario: the version of the schema in the telemetry is read.
-        Guarantee: it is the version of the compared conventions."""
+        Guarantee: the version equals the version of the compared conventions."""
         source = (tools.PROJECT / "crates/delivery/src/otlp/batch.rs").read_text()
         (version,) = re.findall(r"schemas/([0-9.]+)\"", source)
         self.assertEqual(f"v{version}", tools.pins()["conventions"])

@@ -3,9 +3,9 @@ program, as uid 0 with two capabilities and no_new_privs, or as a sidecar withou
 other mount, pid and network namespaces and belong to other users.
 
 No container engine is needed: the "node" is a set of namespaces created by `unshare`, in which this file runs itself
-again (`inside`). The Collector is a real one behind TLS, a DNS server resolves its name through the search list of a
-pod, and the .NET process is real. The test does not cover a container runtime's own AppArmor profile and seccomp
-filter, a real cluster, or another architecture.
+again (`inside`). A real Collector listens with TLS, a DNS server resolves the name of the Collector through the search
+list of a pod, and the .NET process is real. The test does not cover a container runtime's own AppArmor profile and
+seccomp filter, a real cluster, or another architecture.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ def static():
 class Image(unittest.TestCase):
     def test_static(self):
         """Scenario: the headers of the program are read.
-        Guarantee: they request neither an interpreter nor a library."""
+        Guarantee: the program requests neither an interpreter nor a library."""
         said = tools.run(tools.program("readelf"), "--program-headers", "--dynamic", static())
         self.assertNotIn("INTERP", said)
         self.assertNotIn("NEEDED", said)
@@ -144,7 +144,7 @@ def make_certificates(folder):
 
 
 def make_root(folder, program, roots):
-    """Creates the image's files, and mounts over them what the kubelet mounts."""
+    """Creates the image's files, and mounts the file systems that the kubelet mounts over them."""
     root = folder / "root"
     for place in ("proc", "run", "tmp", "etc/ssl/certs", "etc/gcwatch/config"):
         (root / place).mkdir(parents=True)

@@ -41,7 +41,8 @@ def sections():
 
 @contextlib.contextmanager
 def workload():
-    """Starts a real process that collects every 4 MiB regardless of the machine's cache. Returns it with a folder."""
+    """Starts a real process that collects every 4 MiB regardless of the machine's cache. Returns its folder and the
+    process."""
     import process
 
     if not pathlib.Path(subprocess.run([tools.PROJECT / "tests/runtimes/fetch"], capture_output=True, text=True).stdout.strip(), process.RUNTIME).exists():

@@ -100,7 +100,7 @@ class Collector(unittest.TestCase):
     def test_alerts(self):
         """Scenario: recordings of faulty processes are replayed.
         Guarantee: each alert that `analyze` reports arrives as a log record with its times, texts and severity, on the
-        span of the collection that started it. Incidents arrive as well, and nothing else does."""
+        span of the collection that started the alert. The only other records are incidents."""
         for name in SICK:
             with self.subTest(recording=name):
                 recording = gcwatch.Recording(name)

@@ -45,7 +45,7 @@ class Row:
     limit: int = 900
     # Whether the row needs parts without a public package: a pack of a runtime, or a kernel that is built here.
     optional: bool = False
-    # Whether the image lacks its runtime. The row passes if this is reported.
+    # Whether the image lacks its runtime. The row passes if the missing runtime makes the machine fail.
     broken: bool = False
 
     def __post_init__(self):

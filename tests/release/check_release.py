@@ -106,7 +106,7 @@ class Release(unittest.TestCase):
 
     def test_aarch64_runs(self):
         """Scenario: the program for aarch64 reads a recording under qemu.
-        Guarantee: its report equals the report of the program for x86_64."""
+        Guarantee: the report equals the report of the program for x86_64."""
         if not self.arm_runs:
             left_out("there is no program for aarch64: cargo xtask build with zig, or GCWATCH_AARCH64")
         emulator = room.program("qemu-aarch64-static")
@@ -139,8 +139,8 @@ class Release(unittest.TestCase):
     def test_chart(self):
         """Scenario: the chart is pushed, pulled, and installed as docs/install.md describes, with an API that answers
         discovery.
-        Guarantee: without any setting, the chart uses the pushed image; it names the repository; a dry run renders the
-        DaemonSet."""
+        Guarantee: without any setting, the chart uses the pushed image; the chart names the repository; a dry run
+        renders the DaemonSet."""
         helm = room.program("helm")
         chart = self.outputs(self.xtask("publish", "chart", "--out", self.out, env=room.on_path(helm)))
         self.assertEqual(chart["name"], f"{self.registry}/charts/gcwatch")
@@ -187,7 +187,7 @@ class Release(unittest.TestCase):
 
     def test_signatures(self):
         """Scenario: digests and image are signed with a key.
-        Guarantee: cosign verifies both, and rejects modified files."""
+        Guarantee: cosign verifies the digests and the image, and rejects modified files."""
         cosign = room.program("cosign")
         room_ = self.top / "keys"
         room_.mkdir()
@@ -228,7 +228,7 @@ class Release(unittest.TestCase):
 
     def test_refused(self):
         """Scenario: tags and addresses are not ready for a release.
-        Guarantee: each is refused with a remedy."""
+        Guarantee: each release is refused with a reason."""
         self.assertIn("is not v", self.xtask("check", "--tag", "v99.0.0", status=1))
         placeholder = {"GCWATCH_REGISTRY": "host.example/team", "GCWATCH_PACKAGES": "https://host.example/feed"}
         self.assertIn("no registry", self.xtask("publish", "image", "--out", self.out, status=1, env=placeholder))

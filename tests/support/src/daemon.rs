@@ -25,7 +25,7 @@ pub fn marked(mark: &str) -> String {
 }
 
 /// Returns the command `gcwatch run` with `config` in `folder/gcwatch.yaml` and a separate lease folder. The daemon
-/// exports nothing unless `config` has `otlp`. Its standard error is a pipe.
+/// exports nothing unless `config` has `otlp`. The standard error of the daemon is a pipe.
 pub fn command(mut gcwatch: Command, folder: &Path, listen: &str, config: &str) -> Command {
     let file = folder.join("gcwatch.yaml");
     std::fs::write(&file, config).unwrap();
@@ -185,7 +185,7 @@ impl Daemon {
         lines.0.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
-    /// Waits for the next line that contains `words`.
+    /// Waits for the next line that contains `words`, and returns the line.
     pub fn await_line(&mut self, words: &str) -> String {
         let until = Instant::now() + TIMEOUT;
         let mut lines = self.said.lines();

@@ -33,9 +33,9 @@ const fn runtime(name: &'static str, version: Option<&'static str>, host: Host) 
     Runtime { name, version, host }
 }
 
-/// Downloaded from the registries, so always available.
+/// Every machine can download this runtime from package registries.
 pub const CORE_3_1: Runtime = runtime("core3.1.23", None, Host::Dotnet);
-/// Downloaded from the registries, so always available.
+/// Every machine can download this runtime from package registries.
 pub const NET_10: Runtime = runtime("net10.0.0", Some("10.0.0"), Host::StartupHook);
 
 /// A web service on ASP.NET Core as a separate program, which is missing on some machines.

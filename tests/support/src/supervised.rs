@@ -175,7 +175,7 @@ fn shown(attributes: &[KeyValue]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A running supervisor for processes with the mark of this test.
+/// A running supervisor with the options of a test, and the log of its reports.
 pub struct TestSupervisor {
     pub log: Log,
     pub options: watch::Sender<Arc<TargetOptions>>,
