@@ -162,12 +162,12 @@ pub struct Machine {
     is_finished: bool,
     clr_instance: Option<u16>,
     newest: Option<i64>,
-    /// Time that has passed without events since the newest event.
+    /// Time up to which no event followed the newest event; `None` if unknown.
     quiet_until: Option<i64>,
     next_stop: StopId,
     open: Vec<Stop>,
-    /// Closed stops that belong to collections not yet reported. There are usually none or few. They are boxed because
-    /// a node of the map reserves space for eleven.
+    /// Closed stops that belong to collections not yet reported. The map usually has at most a few stops. The stops are
+    /// boxed because a node of the map reserves space for eleven entries.
     closed: BTreeMap<StopId, Box<ClosedStop>>,
     /// Final stops (reason 6) of a background collection whose GCStart was never observed.
     orphan_finals: Vec<Stop>,
@@ -187,7 +187,8 @@ pub struct Machine {
     /// Thread of that GCTriggered.
     trigger_thread: Option<u64>,
     tools: ToolThread,
-    /// Whether a GCTriggered has arrived since the last stop closed. On server GC it precedes the suspension.
+    /// Whether a GCTriggered has arrived since the last stop closed. Under server GC, GCTriggered precedes the
+    /// suspension.
     triggered_outside: bool,
     /// Whether a triggered stop without a collection has occurred since the last GCStart. In that case the runtime
     /// increments the count without events.
@@ -197,8 +198,8 @@ pub struct Machine {
     last_ended: Option<u32>,
     /// The background collection in progress, or the last one.
     background: Option<u32>,
-    /// Whether a final stop has started since the last background collection ended, which means that another one is in
-    /// progress.
+    /// Whether a final stop has started since the last background collection ended, which means that another background
+    /// collection is in progress.
     final_since_end: bool,
     allocated: AllocatedBytes,
     /// Marks of the running collection.
@@ -251,7 +252,7 @@ impl Machine {
         }
     }
 
-    /// Creates a machine for a process that appears after these events are already known to be lost.
+    /// Creates a machine for a process that appears after these losses were recorded.
     pub(crate) fn after(clr_instance: Option<u16>, settling: ReportTiming, losses: LossIntervals) -> Self {
         Self {
             losses,
@@ -415,8 +416,8 @@ impl Machine {
         })
     }
 
-    /// Returns whether the oldest item must be reported regardless of the time. Once started, this continues for a
-    /// quarter of the items, because each query of the machine's contents scans the waiting items.
+    /// Returns whether the oldest item must be reported regardless of the time. Once such reports have started, they
+    /// continue for a quarter of the items, because each query of the machine's contents scans the waiting items.
     fn relieves(&mut self) -> bool {
         let enough = MAX_SETTLED / self.shared_by / 4 * 3;
         self.relieving = self.overflows() || (self.relieving && self.settled.len() > enough);
@@ -439,7 +440,8 @@ impl Machine {
         &self.others
     }
 
-    /// Records the time of an event that the machine's conclusions depend on.
+    /// Records the time of an event that the machine's conclusions depend on. If the event is older than the newest
+    /// event, records a loss between both events.
     fn in_order(&mut self, at: i64) -> &mut Self {
         match self.newest {
             Some(newest) if at < newest => self.lost(Some(at - 1), newest + 1),

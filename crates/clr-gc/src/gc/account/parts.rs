@@ -49,9 +49,9 @@ pub struct Account {
     known: u32,
     /// One bit per cause whose part was estimated.
     estimated: u32,
-    /// Nanoseconds by which each part may be too large, in the order of [`Cause::ALL`].
+    /// Nanoseconds by which the part of each kind of root can be too large, in the order of [`Cause::ALL`].
     less: [i64; Cause::RANGED],
-    /// Nanoseconds by which each part may be too small, in the order of [`Cause::ALL`].
+    /// Nanoseconds by which the part of each kind of root can be too small, in the order of [`Cause::ALL`].
     more: [i64; Cause::RANGED],
 }
 
@@ -72,7 +72,7 @@ impl Account {
         account
     }
 
-    /// Creates an account without time. Causes that events can show are known to have taken none.
+    /// Creates an account without time. Causes that events can show are known to have taken no time.
     pub(super) fn nothing() -> Self {
         Self {
             known: ALL_BITS & !bit(Cause::NoCpu) & !bit(Cause::ToolSession),
@@ -130,8 +130,8 @@ impl Account {
         (ns.saturating_sub(less).max(0), ns.saturating_add(more))
     }
 
-    /// Returns the share of `ns` in the sum of the ranges. Survivors and relocation lose or gain time in proportion to
-    /// their lengths.
+    /// Returns the share of a part of `ns` nanoseconds in the sum of the ranges. Survivors and relocation lose or gain
+    /// time in proportion to their lengths.
     fn part_of(&self, ranges: &[i64], ns: i64) -> i64 {
         let sum = ranges.iter().fold(0, |sum: i64, ns| sum.saturating_add(*ns));
         let at = |cause: Cause| self.ns.get(cause as usize).copied().unwrap_or(0);
@@ -139,7 +139,7 @@ impl Account {
         i64::try_from(i128::from(sum) * i128::from(ns) / i128::from(both)).unwrap_or(i64::MAX)
     }
 
-    /// Sets by how much the part of a root may be too large or too small.
+    /// Adds the nanoseconds by which the part of a kind of root can be too large or too small.
     pub(super) fn doubt(&mut self, cause: Cause, less: i64, more: i64) {
         let Some(place) = cause.ranged_place() else { return };
         for (sums, ns) in [(&mut self.less, less), (&mut self.more, more)] {
@@ -152,7 +152,7 @@ impl Account {
         }
     }
 
-    /// Bounds the possible gain of roots by the sum of survivors and relocation, which lose it.
+    /// Bounds the time that each kind of root can gain by the sum of survivors and relocation, which lose this time.
     pub(super) fn bound_ranges(&mut self) {
         let at = |cause: Cause| self.ns.get(cause as usize).copied().unwrap_or(0);
         let most = at(Cause::Survivors).saturating_add(at(Cause::Relocate));
@@ -274,8 +274,8 @@ impl Account {
         taken
     }
 
-    /// Returns an account of the same time in which one cause owns everything except the waiting for threads and the
-    /// time that no event shows.
+    /// Returns an account of the same time in which one cause owns everything except for the stopping and resuming of
+    /// threads and the time that no event shows.
     pub(crate) fn all_of(&self, cause: Cause) -> Self {
         let mut of_one = Self::nothing();
         for kept in [Cause::SlowThreads, Cause::Resume, Cause::NoCpu, Cause::ToolSession] {
@@ -375,7 +375,7 @@ mod tests {
     }
 
     /// Scenario: a stop has 300 ns in handles and 200 ns in survivors; a session of another tool lengthened it by 250
-    /// ns, by nothing, and by more than there is.
+    /// ns, by no time, and by more than its length.
     /// Guarantee: survivors lose time first, then handles, and no other part does; zero is known.
     #[test]
     fn time_added_by_tool_is_taken_from_handles() {

@@ -35,8 +35,8 @@ impl Machine {
             .and_then(|place| self.open.get(place))
             .is_some_and(|stop| !stop.runs.is_empty());
         if background || !(foreground || inside) {
-            // Only a foreground collection can start while a background collection runs, and this collection is not
-            // one. The end of an unfinished background collection was therefore lost.
+            // Only a foreground collection can start while a background collection runs, and this collection is not a
+            // foreground collection. The end of an unfinished background collection was therefore lost.
             self.background_replaced(number);
         }
         let under_way = self.background_under_way().filter(|&other| other != number);
@@ -104,8 +104,8 @@ impl Machine {
         let unseen = self.start_unseen_before(event, self.open.get(place)?);
         let stop = self.open.get_mut(place)?;
         if let Some(owner) = stop.final_of.take() {
-            // The stop was attributed to a background collection as its final stop. A GCStart in the stop disproves
-            // this attribution.
+            // The stop was attributed to a background collection as its final stop. This GCStart in the stop disproves
+            // the attribution.
             let id = stop.id;
             if let Some(forming) = self.forming.iter_mut().find(|forming| forming.number == owner) {
                 forming.stops.retain(|&other| other != id);
@@ -126,7 +126,7 @@ impl Machine {
     }
 
     /// Returns the index of the open stop that a GCStart on `thread` belongs to: the newest fully suspended stop or, as
-    /// a fallback, the thread's own stop, whose SuspendEEEnd was not observed.
+    /// a fallback, the thread's own stop, whose SuspendEEEnd was not observed. Returns `None` if there is no such stop.
     pub(super) fn stop_of_start(&self, thread: u64) -> Option<usize> {
         let candidates = || self.open.iter().enumerate().filter(|(_, stop)| stop.is_gc());
         let suspended = candidates()
@@ -169,7 +169,7 @@ impl Machine {
         {
             let unfinished = self.forming.remove(place);
             for id in &unfinished.stops {
-                // Events between the stops of the collection are missing, so one stop may have absorbed the next stop.
+                // Events between the stops of the collection are missing, so one stop can include the next stop.
                 if let Some(closed) = self.closed.get_mut(id) {
                     closed.stop.broken = true;
                 }
