@@ -144,7 +144,7 @@ def make_certificates(folder):
 
 
 def make_root(folder, program, roots):
-    """Creates the image's files, and mounts the file systems that the kubelet mounts over them."""
+    """Creates the image's files, and mounts the same file systems over them as the kubelet."""
     root = folder / "root"
     for place in ("proc", "run", "tmp", "etc/ssl/certs", "etc/gcwatch/config"):
         (root / place).mkdir(parents=True)

@@ -129,8 +129,8 @@ fn alone() -> [File; 2] {
 }
 
 impl Host {
-    /// Runs a test next to other tests. A test that fails runs once more, exclusively, because a live test needs the
-    /// CPU in time and other tests use the CPU. The second run decides. Both runs are in the output.
+    /// Runs a test next to other tests. A test that fails runs once more, exclusively, because a live test needs CPU
+    /// time that other tests use. The second run decides. Both runs are in the output.
     #[allow(clippy::print_stdout, reason = "readers of the output should see such tests")]
     fn run(&self, name: &str, test: impl Fn()) {
         let shared = beside();

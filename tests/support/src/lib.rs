@@ -17,7 +17,7 @@
 //! | `replay` | recordings that are played into a pipeline |
 //! | `receiver` | an OTLP receiver, Alertmanager or webhook with scripted answers |
 //! | `mock` | a third-party OTLP receiver |
-//! | `notices` | changes of alerts without a process |
+//! | `notices` | changes of alerts and incidents without a process |
 //!
 //! `golden` and `recordings` are always available. `hostile` needs the feature `hostile`. All other modules need the
 //! feature `daemon`, which includes `hostile`.

@@ -33,7 +33,7 @@ struct Serving {
     sessions: Mutex<Vec<u64>>,
 }
 
-/// Opens the socket that a runtime of this process would have, and returns its path.
+/// Opens the socket that a runtime of this process would have. Returns the listener and the path.
 pub fn listen() -> Result<(UnixListener, PathBuf)> {
     let stat = std::fs::read("/proc/self/stat")?;
     let name = SocketName {
