@@ -124,8 +124,8 @@ mod tests {
         stale.map(|stale| (stale.kept / MIB, stale.fresh / MIB))
     }
 
-    /// Scenario: a runtime reports 300 MiB, three quarters of its container; the container's limit is raised, lowered
-    /// and set back; its configuration is in a single file.
+    /// Scenario: a runtime reports 300 MiB, three quarters of the container's limit; the container's limit is raised,
+    /// lowered and set back; its configuration is in a single file.
     /// Guarantee: the heap keeps its limit, and each difference is reported while it lasts, except for a difference of
     /// rounding.
     #[test]

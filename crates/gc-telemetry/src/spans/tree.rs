@@ -146,7 +146,7 @@ impl Tree<'_> {
         ids
     }
 
-    /// Writes one span for each part of this collection's share of a suspension.
+    /// Writes one span, with child spans, for each part of this collection's share of a suspension.
     fn pause(&mut self, collection: &Collection, pause: &Pause) {
         let root = self.ids.root();
         let suspend = suspend_times(pause);

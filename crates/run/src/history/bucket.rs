@@ -54,8 +54,8 @@ pub struct Bucket {
     pub container_memory: Option<u64>,
 }
 
-/// Returns the index in [`Bucket::collections`]: three for each generation (blocking, background, foreground), then one
-/// for all others.
+/// Returns the index in [`Bucket::collections`]: three indexes for each generation (blocking, background, foreground),
+/// then one index for all other values.
 pub(crate) fn kind_of(generation: Option<u32>, gc_type: Option<GcType>) -> usize {
     let type_place = match gc_type {
         Some(GcType::BLOCKING) => Some(0),
@@ -277,9 +277,9 @@ const MIN_SEPARATE_DIFFERENCE: u64 = 3;
 mod tests {
     use super::*;
 
-    /// Scenario: lengths range from zero to an hour, and to the longest that fits into a number.
-    /// Guarantee: classes increase with the length, each length is within its class, and no class is wider than half
-    /// its end.
+    /// Scenario: lengths range from zero to the longest that fits into a number.
+    /// Guarantee: classes increase with the length, each length is within its class, and no class except the first is
+    /// wider than half its end.
     #[test]
     fn pause_classes_are_half_a_power_wide() {
         let mut last = 0;

@@ -207,7 +207,7 @@ mod tests {
     /// Scenario: a cache of 100 MiB has 400 MiB of free space. Collections of young generations promote 50 MiB each
     /// into the free space, until a full collection frees it again.
     /// Guarantee: the mark is unknown before the second full collection; then it is the room before that collection,
-    /// and a current cycle that needs more lowers the mark at once.
+    /// and a current cycle that needs more room lowers the mark at once.
     #[test]
     fn mark_is_room_that_no_cycle_used() {
         let mut room = RoomHistory::default();

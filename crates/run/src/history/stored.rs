@@ -72,8 +72,8 @@ fn whole_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (!body.is_empty() && crc(body) == u32::from_le_bytes(*sum)).then_some((body, after))
 }
 
-/// Merges each `times` buckets into a longer one, in order. The index of a longer bucket is the index of the first ten
-/// seconds of its interval.
+/// Merges each `times` buckets into a longer bucket, in order. The index of a longer bucket is the index of the first
+/// ten seconds of its interval.
 pub fn merged(buckets: impl IntoIterator<Item = Bucket>, times: u64) -> Vec<Bucket> {
     let mut longer: Vec<Bucket> = Vec::new();
     for mut bucket in buckets {
