@@ -18,7 +18,7 @@
 //! | Fact | Source | Accuracy |
 //! |---|---|---|
 //! | end of a request | `EndTimestamp`, `Stopwatch.GetTimestamp()` | the clock of the stream, 1 ns |
-//! | start of a request | `Activity.StartTimeUtc`, wall clock with a resolution of 100 ns | offset between the two clocks |
+//! | start of a request | `Activity.StartTimeUtc`, wall clock, resolution 100 ns | offset of the two clocks |
 //! | a stop | `SuspendEEBegin` to `RestartEEBegin` of one thread | the clock of the stream |
 //!
 //! The timestamp of the event is not used as the end of the request: a pause between the two makes the timestamp up to

@@ -140,7 +140,7 @@ pub struct Attachment {
     pub base: Option<TimeBase>,
     /// The active rules.
     pub rules: Arc<RuleSet>,
-    /// Incidents from before a restart of gcwatch; `None` if there are none.
+    /// Incidents from before a restart of gcwatch; `None` without such incidents.
     pub incidents: Option<Incidents>,
     /// Factory for recordings of severe incidents; `None` if incidents are not recorded.
     pub recordings: Option<Arc<dyn Recordings>>,

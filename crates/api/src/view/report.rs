@@ -1,5 +1,5 @@
-//! Recordings as a page that can be sent to others. The page has the contents of a process's page, as far as a
-//! recording provides them.
+//! Recordings as a page that can be sent to others. The page has the contents of a process's page that a recording
+//! provides.
 
 use incidents::IncidentRecord;
 use serde::Serialize;

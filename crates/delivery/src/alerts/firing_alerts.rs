@@ -1,8 +1,8 @@
 //! The alerts for an Alertmanager, and the times at which they are sent. Pure.
 //!
 //! An Alertmanager gets states instead of changes: firing alerts at intervals, and resolved alerts for
-//! [`RESOLVED_FOR`]. Therefore, a change is lost only if the Alertmanager is unavailable for all of this time after the
-//! end of an alert. The number of queued messages is bounded by the number of alerts.
+//! [`RESOLVED_FOR`]. Therefore, a change is lost only if the Alertmanager stays unavailable for this time after the end
+//! of an alert. The number of queued messages is bounded by the number of alerts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -142,7 +142,7 @@ impl Batch {
         }
     }
 
-    /// Returns the entries of a batch; a stored request has none. If the batch is shared, the entries are copied.
+    /// Returns the entries of a batch; a stored request has no entries. If the batch is shared, the entries are copied.
     pub(crate) fn into_entries(batch: Arc<Self>) -> Vec<Entry> {
         match Arc::try_unwrap(batch) {
             Ok(batch) => batch.entries,

@@ -84,8 +84,8 @@ pub(crate) struct Queue {
     closing: bool,
     /// Time since which the receiver reports that it does not accept the signal; `None` if it does not report this.
     unsupported_since: Option<Instant>,
-    /// Time until which gcwatch's own telemetry is not sent, because only the sender probes the receiver; `None` if the
-    /// receiver accepts the signal.
+    /// Time before which own telemetry is not sent, because only the sender probes the receiver; `None` if the receiver
+    /// accepts the signal.
     unsupported_until: Option<Instant>,
     /// Whether the receiver has ever accepted the signal.
     was_accepted: bool,
@@ -288,8 +288,8 @@ impl Queue {
         taken
     }
 
-    /// Puts the entries that were taken last back at the front of the queue. Returns the entries that do not fit, which
-    /// the caller frees.
+    /// Inserts the entries that were taken last at the front of the queue again. Returns the entries that do not fit,
+    /// which the caller frees.
     #[must_use]
     pub(crate) fn put_back(&mut self, entries: Vec<Entry>, now: Instant) -> Vec<Entry> {
         let items = entries.iter().map(Entry::items).sum::<u64>().min(self.stats.in_flight);

@@ -135,8 +135,8 @@ struct Sender {
     /// State of an unavailable receiver; `None` if the last request was accepted. The unaccepted batch is on disk or in
     /// the queue.
     down: Option<ReceiverOutage>,
-    /// Size of the smallest request that the receiver has answered with "exhausted"; `None` if there was none since the
-    /// receiver last accepted a request of this size.
+    /// Size of the smallest request that the receiver has answered with "exhausted"; `None` if the receiver has
+    /// accepted a request of this size since.
     exhausted: Option<usize>,
     /// Time at which an unreadable disk is read again; `None` if the disk can be read.
     read_again: Option<Instant>,
