@@ -50,9 +50,10 @@ struct BurstState {
     budget: Budget,
     /// Whether the burst is closed: further events do not count, and only names are read.
     is_closed: bool,
-    /// Maximum number of samples that count.
+    /// Maximum number of samples that count; `None` if unlimited.
     most_samples: Option<u64>,
-    /// Process of the first event.
+    /// Process of the first event; `None` before the first event, and `Some(None)` if the stream does not report
+    /// processes.
     process: Option<Option<u64>>,
     other_processes: u64,
     first: Option<i64>,
@@ -82,11 +83,11 @@ impl Burst {
                 ReportTiming::After(LIVE_SETTLE_NS),
                 StreamLimits {
                     decoder: Limits {
-                        // The bytes that 2,500 collections per second write in 0.2 s, with their stacks and marks,
-                        // because the runtime scans its buffers less often on a loaded host. Above the limit, events
-                        // are out of order.
+                        // This limit holds the bytes that 2,500 collections per second write in 0.2 s, with their
+                        // stacks and marks, because the runtime scans its buffers less often on a loaded host. Above
+                        // the limit, events are out of order.
                         max_pending_bytes: 1536 << 10,
-                        // The stacks of several thousand events between two sequence points.
+                        // This limit holds the stacks of several thousand events between two sequence points.
                         max_stack_bytes: 2 << 20,
                         ..Limits::for_one_live_process()
                     },
@@ -319,7 +320,8 @@ fn ticks_ns(header: &TraceHeader) -> i64 {
 }
 
 impl BurstState {
-    /// Sets the end of the burst to the last sample that counts, because no sample represents later allocations.
+    /// Sets the end of the burst to `at`, the time of the last sample that counts, once the maximum number of samples
+    /// is reached. No sample represents later allocations.
     fn end_with_the_last_sample(&mut self, at: i64) {
         if self.most_samples.is_some_and(|most| self.samples.count() >= most) {
             self.window.end = Some(self.window.end.map_or(at, |end| end.min(at)));

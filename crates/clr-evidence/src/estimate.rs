@@ -6,10 +6,10 @@
 //! the estimate squared for small objects, and zero for large objects, which are always sampled.
 //!
 //! The intervals follow Fay and Feuer (1997) for sums of weighted Poisson counts: gamma quantiles with the mean and the
-//! variance of the sum, where the upper limit allows for one more sample. If all samples have the same weight, they
-//! equal the exact Poisson limits (Garwood), which a normal approximation misses for few samples: one sample represents
-//! 2.5 KB to 570 KB, not 100 KB +- 200 KB. Sampled objects were certainly allocated, so no lower limit is below their
-//! own size.
+//! variance of the sum, where the upper limit allows for one more sample. If all samples have the same weight, the
+//! limits equal the exact Poisson limits (Garwood), which a normal approximation misses for few samples: one sample
+//! represents 2.5 KB to 570 KB, not 100 KB +- 200 KB. Sampled objects were certainly allocated, so no lower limit is
+//! below their own size.
 
 /// Average number of bytes between two samples of .NET 10 and later.
 pub const INTERVAL_BYTES: f64 = 102_400.0;

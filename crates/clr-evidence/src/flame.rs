@@ -60,7 +60,7 @@ impl Unit {
 /// subslice.
 type ChildStacks<'a> = [(&'a [&'a str], u64)];
 
-/// Returns the frames in a row above these stacks: name, weight, and stacks.
+/// Returns the frames of these stacks in a row, each with its name, its weight and its stacks.
 fn children<'a>(stacks: &'a ChildStacks<'a>, row: usize) -> impl Iterator<Item = (&'a str, u64, &'a ChildStacks<'a>)> {
     let of_row = move |stack: &(&'a [&'a str], u64)| stack.0.get(row).copied().filter(|_| row < MAX_ROWS);
     let groups = stacks.chunk_by(move |one, other| of_row(one) == of_row(other));
@@ -92,7 +92,8 @@ impl Drawing<'_> {
         (WIDTH - 2.0 * MARGIN) * weight as f64 / self.all.max(1) as f64
     }
 
-    /// Counts the rows first, because the root is at the bottom. Returns the maximum size of the frames, in bytes.
+    /// Counts the rows and the omitted weight before drawing, because the root is at the bottom. Returns the maximum
+    /// size of the frames, in bytes.
     fn measure(&mut self, stacks: &ChildStacks<'_>, row: usize) -> usize {
         let mut bytes = 0;
         for (name, weight, above) in children(stacks, row) {
@@ -221,7 +222,7 @@ fn fit(name: &str, room: usize) -> String {
     if length <= room {
         return name.to_owned();
     }
-    // Type and method without the namespace, if they fit.
+    // Remove parts of the namespace from the front until the rest fits.
     let mut rest = name;
     while let Some((_, shorter)) = rest
         .split_once('.')
@@ -299,7 +300,8 @@ mod tests {
     }
 
     /// Scenario: one frame has two branches with weights of 3 to 1.
-    /// Guarantee: the widths of the branches have the same ratio, next to each other above the frame.
+    /// Guarantee: the widths of the branches have the same ratio, and the branches are next to each other above the
+    /// frame.
     #[test]
     fn width_is_proportional_to_weight() {
         let svg = svg(

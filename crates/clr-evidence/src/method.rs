@@ -152,7 +152,7 @@ impl Methods {
         }
     }
 
-    /// Returns the start of a known method that overlaps this method.
+    /// Returns the start of a known method that overlaps this method, or `None` if there is no such method.
     fn overlap(&self, method: &Method) -> Option<u64> {
         let (start, last) = self.by_address.range(..method.end()).next_back()?;
         (last.end() > method.address).then_some(*start)

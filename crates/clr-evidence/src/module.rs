@@ -54,7 +54,7 @@ pub enum Owner {
 /// The modules of a process.
 #[derive(Debug, Default)]
 pub struct Modules {
-    /// Path of each module.
+    /// Path of each module, by module id.
     paths: HashMap<u64, String>,
     command_line: String,
     owners: HashMap<u64, Owner>,
@@ -98,7 +98,7 @@ impl Modules {
         let owner = |path: &str| match name(path) {
             "" => None,
             _ if is_framework(path) => Some(Owner::Framework),
-            // The program is unknown.
+            // If the program is unknown, every assembly outside the framework counts as the program.
             _ if own.is_empty() => Some(Owner::Program),
             name if is_own(name) => Some(Owner::Program),
             _ => Some(Owner::Library),
@@ -120,7 +120,7 @@ pub fn path(payload: &[u8]) -> Option<String> {
     decode(payload).ok().map(|(_, path)| path)
 }
 
-/// Returns id and path.
+/// Returns the id and the path of a module.
 fn decode(payload: &[u8]) -> Result<(u64, String), MethodError> {
     let mut rest = payload;
     let id = number::<8>(&mut rest, "ModuleID")?;
@@ -145,7 +145,7 @@ fn name(path: &str) -> &str {
     }
 }
 
-/// Returns `Shop` for `Shop.Orders`.
+/// Returns the first part of a name, for example `Shop` for `Shop.Orders`.
 fn first(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }

@@ -15,8 +15,8 @@
 //!
 //! The runtime does not report the arguments of a generic method. `T` is any reference type, because reference types
 //! share their code (`System.__Canon`). The types in `<>` have no namespaces, and types with a C# keyword are replaced
-//! by it. Names in other formats are unchanged. The input is not trusted: control characters and bidirectional controls
-//! become U+FFFD, and nesting is bounded.
+//! by this keyword. Names in other formats are unchanged. The input is not trusted: control characters and
+//! bidirectional controls become U+FFFD, and nesting is bounded.
 
 mod compiler_generated;
 mod syntax;

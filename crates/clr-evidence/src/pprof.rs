@@ -138,7 +138,7 @@ impl Tables {
         place
     }
 
-    /// Returns the id of the location with this key.
+    /// Returns the id of the location with this key, and adds the location if the key is new.
     fn location(&mut self, key: u64, address: u64, (name, system_name): (&str, &str)) -> u64 {
         if let Some(id) = self.locations.get(&key) {
             return *id;

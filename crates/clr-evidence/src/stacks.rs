@@ -10,7 +10,7 @@ use crate::budget::Budget;
 const FRAME_BYTES: usize = 96;
 /// Memory per stack excluding its frames, in bytes: its entries here, its row and call path in a report.
 const STACK_BYTES: usize = 512;
-/// Memory per new address, in bytes: here, and its frame if it has no name.
+/// Memory per new address, in bytes: its entries here, and its frame if the frame has no name.
 const ADDRESS_BYTES: usize = 256;
 /// Maximum number of innermost frames of a stack that are retained. The runtime walks 100.
 pub const MAX_FRAMES: usize = 128;
@@ -24,8 +24,8 @@ pub struct StackId(u32);
 pub struct Stacks {
     ids: HashMap<Arc<[u64]>, StackId>,
     by_id: Vec<Arc<[u64]>>,
-    /// Every address of every stack, and the byte before it, because a return address can be the first one after its
-    /// method.
+    /// Every address of every stack, and the byte before each address, because a return address can be the first
+    /// address after its method.
     addresses: BTreeSet<u64>,
     no_place: u64,
 }

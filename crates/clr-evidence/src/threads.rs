@@ -84,9 +84,9 @@ impl ThreadStacks {
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     samples: BTreeMap<u64, BTreeMap<Option<StackId>, u64>>,
-    /// Number of samples per thread in which it ran managed code.
+    /// Number of samples per thread in which the thread ran managed code.
     ran: BTreeMap<u64, u64>,
-    /// Flags of the managed threads.
+    /// Flags of the live managed threads, by OS thread id.
     managed: BTreeMap<u64, u64>,
     total: u64,
     without_place: u64,

@@ -34,8 +34,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let client = Client::with_deadlines(Endpoint::for_process(&process)?, deadlines);
     let config = SessionConfig {
-        // Memory of the target, used only as needed for the dump. Events that do not fit are dropped, and the dump is
-        // refused.
+        // The buffer is in the target's memory and grows only as needed for the dump. Events that do not fit are
+        // dropped, and the dump is refused.
         buffer_mb: 1024,
         providers: vec![Provider::new(RUNTIME_PROVIDER, KEYWORDS, INFORMATIONAL)],
         allow_inducing_keywords: true,

@@ -86,7 +86,7 @@ impl ProcessEstimate {
             Some(true) => WRITE_NS_SERVER,
             None => (WRITE_NS_WORKSTATION.0, WRITE_NS_SERVER.1),
         };
-        // As a rule, half of the memory is outside the heap or free space in it.
+        // For the low estimate, half of the memory is outside the heap, or is free space in the heap.
         let objects = Range {
             low: live / 2 / USUAL_OBJECT.1,
             high: live / USUAL_OBJECT.0,
@@ -156,8 +156,8 @@ mod tests {
 
     /// Scenario: a dump of 100 MB stopped the process for 0.3 s. Since then the live bytes have doubled, or halved.
     /// Another dump has no observed suspension.
-    /// Guarantee: the next suspension is forecast to be twice as long, or equally long, within 30 %; its stream fits.
-    /// Without an observed suspension, the forecast is the same as without a dump, never 0.
+    /// Guarantee: the next suspension is forecast to be twice as long, or equally long, within 30 %; its stream fits
+    /// into the buffer. Without an observed suspension, the forecast suspension is the same as without a dump, never 0.
     #[test]
     fn next_dump_is_forecast_from_the_previous() {
         let known = |live_bytes| ProcessEstimate {

@@ -153,8 +153,8 @@ fn place_of(parent: u32, label: Label) -> usize {
 mod tests {
     use super::*;
 
-    /// Scenario: a root holds a list of a million nodes, a path that is too deep, and more paths than there is space
-    /// for.
+    /// Scenario: a root holds a list of a million nodes, a path that is too deep, and more paths than the tree can
+    /// hold.
     /// Guarantee: the list is one step; excess objects are in one step at the point where they were cut off; every
     /// object is counted once.
     #[test]

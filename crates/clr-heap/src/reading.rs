@@ -153,7 +153,7 @@ pub enum Holder {
 pub(crate) struct RootEdge {
     pub(crate) object: u64,
     pub(crate) holder: Holder,
-    /// The method, for a stack.
+    /// Id of the method if the holder is a stack; otherwise, the runtime's id of the root.
     pub(crate) id: u64,
 }
 
@@ -222,7 +222,7 @@ pub struct Dump {
 struct Modules {
     paths: Vec<String>,
     bytes: usize,
-    /// Whether there are modules without a file or beyond the maximum number.
+    /// Whether there are modules without a file or beyond the limits.
     are_missing: bool,
 }
 
@@ -257,7 +257,7 @@ impl Dump {
         self.modules.paths.dedup();
         for path in &self.modules.paths {
             let read = open(path).and_then(|mut read| metadata::statics(&mut read, &wanted).ok());
-            // A module with this many fields is treated as unreadable.
+            // A module whose fields would exceed the limit is treated as unreadable.
             let read = read.filter(|read| fields + read.len() <= MAX_FIELDS);
             is_whole &= read.is_some();
             fields += read.as_ref().map_or(0, Vec::len);
@@ -330,7 +330,7 @@ struct ReadingState {
     bytes: u64,
     announced_edges: u64,
     edges: u64,
-    /// Next index of events 16, 17, 18 and 19.
+    /// Next expected index of events 16, 17, 18 and 19.
     next: [u32; 4],
     bulk_bytes: u64,
     lost: u64,
@@ -339,7 +339,7 @@ struct ReadingState {
     graph_needs: Option<u64>,
     starts: HashMap<u32, Start>,
     threads: HashMap<u64, Numbering>,
-    /// Time since which threads are suspended, by the thread that suspends them.
+    /// Time since which threads are suspended, in ticks, by the thread that suspends them.
     suspended: HashMap<u64, i64>,
     stops: Vec<(i64, i64)>,
     refusal: Option<Refusal>,
@@ -669,7 +669,8 @@ impl ReadingState {
         }
     }
 
-    /// Handles the end of a collection by the thread of the dump.
+    /// Ends the dump at the end of a collection on the thread of the dump, or discards the collection if it was not
+    /// requested.
     fn end(&mut self, count: u32, lost: u64) {
         if self.starts.get(&count).is_some_and(|start| !start.is_forced) {
             self.discard();
@@ -705,7 +706,7 @@ impl ReadingState {
         }
     }
 
-    /// Drops the graph if it would exceed its limit.
+    /// Drops the graph if it would exceed its memory limit or the range of its numbers.
     fn bound(&mut self) {
         let (Some(raw), DumpDetail::Graph { most }) = (&self.raw, self.want) else {
             return;
@@ -781,7 +782,7 @@ impl ReadingState {
         }
         if let Some(raw) = &mut self.raw {
             if raw.addresses.len() == raw.addresses.capacity() {
-                // Doubling would temporarily take twice the memory.
+                // The vectors grow by a quarter, because doubling would temporarily take twice the memory.
                 let more = (raw.addresses.len() / 4).max(1 << 12);
                 raw.addresses.reserve_exact(more);
                 raw.sizes.reserve_exact(more);

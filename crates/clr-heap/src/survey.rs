@@ -19,7 +19,7 @@ use crate::reading::{Dump, Holder, Type};
 const MAX_TYPES: usize = 20_000;
 const MAX_ROOTS: usize = 5_000;
 const MAX_PATHS: usize = 2_000;
-/// Maximum numbers in a survey that a daemon keeps.
+/// Maximum numbers of rows in a survey that the daemon keeps.
 const BRIEF_TYPES: usize = 2_000;
 const BRIEF_ROOTS: usize = 500;
 const BRIEF_PATHS: usize = 200;
@@ -175,7 +175,7 @@ impl Survey {
     pub fn shorten(&mut self) {
         self.types.truncate(BRIEF_TYPES);
         self.roots.truncate(BRIEF_ROOTS);
-        // Keeps one path for each type that retains most, even if its own bytes are few.
+        // Keep the first path of each of the types that retain most, even if its own bytes are few.
         let tops: BTreeSet<String> = self
             .types
             .iter()
@@ -430,7 +430,7 @@ impl AnalyzedGraph {
     fn reached(&self) -> Vec<u64> {
         let mut by_root = vec![0_u64; self.graph.roots.len()];
         let steps = self.held.steps();
-        // A step follows its parent.
+        // In the list, each step comes after its parent.
         let mut root_of: Vec<Option<u32>> = Vec::with_capacity(steps.len());
         for step in steps {
             let root = match step.label {
@@ -458,7 +458,8 @@ impl AnalyzedGraph {
         tops.into_iter().filter_map(|top| self.suspect(top, total)).collect()
     }
 
-    /// Descends from the top of the tree while one child retains nearly all bytes.
+    /// Descends from the top of the tree while one child retains at least 70 % of its parent's bytes. Returns `None` if
+    /// there is no type to name.
     fn suspect(&self, top: u32, total: u64) -> Option<SuspectRow> {
         let mut at = top;
         let mut way = Vec::new();
@@ -469,7 +470,7 @@ impl AnalyzedGraph {
         }
         while let Some(child) = self.tree.children(at).max_by_key(|child| self.retained(*child)) {
             let keeps = self.retained(child) as f64 >= ONE_KEEPS * self.retained(at) as f64;
-            // A list is a chain, which accumulates at its start.
+            // A list is a chain of objects of one type, so the search stops at its first object.
             if !keeps || (self.label(child) == self.label(at)) {
                 break;
             }
@@ -517,7 +518,7 @@ impl AnalyzedGraph {
         if root.is_none()
             && let Some(way) = self.way_of.get(self.node(top) as usize)
         {
-            // One of the paths to the object.
+            // Prepend one of the paths to the object.
             let before = self.held.way(*way);
             let before = before.iter().take(before.len().saturating_sub(1));
             path = before.map(|label| self.shown(*label)).chain(path).collect();
@@ -631,7 +632,8 @@ fn kept(graph: &Graph, dominators: &Dominators) -> PathTree {
     kept
 }
 
-/// Returns the shortest paths. Preferred kinds of roots come first.
+/// Returns the tree of shortest paths, and the step of each object. An object that several kinds of roots reach has a
+/// path from the preferred kind.
 fn ways(graph: &Graph) -> (PathTree, Vec<u32>) {
     let mut held = PathTree::default();
     let objects = graph.objects();

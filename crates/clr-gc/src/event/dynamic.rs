@@ -126,7 +126,7 @@ impl DynamicData<'_> {
     }
 }
 
-/// Passes on fields that borrow nothing, which are numbers.
+/// Visits the numeric fields of a record, whose values do not borrow from the record.
 fn numbers<'v>(record: &impl Fields, visit: &mut dyn FnMut(&'static str, Value<'v>)) {
     record.fields(&mut |name, value| match value {
         Value::U64(number) => visit(name, Value::U64(number)),
