@@ -12,7 +12,7 @@ use super::queue::Entry;
 const FOLDER: &str = "outgoing";
 /// End of the name of a file that is being written.
 const PARTIAL: &str = ".partial";
-/// Separates number and parts of the key. No key has it.
+/// Separates number and parts of the key. No key contains this character.
 const SEPARATOR: char = '~';
 /// Maximum length of a key. The name of a file has at most 255 bytes.
 const MAX_KEY: usize = 220;
@@ -24,7 +24,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Returns the path of the folder below that of the state.
+    /// Returns the path of the folder in the state directory.
     pub(super) fn folder(state: &Path) -> PathBuf {
         state.join(FOLDER)
     }
@@ -136,7 +136,7 @@ impl Outgoing {
     }
 }
 
-/// Returns number and key of a file's name, or `None` if the file is not one of the queue.
+/// Returns the number and the key in the name of a file, or `None` if the file does not belong to the queue.
 fn parts(name: &str) -> Option<(u64, String)> {
     let (number, key) = name.split_once(SEPARATOR)?;
     let key = key.replace(SEPARATOR, "/");
@@ -144,7 +144,7 @@ fn parts(name: &str) -> Option<(u64, String)> {
     is_key(&key).then_some((number, key))
 }
 
-/// Returns whether a key consists of parts that are names.
+/// Returns whether a key is short enough and consists of valid names, separated by `/`.
 fn is_key(key: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_name = |part: &str| !part.is_empty() && !part.starts_with('.') && part.bytes().all(is_plain);
@@ -160,8 +160,8 @@ mod tests {
 
     /// Scenario: bytes and a link to a file are added; the linked file is deleted; the folder also has an incomplete
     /// file and a foreign file; the folder is opened again.
-    /// Guarantee: both files are listed in order, with their content, and only the user can read them; the incomplete
-    /// file is deleted; the foreign file is kept and not listed.
+    /// Guarantee: both files are listed in order, the linked file keeps its content, and only the user can read the
+    /// folder and the written file. The incomplete file is deleted; the foreign file is kept and not listed.
     #[test]
     fn files_wait_for_next_instance() {
         let state = tempfile::tempdir().unwrap();
