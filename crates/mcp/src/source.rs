@@ -63,7 +63,7 @@ pub trait Source: Send + Sync + 'static {
     fn command(&self, words: Vec<String>) -> impl Future<Output = Result<CommandOutput, Refusal>> + Send;
 }
 
-/// The caller and the source that it queries.
+/// The caller and the source that the caller queries.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asker<'a, S> {
     pub(super) source: &'a S,
