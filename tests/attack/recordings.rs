@@ -42,8 +42,8 @@ fn recorded(daemon: &Daemon, pid: u32) -> (String, String) {
 
 /// Scenario: an incident of one service is recorded; then a process of another service repeatedly starts, has the same
 /// incident and is killed, more often than the maximum number of recordings.
-/// Guarantee: the crash loop has one recording, and its later incidents refer to this recording as the recording of an earlier
-/// incident. The recording of the first service stays.
+/// Guarantee: the crash loop has one recording, and its later incidents refer to this recording as the recording of an
+/// earlier incident. The recording of the first service stays.
 fn crash_loop_does_not_displace_other_recordings() {
     let scene = Scene::begin();
     let rule = scene.any(false, "severity: error");

@@ -30,8 +30,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     );
 }
 
-/// Interval between two requests with the same alert. The Alertmanager resolves an alert after four intervals without
-/// an update.
+/// Interval between two requests with the same alert. The Alertmanager resolves an alert that is not updated for four
+/// intervals.
 const RESEND: Duration = Duration::from_secs(1);
 
 struct Alertmanager {
@@ -41,7 +41,7 @@ struct Alertmanager {
 }
 
 impl Alertmanager {
-    /// Fetches the Alertmanager, and returns its folder.
+    /// Fetches the Alertmanager unless it is already in the cache. Returns the folder of the program.
     fn program() -> Result<PathBuf, Missing> {
         unless_skipped("alertmanager")?;
         let fetched = Command::new(test_support::repository("tests/alertmanager/fetch"))
@@ -93,7 +93,7 @@ impl Alertmanager {
             address.filter(|address| address.starts_with("127.0.0.1:"))
         });
         let address = address.unwrap_or_else(|| panic!("the Alertmanager listens:\n{all}"));
-        // Read the output continuously, because a full pipe would block the Alertmanager.
+        // The thread reads the output continuously, because a full pipe would block the Alertmanager.
         std::thread::spawn(move || said.for_each(drop));
         Self {
             _child: RunningProcess(child),
@@ -109,9 +109,8 @@ fn keys(value: &Value) -> BTreeSet<&String> {
 
 /// Scenario: `gcwatch alerts test` sends a test alert to a webhook and to an Alertmanager, which waits 1 s before it
 /// sends a notification.
-/// Guarantee: both receivers accept the test alert. The webhook gets the start and the end of the alert. Although the
-/// command has exited by then, the Alertmanager notifies its own webhook that the alert fires, and later that the alert
-/// is resolved.
+/// Guarantee: both receivers accept the test alert. The webhook gets the start and the end of the alert. The
+/// Alertmanager notifies its own webhook that the alert fires, and later that the alert is resolved.
 #[tokio::main(flavor = "current_thread")]
 async fn receiver_test_reaches_webhook_of_alertmanager() {
     let (mut by_alertmanager, mut by_gcwatch) = (Receiver::start().await, Receiver::start().await);
@@ -144,7 +143,7 @@ async fn receiver_test_reaches_webhook_of_alertmanager() {
 /// Scenario: a rule fires on a process in the daemon's pipeline. gcwatch sends the alert repeatedly, until the rules
 /// are removed. The Alertmanager notifies one webhook, and gcwatch notifies another webhook.
 /// Guarantee: the Alertmanager sends exactly one notification that the alert fires, and one that the alert is resolved.
-/// The labels and the fingerprint of the alert are equal on both webhooks, and both formats have the same keys.
+/// The two webhooks receive the same keys, labels, annotations, start time, fingerprint and links of the alert.
 #[tokio::main(flavor = "current_thread")]
 async fn alert_fires_once_and_resolves() {
     let (mut by_alertmanager, mut by_gcwatch) = (Receiver::start().await, Receiver::start().await);
@@ -204,7 +203,8 @@ async fn alert_fires_once_and_resolves() {
     assert_eq!(fired["groupLabels"], own["groupLabels"]);
     assert_eq!(fired["groupKey"], own["groupKey"]);
 
-    // Wait until gcwatch has sent the alert five more times: the end in the first request has then passed.
+    // The test waits until gcwatch has sent six requests. The end time in the first request has then passed, so the
+    // Alertmanager would have resolved the alert without the later requests.
     let sent = async |count: u64| {
         let waited = tokio::time::timeout(LONG, services.notifier.until(|all| all[0].1.sent >= count));
         waited.await.expect("the alert is sent again");

@@ -1,7 +1,7 @@
 //! Labelled runs: records live processes, and compares the shipped rules that fire with the rules that should fire.
 //!
-//! `tests/recordings/rules` has recordings of the same cases and describes their figures; `tests/rules` evaluates those
-//! recordings. [`RUNS`] does not cover rules about minutes, because a run takes at most 60 s.
+//! `tests/recordings/rules` has recordings of the same cases and describes their figures; `tests/rules` evaluates these
+//! recordings. [`RUNS`] does not cover rules that evaluate several minutes, because a run takes at most 60 s.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -23,14 +23,14 @@ struct Run {
     /// Whether the session is open before the work starts.
     from_start: bool,
     fits: fn(Runtime) -> bool,
-    /// Rules of which at least one must fire. The data that a runtime sends determines which rule of a group fires.
-    /// Empty for a healthy process.
+    /// Rules of which at least one must fire; empty for a healthy process. The data that a runtime sends determines
+    /// which of these rules fires.
     fires: &'static [&'static str],
-    /// Returns whether the collections met the condition of the rules in `fires`, because the duration of a pause
-    /// depends on the host. If the condition was not met, none of these rules may fire.
+    /// Returns whether the collections met the condition of the rules in `fires`. The check is necessary because the
+    /// duration of a pause depends on the host. If the condition was not met, none of these rules may fire.
     provoked: fn(&[Value]) -> bool,
-    /// Rules that can also fire, depending on the speed of the host. No other rule of severity warning or higher may
-    /// fire.
+    /// Rules that can also fire, depending on the speed of the host. Apart from these rules and the rules in `fires`,
+    /// no rule of severity warning or higher may fire.
     may: &'static [&'static str],
     /// Whether the run is executed even without `GCWATCH_MATRIX=full`.
     always: bool,
@@ -258,8 +258,8 @@ fn judged(runtime: Runtime, run: &Run) -> (BTreeSet<(String, bool)>, Vec<Value>)
 
 /// Scenario: gcwatch records a live process, which is faulty or healthy. Without GCWATCH_MATRIX=full, only a selection
 /// of the runs is executed.
-/// Guarantee: if the collections met the condition of the row's rules, at least one of these rules fires. No unexpected
-/// rule of severity warning or higher fires.
+/// Guarantee: at least one rule in `fires` fires if and only if the collections met the condition of these rules. No
+/// unexpected rule of severity warning or higher fires.
 fn only_expected_rules_fire(runtime: Runtime, run: &Run) {
     let (fired, gcs) = judged(runtime, run);
     let mut severe = fired.iter().filter(|(_, is_severe)| *is_severe);
