@@ -353,8 +353,8 @@ mod tests {
         }
     }
 
-    /// Scenario: healthy processes of .NET 8, 9 and 10 are just below every limit; only the permanent session of
-    /// another process is known. No other burst runs.
+    /// Scenario: healthy processes of .NET 8, 9 and 10 are just below every limit. Another process is attached, but its
+    /// version and limits are unknown. No other burst runs.
     /// Guarantee: a burst starts, with random sampling if the runtime supports it, and never with an unlimited number
     /// of pins.
     #[test]

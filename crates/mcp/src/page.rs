@@ -91,8 +91,8 @@ pub(super) fn text<'v>(record: &'v Value, name: &str) -> Option<&'v str> {
     record.get(name)?.as_str()
 }
 
-/// Parses a time in RFC 3339 (`2027-01-15T08:00:00Z`), or a duration before `now_ms` (`10m`). Earlier times than 1970
-/// become 0.
+/// Parses a time in RFC 3339 (`2027-01-15T08:00:00Z`), or a duration before `now_ms` (`10m`). Times before 1970 become
+/// 0.
 pub(super) fn instant_ms(text: &str, now_ms: u64) -> Result<u64, Refusal> {
     if let Ok(time) = text.parse::<jiff::Timestamp>() {
         return Ok(u64::try_from(time.as_millisecond()).unwrap_or(0));

@@ -55,7 +55,7 @@ pub struct Filter {
 pub enum SelectionError {
     /// No incident has an id that starts with the given text.
     None,
-    /// This number of incidents have an id that starts with the given text.
+    /// Several incidents, whose number is the value, have an id that starts with the given text.
     Several(usize),
     /// The given text has fewer than 4 characters.
     TooShort,
@@ -603,8 +603,8 @@ mod tests {
         assert_eq!(id_of("a"), Err(SelectionError::TooShort));
     }
 
-    /// Scenario: the program writes a table with a condition, a table whose condition excludes all incidents, a table
-    /// of an empty answer, and two incidents in full.
+    /// Scenario: a table with a condition, a table whose condition excludes all incidents, a table of an empty answer,
+    /// and two incidents in full are written.
     /// Guarantee: the tables have the figures of the records and the number of excluded incidents; an unknown value is
     /// a dash.
     #[test]

@@ -20,7 +20,7 @@ pub(super) struct Hosts {
 
 impl Hosts {
     /// Returns `true` if all host names of a request are allowed. A request without a name does not come from a
-    /// browser, and is allowed. A listener on another address than loopback allows every name if no names are
+    /// browser, and is allowed. A listener on an address other than loopback allows every name if no names are
     /// configured, and always for health: probes use the address of a pod, and load balancers use other names.
     pub(super) fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         if !self.is_loopback && (self.listed.is_empty() || super::health::is_health(uri.path())) {

@@ -102,7 +102,7 @@ pub struct AnalysisRequest {
     pub most: u64,
     /// The process whose assemblies contain the classes of static fields; `None` for a recording.
     pub pid: Option<u32>,
-    /// Text in the name of a type, to which paths are computed; `None` for no filter.
+    /// Text in the name of a type, to which paths are computed; `None` if no type is selected.
     pub only: Option<String>,
 }
 

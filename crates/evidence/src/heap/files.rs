@@ -3,8 +3,8 @@
 //!
 //! A call into a file system that does not respond can be unkillable, and its process stays until the call returns. The
 //! computing process has the graph, and therefore does not make such calls. It sends questions to this process over
-//! pipes, and leaves this process behind if an answer is late. This process has little memory, and only the pipes and
-//! one file of the target open.
+//! pipes, and leaves this process behind if an answer is late. This process uses little memory, and has only its pipes
+//! and one file of the target open.
 //!
 //! ```text
 //! question  `o`, length, path: open a file in place of the previous one

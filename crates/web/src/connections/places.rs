@@ -41,8 +41,8 @@ impl<T> ConnectionSlots<T> {
     }
 
     /// Returns the id of a place for a new connection. If all places are taken, the connection with the longest time in
-    /// its state loses its place after at least the grace time. The caller must end this connection, which is also
-    /// returned.
+    /// its state loses its place, provided that this time is at least the grace time. The caller must end this
+    /// connection, which is also returned.
     pub(super) fn take(&mut self, now: Instant) -> Result<(u64, Option<T>), NoFreeSlot> {
         let ended = if self.taken.len() < self.most {
             None
