@@ -12,7 +12,8 @@ use test_support::target::Tick;
 
 /// The parts of a recording that the tests need, from the output of `analyze` and `events`.
 ///
-/// Contains the first event of each name, because a recording may have a million events, and all events of
+/// A recording can have a million events. Therefore, `events` contains only the first event of each name, and all
+/// events of
 /// [`NAMED_INSIDE`].
 pub(crate) struct Analyzed {
     pub(crate) gcs: Vec<Value>,

@@ -25,6 +25,7 @@ const LIMIT: u64 = 512 * MIB;
 struct Case {
     /// Expected verdict.
     verdict: &'static str,
+    /// Ledger line that causes the verdict.
     line: &'static str,
     /// Size of the line at which the verdict must be right, in bytes.
     least: u64,
