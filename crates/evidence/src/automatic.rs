@@ -1,5 +1,5 @@
-//! Decides whether a burst requested by an incident may start, and which of its results are kept. Pure: facts about the
-//! process and times are values.
+//! Decides whether a burst requested by an incident starts, and which results of the burst are kept. Pure: facts about
+//! the process and times are values.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -32,7 +32,7 @@ const MAX_FRAMES: usize = 8;
 /// Whether incidents request bursts, and their length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurstOptions {
-    /// Whether incidents request bursts. If false, only users start them, with `gcwatch callers` and `gcwatch
+    /// Whether incidents request bursts. If false, only users start bursts, with `gcwatch callers` and `gcwatch
     /// allocations`.
     pub enabled: bool,
     /// Duration of a burst.
@@ -70,7 +70,7 @@ pub struct Condition {
     pub container_limit: Option<u64>,
     /// Number of pinned objects in the last collection.
     pub pinned_objects: Option<u32>,
-    /// Bytes of objects and of free space between them after the last collection.
+    /// Bytes of objects, and of free space between objects, after the last collection.
     pub live: Option<u64>,
     /// Whether the process uses server GC.
     pub server: Option<bool>,

@@ -1,5 +1,5 @@
-//! Recordings of incidents: the time before them and [`FOLLOWS`] after them, as files that `gcwatch analyze`, PerfView
-//! and TraceEvent open.
+//! Recordings of incidents: the time before the start of an incident, and [`FOLLOWS`] after the start, as files that
+//! `gcwatch analyze`, PerfView and TraceEvent open.
 //!
 //! ```text
 //! pipeline: an incident starts, a process died -> Order, never waits -> writer, a dedicated thread:
@@ -149,7 +149,7 @@ impl BlackBox {
         }
     }
 
-    /// Sends an order. Returns whether it was accepted.
+    /// Sends an order. Returns whether the order was accepted.
     fn order(&self, order: Order) -> bool {
         let is_taken = self.orders.try_send(order).is_ok();
         if !is_taken {

@@ -35,7 +35,7 @@ const MAX_NAME: usize = 256;
 /// Whether incidents request a census, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CensusOptions {
-    /// Whether incidents request heap dumps. If false, only users take them, with `gcwatch heap`.
+    /// Whether incidents request heap dumps. If false, only users take heap dumps, with `gcwatch heap`.
     pub enabled: bool,
     /// Interval between the first and the second dump.
     pub apart: Duration,
@@ -167,8 +167,8 @@ fn near(condition: &Condition, options: &CensusOptions) -> Option<String> {
     })
 }
 
-/// Checks that live objects grow, and that nothing else grows more. Old objects that no full collection has examined
-/// count as live, because the dump examines them. The error is the reason to wait.
+/// Checks that live objects grow, and that no other kind of memory grows more. Old objects that no full collection has
+/// examined count as live, because the dump examines them. The error is the reason to wait.
 fn grows(account: Option<&Ledger>) -> Result<(), String> {
     let growth = account.map(|ledger| ledger.growth).unwrap_or_default();
     let objects = match (growth.live, growth.not_looked_at) {
@@ -296,7 +296,7 @@ pub fn compared(first: &First, survey: &Survey, apart: Duration) -> FoundCensus 
     let types = growth.iter().filter(grew).filter_map(|one| {
         let name = one.r#type.as_deref()?;
         let of_name = survey.types.iter().filter(|row| row.r#type == name);
-        // If two nested types have the same name, select the one with enough objects.
+        // Two nested types can have the same name. The type with enough objects for the growth is selected.
         let row = of_name.max_by_key(|row| i64::try_from(row.objects).is_ok_and(|objects| objects >= one.objects))?;
         Some(living(row, survey, Some(one)))
     });
@@ -503,8 +503,8 @@ mod tests {
         assert!(why.starts_with("the heap is within 10 %"), "{why}");
     }
 
-    /// Scenario: a dump might stop the process for longer than a second, on .NET 8 twice; the buffer of another dump
-    /// fits once, but not twice; the free memory of a machine is unknown.
+    /// Scenario: a dump can stop the process for longer than a second, on .NET 8 twice; the buffer of another dump fits
+    /// once, but not twice; the free memory of a machine is unknown.
     /// Guarantee: no dump is taken in any case. Each reason contains the cost, or states that the free memory is
     /// unknown.
     #[test]

@@ -46,7 +46,7 @@ impl Flames {
         Some(url)
     }
 
-    /// Returns the graph with that name (SVG), or `None` if it is not or no longer kept.
+    /// Returns the graph with this name (SVG), or `None` if no such graph is kept.
     pub fn get(&self, name: &str) -> Option<String> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, packed) = kept.iter().find(|(known, _)| known == name)?;

@@ -17,8 +17,8 @@
 //!
 //! * **Callers never wait.** Orders are bounded; an order that does not fit is dropped and counted.
 //! * **Bounded on disk.** The queue has a maximum number of files and bytes; the oldest file makes room.
-//! * **A file leaves the folder when the store has accepted the whole file**, or when it is dropped to free space,
-//!   which is counted. The next instance sends the files that are queued when gcwatch exits.
+//! * **A file leaves the folder when the store has accepted the whole file**, or when the queue drops it to free space.
+//!   Dropped files are counted. The next instance sends the files that are queued when gcwatch exits.
 //! * **Credentials come from the environment or the identity of the pod**, never from the configuration.
 
 mod outgoing;

@@ -81,7 +81,7 @@ pub(super) fn trimmed(value: Value, most: usize) -> Value {
     }
 }
 
-/// Returns a field that is a list, or an empty list if it is not one.
+/// Returns a field that is a list, or an empty list if the field is missing or is not a list.
 pub(super) fn list<'v>(record: &'v Value, name: &str) -> &'v [Value] {
     record.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

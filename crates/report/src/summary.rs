@@ -187,7 +187,7 @@ pub fn write_figures(out: &mut dyn Write, collections: &[Collection]) -> io::Res
 }
 
 /// Returns the columns of a histogram from the shortest to the longest pause, on a logarithmic scale, or `None` if
-/// there are too few pauses or they are all similar.
+/// there are too few pauses or all pauses are similar.
 fn histogram(pauses: &[i64]) -> Option<String> {
     let log = |ns: i64| (ns.max(1) as f64).ln();
     let (least, most) = (log(*pauses.iter().min()?), log(*pauses.iter().max()?));
@@ -243,8 +243,8 @@ pub fn title(stream: &StreamRecord) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: pauses have two lengths, one of them frequent; other pauses are few, similar to each other, or without
-    /// length.
+    /// Scenario: a list of pauses has two lengths, and one length is frequent. Other lists have few pauses, equal
+    /// pauses, or pauses without length.
     /// Guarantee: the histogram has a bar at each end, and the bar of the more frequent length is higher; there is no
     /// histogram without a spread.
     #[test]

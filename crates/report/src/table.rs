@@ -383,7 +383,7 @@ fn harmless_bytes(bytes: &[u8]) -> usize {
     before + rest.iter().take_while(|byte| is_harmless(byte)).count()
 }
 
-/// Returns whether all bytes are printable ASCII, with a few instructions for all of them.
+/// Returns whether all bytes are printable ASCII. A few instructions check the whole block.
 const fn is_printable(block: [u8; 8]) -> bool {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH_BITS: u64 = 0x80 * ONES;

@@ -257,8 +257,8 @@ mod tests {
         server.await.unwrap().unwrap();
     }
 
-    /// Scenario: all permitted connections are open and silent, one of them after a response; another client sends a
-    /// request.
+    /// Scenario: all permitted connections are open and silent: one connection after a response, the other in the head
+    /// of a request; another client sends a request.
     /// Guarantee: the silent connections lose their places after the deadline for a request's head, and the other
     /// client receives a response.
     #[tokio::test]

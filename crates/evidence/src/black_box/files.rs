@@ -618,8 +618,8 @@ mod tests {
         assert_eq!(fs::read_dir(foreign.path()).unwrap().count(), 9);
     }
 
-    /// Scenario: an instance is killed while it writes a recording; the next instance may keep one file and writes
-    /// another recording.
+    /// Scenario: an instance is killed while it writes a recording; the next instance has a limit of one file and
+    /// writes another recording.
     /// Guarantee: the incomplete recording is listed; only the user can read the files; the oldest recordings are
     /// deleted, and other files are kept.
     #[test]

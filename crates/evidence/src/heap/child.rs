@@ -32,7 +32,7 @@ use crate::heap::session::FeedOutcome;
 const ARGUMENT: &str = "heap-dump";
 /// Path of the program, which is also valid if its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
-/// Maximum CPU time, in seconds. 20,000,000 objects take a quarter of it.
+/// Maximum CPU time, in seconds. 20,000,000 objects take a quarter of this time.
 const MAX_CPU_SECONDS: u64 = 120;
 /// Memory in addition to the graph: buffers of pipes and formats, and pages of the allocator.
 const BESIDE_BYTES: u64 = 32 << 20;
@@ -50,7 +50,8 @@ const WAITING: usize = 32;
 const READ_BYTES: usize = 256 << 10;
 /// Timeout for naming the classes of static fields. Several hundred assemblies take 0.1 s.
 const NAMING_TIMEOUT: Duration = Duration::from_secs(5);
-/// Start of the line on standard error about late files. The pid of the process that reads them follows, or 0.
+/// Start of the line on standard error about late files. The pid of the process that waits for the files follows, or 0
+/// if this process has exited.
 const LATE: &str = "late files ";
 /// Maximum time for which the process takes no bytes while [`WAITING`] pieces wait: the host can be busy, or the
 /// process can be stopped.
@@ -63,7 +64,7 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(MAX_CPU_SECONDS + 30);
 pub enum Form {
     /// Records, one per line.
     Records,
-    /// The most informative records, a few megabytes at most. A daemon keeps them.
+    /// The most informative records, a few megabytes at most, which a daemon can keep.
     Brief,
     /// A gzipped pprof profile.
     Pprof,
@@ -179,7 +180,7 @@ fn compute(
             Ok(0) => break,
             Ok(read) => match reading.push(buffer.get(..read).unwrap_or_default()) {
                 Ok(()) => {}
-                // The part before the error may be a complete dump.
+                // The part before the error can be a complete dump.
                 Err(Refusal::Stream(_)) => break,
                 Err(refusal) => return Err(refusal.to_string()),
             },

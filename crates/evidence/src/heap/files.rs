@@ -95,7 +95,7 @@ fn bytes_at(mut file: &File, at: u64, count: u32) -> Option<Vec<u8>> {
 /// A question to the process.
 #[derive(Debug, PartialEq, Eq)]
 enum Question {
-    /// Opens a file, in place of the previous one.
+    /// Opens a file, in place of the previous file.
     Open(Vec<u8>),
     /// Reads a number of bytes of the file, starting at an offset.
     Read(u64, u32),
@@ -189,7 +189,7 @@ impl Files {
         })
     }
 
-    /// Opens a file in place of the previous one. Returns whether it was opened in time.
+    /// Opens a file in place of the previous file. Returns whether the file was opened in time.
     pub(super) fn open(&mut self, path: &str) -> bool {
         path.len() <= MAX_PATH_BYTES && self.ask(&Question::Open(path.as_bytes().to_vec())).is_some()
     }
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!((long.state, long.finish()), (State::Ended, None));
     }
 
-    /// Scenario: processes are left behind, for one target and then up to the maximum; one of them exits.
+    /// Scenario: processes are left behind, for one target and then up to the maximum; one of these processes exits.
     /// Guarantee: the target is refused while its process lives; every target is refused while the maximum is reached,
     /// and none afterwards.
     #[test]

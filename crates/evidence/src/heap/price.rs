@@ -83,7 +83,7 @@ pub fn estimate(process: &Process, major: Option<u32>, histogram: bool) -> Price
             MAX_STOP.as_secs()
         ));
     }
-    // Usual heaps need buffers as large as the heap; heaps with few references need half of it.
+    // Usual heaps need buffers as large as the heap; heaps with few references need buffers of half this size.
     if live_bytes / 2 > half {
         refusals.push(format!(
             "the dump takes memory beside the heap, and of {} MiB that are free half may not be enough: a process that \

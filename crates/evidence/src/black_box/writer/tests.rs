@@ -118,10 +118,10 @@ fn recording_covers_time_before_and_after() {
     assert!(!partial.exists());
 }
 
-/// Scenario: a process is killed during a recording; another one without an incident is killed for memory; a third one
-/// exits without further reports; other processes of its service die within ten minutes and later.
+/// Scenario: a process is killed during a recording; another process without an incident is killed for memory; a third
+/// process exits without further reports; other processes of its service die within ten minutes and later.
 /// Guarantee: the first recording is complete at once and the only one; the second process leaves one recording; the
-/// stream of the third is dropped after two minutes; deaths of a service leave one recording per ten minutes.
+/// stream of the third process is dropped after two minutes; deaths of a service leave one recording per ten minutes.
 #[test]
 fn dead_process_leaves_one_recording() {
     let mut setting = set_up();
