@@ -27,7 +27,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(tests, ALL.into_iter().filter(|runtime| runtime.is_native_aot()); native_aot_is_refused);
 }
 
-/// A running `heap.dll` with a list of 20,000 nodes. The scene contains the program's description of its own heap.
+/// A running `heap.dll` with a list of 20,000 nodes. The scene contains the description that the program writes of its
+/// heap.
 struct KnownProgram {
     target: Target,
     scene: Scene,

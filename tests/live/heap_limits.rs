@@ -127,7 +127,7 @@ fn limit_is_seen_only_at_start(runtime: Runtime) {
         memory["heap_limit_note"].as_str().unwrap().starts_with(NOT_SEEN),
         "{memory}"
     );
-    // The alert has severity info, so it causes no incident.
+    // The rule is a note, so it causes no incident.
     assert_eq!(record["incidents"].as_array().unwrap().len(), 0, "{record}");
     // The processes exit before their groups are removed.
     drop((seeing, blind));

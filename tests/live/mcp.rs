@@ -23,8 +23,8 @@ fn need(runtime: Runtime) -> Need {
     python().map(drop).map_err(Missing::Failed)
 }
 
-/// Installs the client library if necessary. Returns the Python interpreter with this library, or the reason why there
-/// is none.
+/// Installs the client library if necessary. Returns the Python interpreter with this library, or the reason why it is
+/// missing.
 fn python() -> Result<String, String> {
     let fetched = Command::new("tests/mcp/fetch").output().unwrap();
     if fetched.status.success() {

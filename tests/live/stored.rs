@@ -45,7 +45,7 @@ fn files(folder: &Path, start: &str, end: &str) -> Vec<PathBuf> {
 /// Guarantee: during the outage, at least five files wait on disk, and the incident already names the addresses on the
 /// volume. Afterwards, the volume has the same bytes of the recording as the daemon serves, the record of the incident
 /// with its findings, and the graph of allocations. The volume also has both heap dumps, which `gcwatch heap diff`
-/// compares. No file waits on disk any more.
+/// compares. No file waits on disk.
 fn evidence_is_stored_after_outage_of_volume(runtime: Runtime) {
     let scene = Scene::begin();
     let start = scene.marked(Start::known(runtime, "heap.dll", &["300"]));

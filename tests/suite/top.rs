@@ -57,7 +57,12 @@ fn frames_match_committed_frames() {
     add("a process", &shown, 140, 36);
     shown.connection = Connection::Lost("nothing listens there".to_owned());
     add("the daemon is unreachable", &shown, 100, 24);
-    add("before the first answer", &Screen::new("http://127.0.0.1:9464".to_owned()), 80, 8);
+    add(
+        "before the first answer",
+        &Screen::new("http://127.0.0.1:9464".to_owned()),
+        80,
+        8,
+    );
     assert!(!all.contains('\u{1b}'));
     golden::compare("tests/top/frames.txt", &all);
 }

@@ -669,7 +669,7 @@ impl ReadingState {
         }
     }
 
-    /// Ends the dump at the end of a collection on the thread of the dump, or discards the collection if it was not
+    /// Completes the dump at the end of a collection on the thread of the dump, or discards the collection if it was not
     /// requested.
     fn end(&mut self, count: u32, lost: u64) {
         if self.starts.get(&count).is_some_and(|start| !start.is_forced) {

@@ -30,7 +30,8 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// Bytes as mebibytes (2^20) with one decimal. Values below 100 KiB have three decimals, and 0 has none.
+/// Bytes as mebibytes (2^20) with one decimal. Values below 100 KiB have three decimals, and 0 is written without
+/// decimals.
 #[derive(Debug, Clone, Copy)]
 pub struct Mebibytes(pub Option<u64>);
 

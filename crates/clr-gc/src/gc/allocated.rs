@@ -267,7 +267,8 @@ pub(crate) struct AllocatedBytes {
 }
 
 impl AllocatedBytes {
-    /// Returns the time of the measurement with which the next measurement is compared, or `None` if there is none.
+    /// Returns the time of the measurement with which the next measurement is compared, or `None` before the
+    /// first measurement.
     pub(crate) fn compared_with(&self) -> Option<i64> {
         self.base.map(|base| base.at)
     }

@@ -28,7 +28,7 @@ pub(crate) struct FormingCollection {
     pub(crate) heap_stats: Option<HeapStats>,
     pub(crate) global: Option<GlobalHistory>,
     pub(crate) stops: Vec<StopId>,
-    /// Number of the background collection that was in progress at GCStart; `None` if there was none.
+    /// Number of the background collection that was in progress at GCStart; `None` if none was.
     pub(crate) background: Option<u32>,
     /// Whether the collection is known to have had a stop that was never observed.
     pub(crate) stop_unseen: bool,

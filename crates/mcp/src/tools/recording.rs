@@ -93,13 +93,7 @@ async fn known<S: Source>(asker: &Asker<'_, S>) -> Answer {
         .map(|file| file.display().to_string())
         .collect();
     let of_incidents = match asker.record("/api/v1/evidence/").await {
-        Ok(record) => json!(
-            list(&record, "evidence")
-                .iter()
-                .rev()
-                .take(MAX_ROWS)
-                .collect::<Vec<_>>()
-        ),
+        Ok(record) => json!(list(&record, "evidence").iter().take(MAX_ROWS).collect::<Vec<_>>()),
         // The caller can lack access to the recordings, or there is no daemon.
         Err(refusal) => json!({ "unknown": refusal.error, "remedy": refusal.remedy }),
     };

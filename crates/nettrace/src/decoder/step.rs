@@ -249,7 +249,7 @@ impl Decoder {
         *count += 1;
     }
 
-    /// Ends a stream whose input ends in the middle: releases all waiting events and sets the ending, or an error if
+    /// Closes a stream whose input ends in the middle: releases all waiting events and sets the ending, or an error if
     /// the stream is empty.
     pub(super) fn cut(&mut self, reading: &'static str) {
         self.intake.end();

@@ -75,8 +75,8 @@ fn stop_without_collection_counts_as_restart() {
     assert_eq!(facts(&mut preceding, &blocking(2, 100, 110)).0, Some(40));
 }
 
-/// Scenario: three background collections are observed at their ends: the first has three foreground collections, the
-/// second has none, and the start of the third was not observed.
+/// Scenario: three background collections are observed at their ends: the first contains three foreground collections,
+/// the second contains no collection, and the start of the third was not observed.
 /// Guarantee: foreground collections are counted only for background collections with an observed start.
 #[test]
 fn foreground_collections_are_counted() {
