@@ -1,5 +1,5 @@
-// Programs after public bug reports, each the smallest that shows what was reported: `CASE` names it, `SECS` ends it. cases.yaml
-// says what is right to say of each.
+// Programs based on public bug reports, each as small as possible. `CASE` selects the program, and `SECS` is the number of
+// seconds until it exits. tests/labelled/cases.yaml has the right verdict on each program.
 using System;
 using System.Buffers;
 using System.Collections.Generic;
@@ -77,7 +77,7 @@ static class Ordinary {
   }
 }
 
-// Linked cancellation tokens of a shared, long-lived source that nobody disposes of.
+// Linked cancellation tokens of a shared, long-lived source, which the program never disposes of.
 static class LinkedTokens {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "660"); var app = new CancellationTokenSource(); var sw = Stopwatch.StartNew(); long n = 0; int each = int.Parse(Environment.GetEnvironmentVariable("EACH") ?? "12");
@@ -98,7 +98,7 @@ static class LohChurnLimit {
   }
 }
 
-// Three thousand threads that sleep in a shallow stack (one thread for each connection), beside ordinary work.
+// Three thousand threads that sleep with a shallow stack (one thread per connection), next to ordinary work.
 static class ManyThreads {
   static void Wait(ManualResetEventSlim e, int d) { if (d > 0) { Wait(e, d - 1); GC.KeepAlive(d); } else e.Wait(); }
   internal static void Run() {
@@ -110,7 +110,7 @@ static class ManyThreads {
   }
 }
 
-// A small managed heap beside a native library that fills most of the container (model files, image buffers).
+// A small managed heap next to a native library that fills most of the container (model files, image buffers).
 static class NativeLoad {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "120"), mb = int.Parse(Environment.GetEnvironmentVariable("NATIVE_MB") ?? "320"); var sw = Stopwatch.StartNew(); var rnd = new Random(1); int n = 20000; var cache = new byte[n][];
@@ -120,7 +120,7 @@ static class NativeLoad {
   }
 }
 
-// A first-in-first-out cache of 80 KB blocks that fills its heap's hard limit almost to the brim, 100 MB/s through it.
+// A first-in-first-out cache of 80 KB blocks with a throughput of 100 MB/s. It fills the heap almost to its hard limit.
 static class NearLimitBlocks {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "120"); int mb = int.Parse(Environment.GetEnvironmentVariable("LIVE_MB") ?? "172"); var sw = Stopwatch.StartNew(); int oom = 0; long n = 0;
@@ -133,7 +133,7 @@ static class NearLimitBlocks {
   }
 }
 
-// Receive buffers that are pinned for each of many idle connections, made between ordinary garbage, under a hard limit.
+// Pinned receive buffers of many idle connections, allocated between ordinary garbage, under a hard limit.
 static class PinnedHoles {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "150"); var sw = Stopwatch.StartNew(); var pins = new List<GCHandle>(); var junk = new List<byte[]>(); int oom = 0;
@@ -160,7 +160,7 @@ static class SpikeThenIdle {
   }
 }
 
-// A service that reads its data at start (some objects with a finalizer die meanwhile) and then has nothing to do.
+// A service that reads its data at its start and is idle afterwards. While it reads, some objects with a finalizer die.
 static class StartupThenIdle {
   sealed class Handle { ~Handle() { } }
   internal static void Run() {
@@ -172,7 +172,7 @@ static class StartupThenIdle {
   }
 }
 
-// A retry policy that makes a Timer for each call, with a due time of an hour, and forgets it.
+// A retry policy that creates a Timer with a due time of one hour for each call, and never disposes of the Timer.
 static class TimerChurn {
   internal static void Run() {
     int secs = int.Parse(Environment.GetEnvironmentVariable("SECS") ?? "660"); var sw = Stopwatch.StartNew(); long n = 0;
@@ -181,7 +181,7 @@ static class TimerChurn {
   }
 }
 
-// A ConditionalWeakTable with many entries that stay, and ordinary garbage beside it.
+// A ConditionalWeakTable with many entries that stay, next to ordinary garbage.
 static class WeakTableQuiet {
   sealed class Extra { public object A, B; }
   internal static void Run() {

@@ -1,8 +1,9 @@
 //! Releases: builds the released files from a clean tree into `target/dist`, and publishes them from there.
 //!
-//! All files except the program itself are written here, and are reproducible for the same program: entries are sorted,
-//! owned by root, and dated by the commit (or `SOURCE_DATE_EPOCH`). Version and addresses come only from `Cargo.toml`.
-//! Every step of the release workflow is one of these commands, and also runs on a laptop (docs/releasing.md).
+//! xtask writes all files except the program itself. The files are reproducible for the same program: entries are
+//! sorted, owned by root, and dated by the commit (or `SOURCE_DATE_EPOCH`). Version and addresses come only from
+//! `Cargo.toml`. Every step of the release workflow is one of these commands, and also runs on a laptop
+//! (docs/releasing.md).
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
 mod address;

@@ -116,7 +116,7 @@ fn entries<'a>(files: &'a Files, source: &Source) -> Result<Vec<Entry<'a>>> {
             _ if path.starts_with("usr/share/doc/") || path.starts_with("usr/share/man/") => DOCUMENT,
             _ => 0,
         };
-        // The path where zsh searches on these systems.
+        // On these systems, zsh searches in `site-functions`.
         let path = path.replace("zsh/vendor-completions/", "zsh/site-functions/");
         add(path, 0o100_000 | file.mode, &file.bytes, flags);
     }

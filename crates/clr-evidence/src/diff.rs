@@ -1,7 +1,7 @@
 //! Compares two outputs of `gcwatch allocations`. Values are per second, because bursts have different lengths.
 //!
-//! A difference is `clear` if the two 95 % intervals do not overlap. If one of them has no interval (ticks), this is
-//! unknown.
+//! A difference is `clear` if the 95 % intervals of the two outputs do not overlap. Without an interval (ticks),
+//! `clear` is unknown.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum size of a line, in bytes.
 const MAX_LINE_BYTES: usize = 1 << 20;
-/// Maximum number of types and sites in an output.
+/// Maximum number of records in an output.
 const MAX_RECORDS: usize = 1 << 18;
 
 /// Error returned if a text is not an output of `gcwatch allocations`.
@@ -138,7 +138,7 @@ impl Output {
             if *sum == Rate::default() {
                 *sum = rate;
             } else {
-                // The sum of the limits is an upper bound for the limits of the sum.
+                // The interval between the summed limits is at least as wide as the interval of the sum.
                 sum.rate += rate.rate;
                 sum.low = sum.low.zip(rate.low).map(|(a, b)| a + b);
                 sum.high = sum.high.zip(rate.high).map(|(a, b)| a + b);

@@ -211,7 +211,8 @@ fn put<K: Eq + Hash, T>(table: &mut Vec<T>, row: T, places: &mut HashMap<K, i32>
 mod tests {
     use super::*;
 
-    /// Scenario: a profile has three stacks, two of them equal, with a common frame; one has an unknown type.
+    /// Scenario: a profile has three stacks with a common frame. Two stacks are equal and have different types; the
+    /// third stack has an unknown type.
     /// Guarantee: every row occurs once, after the empty row of its table, and every index refers to the original
     /// value.
     #[test]

@@ -3,22 +3,22 @@
 //! | Extent | Retained data | Exact values |
 //! |---|---|---|
 //! | [`Extent::Over`]: count, ratio, rate, sum, share, mean, min, max, change, newest, slope, r2 | [`BUCKETS`] sub-intervals of equal length with aggregates, regardless of the sample rate | the aggregates of all samples within the covered time |
-//! | [`Extent::Over`]: median, mad, turns | the newest [`MAX_SAMPLES`] samples within the time | of these samples |
-//! | [`Extent::Last`] | that many samples, at most [`MAX_LAST`] | everything |
+//! | [`Extent::Over`]: median, mad, turns | the newest [`MAX_SAMPLES`] samples within the time | the values of these samples |
+//! | [`Extent::Last`] | the given number of samples, at most [`MAX_LAST`] | the values of all samples |
 //!
 //! # Time
 //!
 //! Time is the time of the observations. Sub-intervals are aligned to multiples of their length on the clock of
-//! [`Moment`]s, so a window of 32 sub-intervals covers 31 to 32 of them: the current sub-interval and the 31 before it.
-//! [`Function::Rate`] and [`Function::Share`] divide by the covered time, at most the time for which the process was
-//! observed. Samples can be out of order. A sample older than the window is dropped.
+//! [`Moment`]s, so a window of 32 sub-intervals covers the time of 31 to 32 sub-intervals: the current sub-interval and
+//! the 31 before it. [`Function::Rate`] and [`Function::Share`] divide by the covered time, at most the time for which
+//! the process was observed. Samples can be out of order. A sample older than the window is dropped.
 //!
 //! # Samples that count
 //!
 //! * Functions that count (count, ratio, rate) see every sample, and whether it matches the filter. For all other
-//!   functions, the window contains only samples that match; `Last(n)` are the newest n of them.
+//!   functions, the window contains only samples that match; `Last(n)` contains the newest n of these samples.
 //! * A sample is unknown if its filter or value is unknown. If the ratio of unknown samples exceeds `unknown_share`,
-//!   the value is unknown; below this ratio, turns ignores them.
+//!   the value is unknown; up to this ratio, functions ignore unknown samples.
 //! * For turns, consecutive equal samples are one sample, with the time of the newest.
 //! * A window with [`ComparisonKey::GenerationAndType`] consists of six windows, and its value is the value for the
 //!   current collection's key. At a tick there is no current collection, and the value is unknown.
@@ -29,7 +29,7 @@
 //! because the times of samples are stored once for all series of one length (`occasions`). The maximum for each key is
 //! `BUCKETS` x (12 to 48) bytes = 0.4 to 1.5 KiB for sub-intervals, 16 KiB for `MAX_SAMPLES`, 16 n bytes for `Last(n)`
 //! (above 64, n is rounded up to a power of two), and half as much again for median and mad of more than 64 samples.
-//! [`SeriesSet::most_memory`] computes it for a window.
+//! [`SeriesSet::most_memory`] computes the maximum for a window.
 
 mod aggregate;
 mod answer;
@@ -206,7 +206,8 @@ impl SeriesState {
     }
 }
 
-/// Returns the value without samples: a count is 0, a measured value is unknown.
+/// Returns the value without samples: counts, rates, sums and shares are 0, and all other values are unknown. A window
+/// that requires samples is always unknown.
 fn nothing(window: &Window, at: ReadContext) -> Option<f64> {
     match window.function {
         _ if window.min_samples > 0 => None,

@@ -110,8 +110,8 @@ pub struct LoadedRules {
 pub const EXPIRY_WARNING_DELAY_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
 impl LoadedRules {
-    /// Returns warnings about exceptions that expired long before this time: [`EXPIRY_WARNING_DELAY_NS`]. Loading has
-    /// no clock.
+    /// Returns warnings about exceptions that expired more than [`EXPIRY_WARNING_DELAY_NS`] before this time. The time
+    /// is an argument because loading has no clock.
     pub fn expired(&self, now_unix_ns: u64) -> impl Iterator<Item = &Problem> {
         let expired = self.expiries.iter();
         let expired = expired.filter(move |(until, _)| *until < now_unix_ns.saturating_sub(EXPIRY_WARNING_DELAY_NS));
@@ -171,7 +171,7 @@ pub fn load(files: &[SourceFile]) -> Result<LoadedRules, Vec<Problem>> {
     if report.errors() == 0 {
         lint::unknown_rules(&drafts, &rules, &mut report);
     }
-    // An invalid expression can be the one that uses them.
+    // An expression with an error can be the only use of a macro, a list or a group.
     if report.errors() == 0 {
         lint::unused_words(&common.words, &mut report);
         lint::unused_groups(&common.groups, &common.used_groups, &mut report);

@@ -104,8 +104,8 @@ fn reorder_bits(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
-/// Returns the position of the median among `count` values: the last index that is not above it, and the fraction of
-/// the distance to the next index.
+/// Returns the position of the median among `count` values: the last index that is not above the median, and the
+/// fraction of the distance to the next index.
 fn middle(count: usize) -> Option<(usize, f64)> {
     let last = count.checked_sub(1)?;
     Some((last / 2, if last % 2 == 0 { 0.0 } else { 0.5 }))

@@ -11,7 +11,7 @@ use super::measure::{Measure, Unit};
 use super::syntax::{Call, Shape, Tree};
 use super::{CompiledExpression, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, RequiredType, attribute, lint, place};
 
-/// Maximum size of a compiled pattern, in bytes. `\w` alone takes some thousand.
+/// Maximum size of a compiled pattern, in bytes. `\w` alone takes some thousand bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 
 /// All functions as written.
@@ -35,7 +35,7 @@ const FIRING: &str = "service.firing";
 const ONLY_ATTRIBUTES: &str =
     "only attributes are named in brackets, and by a string in quotes: `process.attributes['k8s.namespace.name']`";
 
-/// Checks a tree. If `certain`, also checks whether it, or a part of it, is always or never true.
+/// Checks a tree. If `certain`, also checks whether the tree, or a part of the tree, is always or never true.
 ///
 /// # Errors
 ///
@@ -943,7 +943,8 @@ fn prefixes(root: Root) -> &'static [&'static str] {
     }
 }
 
-/// Returns a description of a number for which a comparison with that constant is probably wrong.
+/// Returns a description of a number for which a comparison with `constant` is probably wrong, or `None` if the
+/// comparison is plausible.
 fn hardly_meant(measure: Measure, constant: f64, is_window: bool) -> Option<String> {
     let below = |most: f64| constant > 0.0 && constant < most;
     Some(match measure.unit {
@@ -1006,7 +1007,7 @@ fn refusal(call: &Call) -> String {
     }
 }
 
-/// Converts `1.5s` to `1500.0`.
+/// Converts `1.5s` to `1500.0`. Returns `None` if the text is not a number with a known unit.
 fn milliseconds(text: &str) -> Option<String> {
     const UNITS: [(&str, f64); 4] = [("ms", 1.0), ("s", 1e3), ("m", 6e4), ("h", 3.6e6)];
     UNITS.iter().find_map(|(unit, factor)| {

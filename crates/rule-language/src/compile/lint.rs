@@ -5,7 +5,7 @@
 //! while all other subjects can be true or false.
 //!
 //! "Always" ignores unknown values: a condition that is true for every known value only states that the value is known,
-//! and `has` states that.
+//! and `has` exists for this statement.
 
 use std::cmp::Ordering;
 
@@ -140,12 +140,12 @@ fn subject(leaf: &Node) -> &Node {
 enum Sample<'n> {
     Unknown,
     Known(Value<'n>),
-    /// A text that differs from all others.
+    /// A text that differs from all texts in the condition.
     Other,
 }
 
-/// Returns at least one value of each group. Unknown is a group only if `has` tests for it, because it makes no other
-/// leaf true or false.
+/// Returns at least one value of each group. Unknown is a group only if `has` tests for it, because an unknown value
+/// makes no other leaf true or false.
 fn samples<'n>(subject: &'n Node, leaves: &[&'n Node], windows: &[Measure]) -> Vec<Sample<'n>> {
     let (mut unknown, mut texts, mut others) = (None, Vec::new(), Vec::new());
     for leaf in leaves {
@@ -267,7 +267,8 @@ pub(super) fn is_constant(node: &Node) -> bool {
     constant(node).is_some()
 }
 
-/// Returns whether the node can be computed now. Its operands have been folded before, so only they are checked.
+/// Returns whether the node can be computed now. The operands have been folded before, so only the operands are
+/// checked.
 pub(super) fn has_constant_operands(node: &Node) -> bool {
     match node {
         Node::Not(a) | Node::Negate(a) | Node::Size(a) | Node::ToDouble(a) | Node::ToInt(a) => is_constant(a),

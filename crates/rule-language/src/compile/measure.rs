@@ -178,7 +178,7 @@ impl Measure {
         Self { unit, low, high }
     }
 
-    /// Returns the value of a constant.
+    /// Returns the value of a constant, or `None` if the number is not a constant.
     fn number(self) -> Option<f64> {
         self.low.filter(|low| self.unit == Unit::Any && self.high == Some(*low))
     }

@@ -28,7 +28,7 @@ const FEW_VALUES: [&str; 4] = [
     "process.runtime_minor",
 ];
 
-/// Checks a valid rule. It is an error if `select` and `when` exclude each other.
+/// Checks a valid rule. A `select` and a `when` that exclude each other are an error.
 pub(super) fn rule(rule: &Rule, in_when: &[&'static Field], partial: &PartialRule<'_>, report: &mut Report<'_>) {
     let draft = partial.draft;
     let key = |key: &str| draft.place(key);
@@ -131,7 +131,8 @@ fn can_change(when: &Expression) -> bool {
     })
 }
 
-/// Reports `service.firing[...]` with ids of rules that do not exist or that are not about processes. These are errors.
+/// Reports `service.firing[...]` with ids of rules that do not exist or that are not about processes. Such ids are
+/// errors.
 pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &mut Report<'_>) {
     let about_processes = || {
         rules

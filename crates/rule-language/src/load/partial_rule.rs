@@ -21,7 +21,7 @@ pub(super) struct PartialRule<'d> {
     pub(super) measures: Vec<Measure>,
     pub(super) params: BTreeMap<String, Expression>,
     pub(super) params_at: BTreeMap<String, Place>,
-    /// Macros, lists and parameters that its expressions use.
+    /// Macros, lists and parameters that the expressions of the rule use.
     pub(super) named: BTreeSet<String>,
 }
 
@@ -66,7 +66,7 @@ impl<'d> PartialRule<'d> {
 pub(super) struct LocalWindow<'d> {
     pub(super) name: &'d str,
     pub(super) place: Place,
-    /// `None` if it is invalid.
+    /// The window; `None` if it is invalid.
     pub(super) window: Option<Window>,
     pub(super) used: bool,
 }

@@ -115,8 +115,8 @@ impl<'a> Report<'a> {
         self.errors
     }
 
-    /// Returns all problems without duplicates, sorted by file and position. An override of several rules is reported
-    /// once.
+    /// Returns all problems without duplicates, sorted by file and position. A problem in an override of several rules
+    /// is reported once.
     pub(super) fn finish(self) -> Vec<Problem> {
         let mut problems = self.problems;
         problems.sort_by_key(|(file, problem)| (*file, problem.line, problem.column));
