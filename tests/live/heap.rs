@@ -28,7 +28,7 @@ pub(crate) fn tests(tests: &mut Tests) {
 }
 
 /// A running `heap.dll` with a list of 20,000 nodes. The scene contains the description that the program writes of its
-/// heap.
+/// own heap.
 struct KnownProgram {
     target: Target,
     scene: Scene,

@@ -92,11 +92,11 @@ fn lost_time_with_server_gc_matches_service_log(runtime: Runtime) {
     lost_as_logged(runtime, &knobs, &paths, PAUSE / 5, 1_000_000, 100);
 }
 
-/// Makes up to four recordings, and compares each recording with the log of the service. One recording is not enough:
-/// the log itself deviates, few requests are hit, and a stop can be missing if another program has the CPU between two
-/// reads of a clock. In each recording, at most 5 % of the requests deviate, and the lost time of at most 5 % is
-/// unknown. In at least one recording, at most one in `of` requests deviates, and the lost time of less than 1 % is
-/// unknown. All recordings together contain more than 100 logged requests, more than 10 of which lost time.
+/// Records the service up to four times, and compares each recording with the log of the service. One recording is not
+/// enough: the log itself deviates, few requests are hit, and a stop can be missing if another program has the CPU
+/// between two reads of a clock. In each recording, at most 5 % of the requests deviate, and the lost time of at most 5
+/// % is unknown. In at least one recording, at most one in `of` requests deviates, and the lost time of less than 1 %
+/// is unknown. All recordings together contain more than 100 logged requests, more than 10 of which lost time.
 fn lost_as_logged(
     runtime: Runtime,
     env: &[(&str, &str)],
