@@ -1,4 +1,4 @@
-//! Notifications about incidents: to Alertmanagers, webhooks and standard output.
+//! Notifications about incidents, which are sent to Alertmanagers, webhooks and standard output.
 //!
 //! ```text
 //!                     +-> firing  firing alerts at intervals; resolved alerts for 5 min --> POST /api/v2/alerts
@@ -6,8 +6,9 @@
 //!                     '-> stdout  each change ----------------------------------------> standard output
 //! ```
 //!
-//! For a receiver, an incident is one alert. The receiver gets a message when the incident starts, when its severity
-//! rises, and when it ends. Repeated messages to an Alertmanager contain the current texts.
+//! A receiver gets each incident as an alert; if the severity rises, a new alert replaces this alert. The receiver gets
+//! a message when an incident starts, when its severity rises, when its main cause becomes known or changes, and when
+//! it ends. Repeated messages to an Alertmanager contain the current texts.
 //!
 //! Layers, each of which uses only the previous layers: `settings` and `stats`; `labels`, `message`, `shares`,
 //! `firing_alerts` and `outbox`, which are pure; `post` (one request), `stdout`, `queue` (one receiver with its task)
@@ -18,8 +19,8 @@
 //! * Each receiver has its own task. An unavailable or slow receiver does not delay the other receivers, and
 //!   [`Notifier::notify`] never blocks.
 //! * Queues are bounded, and dropped changes are counted by reason ([`stats`]).
-//! * Tenants are served in turn and have shares. A tenant with many messages neither delays nor displaces the messages
-//!   of other tenants.
+//! * Tenants are served in turn, and each tenant has a share of the messages. A tenant with many messages neither
+//!   delays nor displaces the messages of other tenants.
 //! * Failed requests are retried with growing random delays, or after the delay that the receiver requests. A request
 //!   whose content was refused is not retried unchanged.
 
@@ -64,10 +65,11 @@ use base::time::Wall;
 pub use gc_telemetry::notice::{IncidentNotice, Notice, Notices};
 use incidents::{IncidentChange, IncidentRecord, IncidentSubject};
 
-/// Maximum number of open incidents that are remembered for receivers added by a reload.
+/// Maximum number of open incidents whose newest message is remembered.
 const MAX_FIRING: usize = 10_000;
 
-/// A notifier that sends changes of alerts to all receivers. Clones are cheap, and no call waits for the network.
+/// A notifier that sends changes of alerts to all receivers. Clones are cheap. Only [`Notifier::shutdown`] waits for
+/// the network.
 #[derive(Clone)]
 pub struct Notifier {
     state: Arc<Mutex<NotifierState>>,
@@ -86,8 +88,8 @@ struct NotifierState {
     queues: Vec<(Arc<ReceiverQueue>, JoinHandle<()>)>,
     stdout: Option<StdoutWriter>,
     connections: Vec<Arc<Connection>>,
-    /// Newest messages of the open incidents. An incident that does not fit is not remembered, so each of its messages
-    /// gets new labels.
+    /// Newest message of each open incident, for its labels and for receivers that a reload adds. An incident that does
+    /// not fit is not remembered, so each of its messages gets new labels.
     firing: BTreeMap<Key, Arc<Message>>,
 }
 
@@ -116,8 +118,9 @@ impl Notifier {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies other settings. An unchanged receiver keeps its queue, and a new Alertmanager gets the firing alerts.
-    /// Changes that wait for a removed receiver are dropped and counted.
+    /// Applies other settings. A receiver keeps its queue if its settings and the links are unchanged. A new
+    /// Alertmanager gets the firing alerts. Changes that wait for a removed or changed receiver are dropped and
+    /// counted.
     ///
     /// # Errors
     ///
@@ -210,7 +213,8 @@ impl Notifier {
         self.state().settings.log
     }
 
-    /// Queues changes of incidents of one process for all receivers.
+    /// Queues changes of incidents of one process for all receivers whose minimum severity the incidents reach.
+    /// Standard output gets changes of every severity.
     pub fn notify(&self, resource: &Resource, notices: &[IncidentNotice], wall: Wall) {
         let mut state = self.state();
         for notice in notices {
@@ -250,8 +254,8 @@ impl Notifier {
         }
     }
 
-    /// Adds incidents that receivers know from before a restart of gcwatch. Alertmanagers continue to get them as
-    /// firing; webhooks and standard output only get later changes.
+    /// Adds open incidents that receivers got before a restart of gcwatch. Alertmanagers continue to get these
+    /// incidents as firing alerts; webhooks and standard output get only later changes.
     pub fn resumed(&self, resource: &Resource, notices: &[IncidentNotice], wall: Wall) {
         let mut state = self.state();
         for notice in notices.iter().filter(|notice| notice.change.incident().notifies()) {
@@ -306,7 +310,7 @@ impl Notifier {
         }
     }
 
-    /// Returns whether the task of a receiver has panicked: it ended without a shutdown.
+    /// Returns whether the task of a receiver has ended before the shutdown, because the task panicked.
     pub fn has_failed(&self) -> bool {
         self.state().queues.iter().any(|(_, task)| task.is_finished())
     }
@@ -323,7 +327,7 @@ impl Notifier {
     }
 
     /// Accepts no more changes, and sends waiting changes for at most `within`. Returns the number of unsent changes,
-    /// and the changes among them that the next instance can send.
+    /// and the unsent changes that the next instance can send.
     pub async fn shutdown(&self, within: Duration) -> (u64, Vec<UnsentChange>) {
         let deadline = Instant::now() + within;
         let (queues, stdout) = {
@@ -354,7 +358,8 @@ impl Notifier {
 }
 
 impl NotifierState {
-    /// Returns the current state of the incident, with the labels of its start.
+    /// Returns the message for a change of an incident, with the labels from the start of the incident, and remembers
+    /// the message until the incident ends. Only the label for the severity can change.
     fn message(&mut self, resource: &Resource, notice: &IncidentNotice, wall: Wall) -> Arc<Message> {
         let key = (notice.run, notice.change.incident().number);
         let known = self.firing.get(&key);

@@ -15,8 +15,8 @@ use crate::alerts::labels::Labels;
 use crate::alerts::message::Message;
 use crate::alerts::shares::in_turns;
 
-/// Time for which a resolved alert is sent, for an Alertmanager that was unavailable and for other members of its
-/// cluster.
+/// Time for which a resolved alert is repeated, so that an Alertmanager that was unavailable and the other members of
+/// its cluster get the end of the alert.
 pub(crate) const RESOLVED_FOR: Duration = Duration::from_secs(300);
 
 /// Maximum number of alerts for one Alertmanager.
@@ -50,8 +50,8 @@ impl FiringAlerts {
         }
     }
 
-    /// Sets a new state of an alert. Returns the alert that does not fit, if there is one: either this alert, or the
-    /// oldest alert of the largest service of the largest tenant.
+    /// Sets a new state of an alert. Returns the dropped alert if the limit is reached: either this alert, or the
+    /// oldest alert of the largest service of the largest tenant. Returns `None` if no alert was dropped.
     #[must_use]
     pub(crate) fn put(&mut self, message: Arc<Message>, now: Instant) -> Option<Arc<Message>> {
         let key = Arc::clone(&message.labels);
@@ -78,9 +78,9 @@ impl FiringAlerts {
         lost
     }
 
-    /// Returns the oldest alert of the largest service of the largest tenant. Returns `None` unless this tenant has at
-    /// least two alerts more than the tenant of the message. Within the tenant of the message, the same applies to the
-    /// services.
+    /// Returns the oldest alert of the largest service of the largest tenant. Returns `None` unless the largest tenant
+    /// has at least two alerts more than the tenant of the message. If the tenant of the message is the largest tenant,
+    /// the numbers of alerts of the services are compared instead.
     fn find_alert_of_greater_share(&self, message: &Message) -> Option<Arc<Labels>> {
         let mut of_tenants: BTreeMap<&str, usize> = BTreeMap::new();
         let mut of_services: BTreeMap<&QuotaOwner, usize> = BTreeMap::new();
@@ -106,7 +106,8 @@ impl FiringAlerts {
         oldest.map(|(key, _)| Arc::clone(key))
     }
 
-    /// Sets newer texts of a state. The texts are sent when the alert is due, not earlier.
+    /// Replaces the texts of an alert if `message` has the same state. The new texts are sent when the alert is due,
+    /// not earlier.
     pub(crate) fn refresh(&mut self, message: &Arc<Message>) {
         if let Some(entry) = self.entries.get_mut(&message.labels)
             && entry.message.is_state_of(message)
@@ -115,7 +116,7 @@ impl FiringAlerts {
         }
     }
 
-    /// Forgets the alert that resolved first, of the alerts whose end was sent. Returns whether there was such an
+    /// Forgets the alert that resolved first among the alerts whose end was sent. Returns `false` if there is no such
     /// alert.
     fn make_room(&mut self) -> bool {
         let over = |entry: &&(&Arc<Labels>, &Entry)| entry.1.sent && !entry.1.message.is_firing();
@@ -136,8 +137,8 @@ impl FiringAlerts {
         }
     }
 
-    /// Returns at most `most` alerts that are due now. Tenants and their services are served in turn, and the alert of
-    /// a service that has waited longest is first.
+    /// Returns at most `most` alerts that are due now. Tenants and their services are served in turn. The first alert
+    /// of a service is the alert that has waited longest.
     pub(crate) fn due(&self, now: Instant, most: usize) -> Vec<Arc<Message>> {
         let due = self
             .entries
@@ -156,7 +157,8 @@ impl FiringAlerts {
         self.entries.values().filter(due).count() as u64
     }
 
-    /// Returns the number of states that have never been sent.
+    /// Returns the number of alerts whose current state was never sent, without alerts that were refused because of
+    /// their content.
     pub(crate) fn unsent(&self) -> u64 {
         let unsent = |entry: &&Entry| !entry.sent && !entry.given_up;
         self.entries.values().filter(unsent).count() as u64
@@ -179,13 +181,13 @@ impl FiringAlerts {
         });
     }
 
-    /// Records that alerts were not accepted, for a reason outside their content. These alerts are due again after the
-    /// interval.
+    /// Records that alerts were refused for a reason other than their content. These alerts are due again after the
+    /// resend interval.
     pub(crate) fn put_off(&mut self, messages: &[Arc<Message>], now: Instant) {
         self.each_of(messages, |entry| entry.last = Some(now));
     }
 
-    /// Records that alerts were refused because of their content.
+    /// Records that alerts were refused because of their content. Refused alerts that have resolved are forgotten.
     pub(crate) fn give_up(&mut self, messages: &[Arc<Message>]) {
         self.each_of(messages, |entry| entry.given_up = true);
         self.entries
@@ -235,9 +237,9 @@ mod tests {
         firing
     }
 
-    /// Scenario: an alert fires for three intervals and then ends; an hour passes.
-    /// Guarantee: the alert is due at once and after each interval; its end is due at once and then for five minutes;
-    /// afterwards the alert is forgotten.
+    /// Scenario: an alert fires for two and a half intervals and then ends; an hour passes.
+    /// Guarantee: the alert is due at once and after each interval; its end is due at once and after each interval for
+    /// five minutes; afterwards, the alert is forgotten.
     #[test]
     fn alert_is_due_at_intervals() {
         let begin = Instant::now();
@@ -288,13 +290,13 @@ mod tests {
         assert!(due.len() == 1 && !due[0].is_firing(), "{due:?}");
         assert_eq!(firing.put(message(2, true), now), None);
         assert_eq!(firing.count_due(now), 1);
-        // The alert can fire again, and be accepted this time.
+        // A new start of the refused alert is sent, because the receiver can accept the new content.
         assert_eq!(firing.put(message(2, false), now), None);
         assert_eq!(firing.count_due(now), 2);
     }
 
-    /// Scenario: there are more alerts than fit; the end of one alert is sent, and the end of another alert is never
-    /// sent.
+    /// Scenario: there are more alerts than the maximum; the end of one alert is sent, and the end of another alert is
+    /// never sent.
     /// Guarantee: further alerts are refused until a sent end makes room; ends that were never sent are counted when
     /// they are forgotten.
     #[test]

@@ -1,7 +1,7 @@
 //! The labels of an alert, in the form that Prometheus and Alertmanager accept. Pure.
 //!
-//! Alertmanager identifies, routes and groups alerts by their labels. The labels therefore name the rule and the
-//! process, are few, and do not change while an alert is firing.
+//! Alertmanager identifies, routes and groups alerts by their labels. Therefore, the labels name the rule and the
+//! process, their number is small, and they do not change while an alert is firing.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,8 @@ pub(crate) fn text(attribute: &opentelemetry_proto::tonic::common::v1::KeyValue)
     }
 }
 
-/// Adds a label. An empty value is omitted, because Prometheus treats it like a missing label.
+/// Adds a label, unless there are already [`MAX_LABELS`]. A label with an empty value is omitted, because Prometheus
+/// treats an empty value like a missing label.
 fn put(labels: &mut Labels, name: &str, value: String) {
     if value.is_empty() || labels.len() >= MAX_LABELS {
         return;
@@ -105,7 +106,8 @@ fn put(labels: &mut Labels, name: &str, value: String) {
     labels.insert(free, cut(value));
 }
 
-/// Converts a name to `[a-zA-Z_][a-zA-Z0-9_]*`: other characters become `_`.
+/// Converts a name to `[a-zA-Z_][a-zA-Z0-9_]*`: other characters become `_`, and `_` is inserted before an initial
+/// digit. An empty name becomes `_`.
 fn legal(name: &str) -> String {
     let mut legal: String = name
         .chars()
@@ -149,9 +151,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Scenario: names and values are arbitrary, and many names become equal.
-        /// Guarantee: every name is valid for Prometheus; no value is empty or replaces another value; number and
-        /// length are bounded; equal input gives equal labels.
+        /// Scenario: labels with arbitrary names and values are added; many names become equal.
+        /// Guarantee: every name is valid for Prometheus; no value is empty or replaces another value; the number of
+        /// labels and the length of each value are bounded; equal input yields equal labels.
         #[test]
         fn names_are_valid_and_distinct(given in prop::collection::vec((".{0,12}", ".{0,700}"), 0..90)) {
             let all = || {
@@ -172,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Scenario: several names become equal.
+    /// Scenario: labels are added whose names become equal when invalid characters are replaced.
     /// Guarantee: the first label keeps the name, and the following labels are numbered in order.
     #[test]
     fn equal_names_are_numbered() {

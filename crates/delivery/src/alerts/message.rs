@@ -1,4 +1,4 @@
-//! An incident as one alert, whose labels stay the same as at its start.
+//! The alert for an incident. The labels of the alert do not change after its start.
 //!
 //! A rise of the severity changes a label and therefore creates another alert. The previous alert resolves at the same
 //! time.
@@ -67,8 +67,7 @@ pub(crate) struct Message {
     started_unix_ns: u64,
     /// Time of the end; `None` if the alert is firing.
     ended_unix_ns: Option<u64>,
-    /// The resolved alert of the same incident with its previous severity, which had other labels; `None` if the
-    /// severity did not rise.
+    /// The resolved alert for the previous severity of the incident; `None` if the severity did not rise.
     pub(crate) before: Option<Arc<Message>>,
     pid: u32,
     /// Body for a webhook that an earlier instance created; `None` for all other messages.
@@ -157,7 +156,8 @@ impl Message {
         }
     }
 
-    /// Returns the message for a higher severity since `at_unix_ns`. The other labels stay the same as at the start.
+    /// Returns the message for an incident whose severity rose at `at_unix_ns`. Only the label for the severity
+    /// changes.
     pub(crate) fn worse(&self, notice: &IncidentNotice, wall: Wall, at_unix_ns: u64) -> Self {
         let mut labels = (*self.labels).clone();
         labels.insert(SEVERITY.to_owned(), notice.change.incident().severity.name().to_owned());
@@ -175,7 +175,7 @@ impl Message {
         }
     }
 
-    /// Returns the message without the previous alert, which a new receiver never got.
+    /// Returns the message without the alert for the previous severity, for a receiver that never got this alert.
     pub(crate) fn alone(&self) -> Self {
         Self {
             before: None,
@@ -183,7 +183,8 @@ impl Message {
         }
     }
 
-    /// Returns the first message of the incident for a receiver whose minimum severity it had not reached before.
+    /// Returns the first message of the incident for a receiver whose minimum severity the incident had not reached
+    /// before.
     pub(crate) fn as_first(&self) -> Self {
         let change = match self.change {
             Change::Rose { is_critical: true } => self.change,
@@ -205,13 +206,13 @@ impl Message {
         self.ended_unix_ns.is_none()
     }
 
-    /// Returns whether both messages have the same state, although the texts can differ.
+    /// Returns whether both messages have the same start and end. Their texts can differ.
     pub(crate) fn is_state_of(&self, other: &Self) -> bool {
         self.started_unix_ns == other.started_unix_ns && self.ended_unix_ns == other.ended_unix_ns
     }
 
-    /// Returns the `postableAlert` of Alertmanager's API v2. A firing alert ends at `until_unix_ns`, and is sent again
-    /// before this time.
+    /// Returns the `postableAlert` of Alertmanager's API v2. The end of a firing alert is `until_unix_ns`; the caller
+    /// sends the alert again before this time.
     pub(crate) fn postable(&self, until_unix_ns: u64, links: &Links) -> Value {
         let mut alert = json!({
             "labels": &*self.labels,
@@ -225,7 +226,8 @@ impl Message {
         alert
     }
 
-    /// Returns a body in the format that Alertmanager sends to webhooks, grouped by incident.
+    /// Returns a body in the format that Alertmanager sends to webhooks, grouped by incident. Returns the stored body
+    /// if an earlier instance created the message.
     pub(crate) fn webhook(&self, links: &Links) -> Value {
         if let Some(body) = &self.stored {
             return body.clone();
@@ -269,11 +271,11 @@ impl Message {
     }
 }
 
-/// The incidents of a tenant that share one message. The labels of the alert name the rule, the host and, if the tenant
-/// is a namespace, the namespace.
+/// The incidents of a tenant that share one message. The labels of the alert name the rule, the severity and the host
+/// and, if the tenant is a namespace, the namespace, the node and the cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct Summary {
-    /// The labels, which a process of the tenant cannot choose.
+    /// Labels whose values a process of the tenant cannot choose.
     labels: Labels,
     started_unix_ns: u64,
     incidents: u64,
@@ -284,7 +286,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Creates an empty summary with the labels of a message that is not sent.
+    /// Creates an empty summary. The labels are the common labels of `message`, which is not sent separately.
     pub(crate) fn new(message: &Message) -> Self {
         let namespace = message.share.tenant.strip_prefix("namespace ");
         let is_common = |name: &str, value: &str| match name {
@@ -388,7 +390,8 @@ impl Summary {
 const AROUND_NS: u64 = 15 * 60 * 1_000_000_000;
 
 impl Message {
-    /// Returns the texts, with links that work from other hosts.
+    /// Returns the annotations with the configured links: addresses in the store, absolute addresses on this instance,
+    /// and the address of the dashboard.
     fn annotations(&self, links: &Links) -> BTreeMap<String, String> {
         let mut annotations = (*self.annotations).clone();
         if let Some(base) = &links.store {
@@ -408,8 +411,7 @@ impl Message {
         annotations
     }
 
-    /// Returns the addresses of the incident's recording and record outside the host, as names and values of
-    /// annotations.
+    /// Returns the annotations with the addresses of the incident's recording and record in the store at `base`.
     fn stored_at(&self, base: &str) -> Vec<(String, String)> {
         let recording = self
             .annotations
@@ -455,7 +457,7 @@ const EVIDENCE: [&str; 6] = ["ledger", "black_box", "callers", "allocations", "s
 /// Annotations that are paths on the listener of this instance.
 const SERVED_HERE: [&str; 2] = ["black_box", "report"];
 
-/// Encodes a part of a URL (RFC 3986: characters that are not unreserved are percent-encoded).
+/// Encodes a part of a URL: all bytes except the unreserved characters of RFC 3986 are percent-encoded.
 fn encoded(text: &str) -> String {
     let mut url = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -468,7 +470,8 @@ fn encoded(text: &str) -> String {
     url
 }
 
-/// Returns the page of the process on this instance, or the overview for a service, whose pid is 0.
+/// Returns the address of the page of the process on this instance, or the address of the overview if `pid` is 0 (an
+/// incident of a service).
 fn generator(external_url: &str, pid: u32) -> String {
     let url = external_url.trim_end_matches('/');
     match pid {
@@ -538,8 +541,8 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: an incident with a memory ledger is recorded.
-    /// Guarantee: messages for Alertmanager and webhooks have the ledger and the address of the recording as
+    /// Scenario: an incident has a memory ledger and a recording.
+    /// Guarantee: messages for Alertmanager and webhooks contain the ledger and the address of the recording as
     /// annotations.
     #[test]
     fn evidence_is_in_annotations() {
@@ -579,10 +582,11 @@ mod tests {
         );
     }
 
-    /// Scenario: a recorded incident of a service whose name needs encoding is sent while it is open and after it
-    /// ended; the address of this instance, a dashboard and a store for evidence are configured.
-    /// Guarantee: the addresses of recording and report are absolute, on this instance and in the store; the dashboard
-    /// shows the service from 15 minutes before the incident until now, or until 15 minutes after its end.
+    /// Scenario: an incident with a recording, whose process name needs encoding, is open and then ends; the address of
+    /// this instance, a dashboard and a store for evidence are configured.
+    /// Guarantee: the addresses of the recording and the report on this instance are absolute; the recording and the
+    /// record have addresses in the store; the dashboard shows the service from 15 minutes before the incident until
+    /// now, or until 15 minutes after its end.
     #[test]
     fn links_work_from_elsewhere() {
         let all = sample(Wall::UNIX.moment(1_800_000_000_000_000_000));

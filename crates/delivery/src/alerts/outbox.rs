@@ -1,4 +1,4 @@
-//! The changes that wait for a webhook: bounded, each change once, tenants in turn. Pure.
+//! A bounded queue of the changes that wait for a webhook. Pure.
 //!
 //! The changes of a service are sent in order. Tenants are served in turn, and the services of a tenant are served in
 //! turn, so a tenant with many changes does not delay other tenants. If the queue is full, changes of the largest
@@ -22,9 +22,9 @@ pub(crate) const RETRY_FOR: Duration = Duration::from_secs(3600);
 /// The waiting changes.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// The changes of each service with changes.
+    /// The waiting changes of each service that has waiting changes.
     lanes: BTreeMap<QuotaOwner, Lane>,
-    /// Number of the last turn of each tenant with changes.
+    /// Number of the last turn of each tenant that has waiting changes.
     tenants: BTreeMap<Arc<str>, u64>,
     waiting: usize,
     /// Number of turns and changes so far.
@@ -48,7 +48,7 @@ pub(crate) struct WaitingMessage {
 }
 
 impl Outbox {
-    /// Queues a change that has waited since `since`. Returns the changes that were dropped for it.
+    /// Queues a change that has waited since `since`. Returns the changes that were dropped because the queue was full.
     #[must_use]
     pub(crate) fn put(&mut self, message: Arc<Message>, since: Instant) -> Vec<Arc<Message>> {
         self.count += 1;
@@ -68,8 +68,8 @@ impl Outbox {
     }
 
     /// Drops a change of the largest service of the largest tenant: the oldest change that is neither an end nor a rise
-    /// of the severity, or the oldest change if there is no other. Together with the start of an incident, the later
-    /// changes of this incident are dropped. Returns the dropped changes.
+    /// of the severity, or the oldest change if there is no such change. Together with the start of an incident, the
+    /// later changes of this incident are dropped. Returns the dropped changes.
     fn make_room(&mut self) -> Vec<Arc<Message>> {
         let mut of_tenants: BTreeMap<&str, usize> = BTreeMap::new();
         for (share, lane) in &self.lanes {
@@ -160,7 +160,7 @@ impl Outbox {
         self.waiting as u64
     }
 
-    /// Drops changes that have waited for [`RETRY_FOR`]. Returns their number.
+    /// Drops changes that have waited for [`RETRY_FOR`]. Returns the number of dropped changes.
     #[must_use]
     pub(crate) fn forget(&mut self, now: Instant) -> u64 {
         let before = self.waiting;

@@ -39,8 +39,8 @@ pub(crate) enum Answer {
         after: Option<Duration>,
         message: String,
     },
-    /// The request was refused. `content` is whether the reason is the content of the request, so that the receiver can
-    /// accept a part of it.
+    /// The request was refused. `content` is whether the receiver refused the content of the request, and can therefore
+    /// accept a part of the content.
     Refused { content: bool, message: String },
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Post {
     pub(crate) script: Option<Script>,
 }
 
-/// Answers without a receiver, so that a test can run on a paused clock.
+/// Scripted answers that replace a receiver, so that a test can run on a paused clock.
 #[cfg(test)]
 #[derive(Default)]
 pub(crate) struct Script {
@@ -65,7 +65,8 @@ pub(crate) struct Script {
 }
 
 impl Post {
-    /// Checks the settings of a receiver. Takes the connection from `known`, or adds it there.
+    /// Checks the settings of a receiver. Uses a matching connection of `known`, or opens a connection and adds it to
+    /// `known`.
     pub(crate) fn new(receiver: &Receiver, known: &mut Vec<Arc<Connection>>) -> Result<Self, Error> {
         let unusable = |error: transport::Error| Error {
             receiver: host(&receiver.endpoint),
@@ -194,8 +195,8 @@ mod tests {
     use super::*;
 
     /// Scenario: a receiver sends statuses of every class.
-    /// Guarantee: temporary failures are retried after the receiver's delay; other failures are not; only a refusal of
-    /// the content allows a part to be sent again.
+    /// Guarantee: temporary failures are retried after the receiver's delay; other failures are not retried; only a
+    /// refusal of the content allows the sender to retry a part.
     #[test]
     fn status_determines_retry() {
         let of = |status| answer(status, Some("7"), b"because", SystemTime::UNIX_EPOCH);
@@ -224,8 +225,8 @@ mod tests {
         }
     }
 
-    /// Scenario: the path, user or query of a webhook is a password.
-    /// Guarantee: only host and port are shown.
+    /// Scenario: the user, path and query of a webhook contain passwords; another text is not a URL.
+    /// Guarantee: only host and port of the URL are shown; the other text is not shown.
     #[test]
     fn only_host_of_url_is_shown() {
         assert_eq!(

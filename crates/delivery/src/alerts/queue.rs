@@ -95,7 +95,8 @@ impl PendingAlerts {
     }
 }
 
-/// A change that a webhook did not get, to be sent by the next instance. The fields have these names in the file.
+/// A change that a webhook did not get, and that the next instance sends. The names of the fields are part of the file
+/// format.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnsentChange {
     /// Digest of the webhook's URL, because the URL often contains a password.
@@ -112,7 +113,7 @@ pub struct UnsentChange {
 }
 
 pub(crate) struct ReceiverQueue {
-    /// `alertmanager host:9093`.
+    /// Name of the receiver in logs and counters, such as `alertmanager host:9093`.
     pub(crate) name: String,
     pub(crate) kind: ReceiverKind,
     pub(crate) links: Links,
@@ -156,7 +157,8 @@ impl ReceiverQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a new state of an alert. Never blocks.
+    /// Queues a new state of an alert, or counts the state in a summary if the tenant has used its share. A closed
+    /// queue drops the state. Never blocks.
     pub(crate) fn put(&self, message: &Arc<Message>) {
         let now = Instant::now();
         let mut state = self.state();
@@ -201,8 +203,8 @@ impl ReceiverQueue {
         }
     }
 
-    /// Sets newer texts of a firing alert, which are sent with the next repetition. A webhook gets each change once, so
-    /// it does not get newer texts.
+    /// Replaces the texts of an alert. An Alertmanager gets the new texts with the next repetition. A webhook gets each
+    /// change once, so it does not get newer texts.
     pub(crate) fn refresh(&self, message: &Arc<Message>) {
         if let PendingMessages::Alertmanager(firing) = &mut self.state().pending {
             firing.refresh(message);
@@ -252,7 +254,7 @@ impl ReceiverQueue {
     }
 
     /// Returns the number of changes that have waited for a webhook for at least `least`, and the time since which the
-    /// oldest of them has waited. Returns `None` if there are no such changes.
+    /// oldest of these changes has waited. Returns `None` if there are no such changes.
     pub(crate) fn waiting(&self, least: Duration) -> Option<(usize, Instant)> {
         let now = Instant::now();
         let state = self.state();
@@ -295,7 +297,8 @@ impl ReceiverQueue {
         digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Closes the queue and drops all waiting messages. Returns the number of messages that were never sent.
+    /// Closes the queue and counts the messages that were never sent as lost. Returns their number. Waiting changes for
+    /// a webhook are dropped.
     pub(crate) fn abandon(&self, reason: Reason) -> u64 {
         let mut state = self.state();
         let lost = match &mut state.pending {
@@ -307,7 +310,7 @@ impl ReceiverQueue {
         lost
     }
 
-    /// Sends until the queue is closed and empty.
+    /// Sends messages until the queue is closed and no message is due.
     pub(crate) async fn run(self: Arc<Self>) {
         let mut backoff = retry::BACKOFF;
         let mut most = BATCH;
@@ -352,7 +355,8 @@ impl ReceiverQueue {
                     self.failed(Failure::Refused, &message);
                     most = messages.len() / 2;
                 }
-                // The receiver currently accepts no request, like a proxy whose service is being replaced.
+                // The receiver currently refuses every request, for example because it is a proxy whose service is
+                // being replaced.
                 Answer::Refused {
                     content: false,
                     message,
@@ -443,7 +447,7 @@ impl ReceiverQueue {
                 firing.give_up(messages);
                 messages.len() as u64
             }
-            // The receiver currently accepts no request. Firing alerts are sent again when they are due.
+            // The receiver currently refuses every request. Alerts are sent again when they are due.
             PendingMessages::Alertmanager(firing) => {
                 firing.put_off(messages, Instant::now());
                 0
@@ -456,7 +460,7 @@ impl ReceiverQueue {
         state.stats.lose(Reason::Refused, dropped);
     }
 
-    /// Counts a failure, and logs the failure if it differs from the previous failure.
+    /// Counts a failure, and logs the text of the failure if it differs from the previous text.
     fn failed(&self, failure: Failure, text: &str) {
         let text = self.post.shown(text);
         let mut state = self.state();

@@ -50,9 +50,9 @@ pub struct Receiver {
     pub compression: Compression,
     /// PEM file of CA certificates, which replace the system's certificates; `None` to use the system's certificates.
     pub certificate: Option<PathBuf>,
-    /// PEM file of the client's certificate chain (mTLS); `None` without a client certificate.
+    /// PEM file of the client's certificate chain (mTLS); `None` if there is no client certificate.
     pub client_certificate: Option<PathBuf>,
-    /// PEM file of the client's private key; `None` without a client certificate.
+    /// PEM file of the client's private key; `None` if there is no client certificate.
     pub client_key: Option<PathBuf>,
 }
 

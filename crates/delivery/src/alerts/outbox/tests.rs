@@ -1,4 +1,4 @@
-//! Tests of a tenant with many changes next to a tenant with few.
+//! Tests in which a tenant with many changes competes with a tenant with few changes.
 
 use base::run_key::RunKey;
 
@@ -20,7 +20,7 @@ fn begin(outbox: &mut Outbox, tenant: &str, service: &str, incident: u64) -> Vec
     outbox.put(message(tenant, service, incident, Change::Began), Instant::now())
 }
 
-/// Takes at most `most` changes. Returns their tenants and services.
+/// Takes at most `most` changes from the queue. Returns their tenants and services.
 fn sent(outbox: &mut Outbox, most: usize) -> Vec<String> {
     let mut sent = Vec::new();
     while let Some(first) = outbox.first().filter(|_| sent.len() < most) {
@@ -32,7 +32,8 @@ fn sent(outbox: &mut Outbox, most: usize) -> Vec<String> {
 
 /// Scenario: 507 changes of one service wait (a crash loop with a slow webhook); then one change of another service of
 /// the same tenant and one change of another tenant arrive, while the crash loop continues.
-/// Guarantee: the two changes are sent after at most one further change of the crash loop, which always has a change.
+/// Guarantee: the two changes are sent after at most one further change of the crash loop, which always has a waiting
+/// change.
 #[test]
 fn crash_loop_does_not_delay_others() {
     let mut outbox = Outbox::default();
@@ -50,8 +51,8 @@ fn crash_loop_does_not_delay_others() {
     assert_eq!(order, ["user 1 loop", "user 2 shop", "user 1 shop", "user 1 loop"]);
 }
 
-/// Scenario: two tenants always have a change, and one of them never has more than one at a time.
-/// Guarantee: changes of both are sent in turn, so a tenant whose queue was empty is not first again.
+/// Scenario: one tenant has many waiting changes; another tenant never has more than one waiting change.
+/// Guarantee: the two tenants are served in turn; the tenant whose queue was empty is not served first again.
 #[test]
 fn empty_queue_does_not_save_turns() {
     let mut outbox = Outbox::default();
@@ -68,8 +69,8 @@ fn empty_queue_does_not_save_turns() {
     assert_eq!(order.iter().filter(|one| *one == "user 2 shop").count(), 3, "{order:?}");
 }
 
-/// Scenario: a webhook is down while a tenant has 2,720 changes, which are starts and ends and more than fit; another
-/// tenant has three changes.
+/// Scenario: a webhook is down; one tenant has 2,720 changes (starts and ends), which exceed the queue; another tenant
+/// has three changes.
 /// Guarantee: the three changes are kept; the largest tenant loses changes, and each end is dropped together with its
 /// start; the queue is bounded, and all dropped changes are returned.
 #[test]
@@ -98,7 +99,8 @@ fn largest_tenant_loses_changes() {
     assert!(outbox.first().is_none() && outbox.tenants.is_empty() && outbox.lanes.is_empty());
 }
 
-/// Scenario: the largest tenant has only starts, and ends of incidents that were sent.
+/// Scenario: the queue is half full of ends of sent incidents, and starts of incidents of the same tenant exceed the
+/// queue.
 /// Guarantee: starts are dropped before ends.
 #[test]
 fn ends_of_sent_incidents_are_dropped_last() {
@@ -115,7 +117,7 @@ fn ends_of_sent_incidents_are_dropped_last() {
     assert!(dropped.iter().all(|message| message.change == Change::Began));
 }
 
-/// Scenario: the changes of two services wait for an hour, and a change of a third service waits for less.
+/// Scenario: the changes of two services wait for an hour, and a change of a third service waits for less than an hour.
 /// Guarantee: the two old changes are dropped and counted, and the third change is kept.
 #[test]
 fn old_changes_are_forgotten() {
