@@ -14,10 +14,10 @@ use dotnet_diagnostics::message::{Provider, RUNTIME_PROVIDER, SessionConfig};
 use dotnet_diagnostics::{Client, Deadlines, Endpoint};
 use tokio::task::spawn_blocking;
 
-/// Collections, types with names, the forced collection and its dump.
+/// Keywords for collections, types with names, the forced collection and the dump.
 const KEYWORDS: u64 = 0x198_0001;
 const INFORMATIONAL: u32 = 4;
-/// Timeout for a command. The runtime makes the dump within the command or before the end of the stream.
+/// Timeout for a command. The runtime performs the dump during the command, or before it ends the stream.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum number of rows.
 const MAX_ROWS: usize = 30;
@@ -42,7 +42,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         ..SessionConfig::default()
     };
     let mut session = client.collect_tracing(&config).await?;
-    // Stop at once: while the session is open, it dumps again for each session that another tool starts.
+    // Stop at once: while this session is open, the runtime performs another dump for each session that another tool
+    // starts.
     session.request_stop();
     let mut reading = DumpReading::new(DumpDetail::Histogram);
     let mut buffer = vec![0; 64 << 10];

@@ -12,7 +12,7 @@ use clr_heap::survey::survey;
 
 /// Maximum size of the graph, in bytes. A larger heap is still counted by type.
 const MAX_BYTES: u64 = 1 << 30;
-/// Number of rows per table.
+/// Maximum number of rows per table.
 const MAX_ROWS: usize = 15;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,13 +26,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             count => reading.push(buffer.get(..count).unwrap_or_default())?,
         }
     }
-    // A dump that lost events is an error, because its remainder is not a representative sample.
+    // A dump that lost events is an error, because the received events are not a representative sample.
     let (survey, _) = survey(reading.finish()?, None);
     let mut out = std::io::stdout().lock();
     let heap = &survey.heap;
     writeln!(out, "{} objects, {:.1} MB", heap.objects, megabytes(heap.bytes))?;
     for row in survey.types.iter().take(MAX_ROWS) {
-        // Without a graph, holders are unknown.
+        // Without a graph, the retained bytes are unknown.
         let retained = row
             .retained
             .map_or("?".to_owned(), |bytes| format!("{:.1}", megabytes(bytes)));

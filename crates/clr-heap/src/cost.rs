@@ -1,8 +1,9 @@
-//! Forecasts the cost of a heap dump for the process and its reader: ranges, based on measurements (docs/heap.md).
+//! Forecasts the cost of a heap dump for the process and for the reader, as ranges based on measurements
+//! (docs/heap.md).
 
 use serde::Serialize;
 
-/// Usual average size of an object without large objects, in bytes.
+/// Usual range of the average object size, in bytes. Large objects are not included.
 const USUAL_OBJECT: (u64, u64) = (60, 150);
 /// Duration of a full collection, in nanoseconds per live byte.
 const COLLECT_NS: (f64, f64) = (0.2, 0.6);
@@ -12,7 +13,7 @@ const WRITE_NS_SERVER: (f64, f64) = (150.0, 350.0);
 /// Maximum size of the stream per live byte: an object of 24 bytes with one reference.
 const MAX_STREAM: f64 = 1.84;
 
-/// Returns the buffer size for a stream of the given length, in megabytes. It includes the space that the runtime
+/// Returns the buffer size for a stream of the given length, in megabytes. The size includes the space that the runtime
 /// wastes in its blocks.
 pub fn buffer_mb(stream_bytes: u64) -> u64 {
     (stream_bytes.saturating_mul(115) / 100)
@@ -23,8 +24,12 @@ pub fn buffer_mb(stream_bytes: u64) -> u64 {
 /// Returns the peak memory for a graph with the given number of objects and references, including all derived results,
 /// in bytes.
 ///
-/// Reading takes 20 bytes per object and 8 per reference. Computing the dominators takes 12 bytes per object and 4 per
-/// reference for the graph, 4 bytes each for the reversed graph, and 32 bytes per object for the computation.
+/// The result is the larger of two peaks, plus 24 MiB:
+///
+/// * Building the graph takes 28 bytes per object and 12 bytes per reference. The received data take 20 and 8 bytes of
+///   these.
+/// * Computing the dominators takes 52 bytes per object and 8 bytes per reference: 12 and 4 bytes for the graph, 4 and
+///   4 bytes for the reversed graph, and 36 bytes per object for the computation.
 pub fn graph_bytes(objects: u64, edges: u64) -> u64 {
     let reading = objects.saturating_mul(28).saturating_add(edges.saturating_mul(12));
     let solving = objects.saturating_mul(52).saturating_add(edges.saturating_mul(8));
@@ -40,14 +45,14 @@ pub struct Range {
     pub high: u64,
 }
 
-/// Facts about a process before its first dump.
+/// Facts about a process that are known without a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessEstimate {
     /// Upper bound of live bytes: anonymous memory, or the live bytes after the last collection plus later allocations.
     pub live_bytes: u64,
     /// Whether the process uses the server collector; `None` if unknown.
     pub server: Option<bool>,
-    /// Whether the end of the session triggers a second collection (before .NET 10).
+    /// Whether the end of the session triggers a second collection, as in runtimes before .NET 10.
     pub collects_twice: bool,
 }
 
@@ -86,7 +91,7 @@ impl ProcessEstimate {
             Some(true) => WRITE_NS_SERVER,
             None => (WRITE_NS_WORKSTATION.0, WRITE_NS_SERVER.1),
         };
-        // For the low estimate, half of the memory is outside the heap, or is free space in the heap.
+        // The low estimate assumes that half of the memory is outside the heap, or is free space in the heap.
         let objects = Range {
             low: live / 2 / USUAL_OBJECT.1,
             high: live / USUAL_OBJECT.0,
@@ -105,9 +110,10 @@ impl ProcessEstimate {
         }
     }
 
-    /// Returns the forecast after a dump. The forecast allows for the measured difference of 30 % between suspensions
-    /// of one process, and for the growth of live bytes. If no suspension was observed, the duration is forecast as for
-    /// a first dump.
+    /// Returns the forecast for the next dump, from the figures of a previous dump. The forecast allows for the
+    /// measured difference of 30 % between suspensions of one process, and for the growth of live bytes. A decrease of
+    /// live bytes does not reduce the forecast. If the previous dump has no observed suspension, the suspension is
+    /// forecast as for a first dump.
     pub fn after(self, seen: PreviousDump) -> Forecast {
         let grown = (self.live_bytes as f64 / seen.live_bytes.max(1) as f64).max(1.0);
         let times = |value: u64, factor: f64| (value as f64 * grown * factor).round() as u64;
@@ -133,7 +139,7 @@ impl ProcessEstimate {
 mod tests {
     use super::*;
 
-    /// Scenario: the measured heaps (docs/heap.md) are forecast from their known facts.
+    /// Scenario: dumps of the measured heaps (docs/heap.md) are forecast from the live bytes and the kind of collector.
     /// Guarantee: the measured suspension is in the range, and the stream fits into the buffer.
     #[test]
     fn measured_suspension_is_in_the_range() {
@@ -154,10 +160,11 @@ mod tests {
         }
     }
 
-    /// Scenario: a dump of 100 MB stopped the process for 0.3 s. Since then the live bytes have doubled, or halved.
-    /// Another dump has no observed suspension.
-    /// Guarantee: the next suspension is forecast to be twice as long, or equally long, within 30 %; its stream fits
-    /// into the buffer. Without an observed suspension, the forecast suspension is the same as without a dump, never 0.
+    /// Scenario: a dump of 100 MB suspended the process for 0.3 s, and the live bytes double or halve afterwards. In a
+    /// third case, the previous dump has no observed suspension.
+    /// Guarantee: the next suspension is forecast to be twice as long after growth and equally long after shrinkage,
+    /// within 30 %. The buffer has space for twice the stream after growth. Without an observed suspension, the
+    /// forecast suspension is the suspension of a first dump, not 0.
     #[test]
     fn next_dump_is_forecast_from_the_previous() {
         let known = |live_bytes| ProcessEstimate {

@@ -10,8 +10,9 @@ use serde::Serialize;
 use crate::reading::Holder;
 use crate::survey::{Survey, root_shown};
 
-/// The difference of a type or a root: the later value minus the earlier. A type or root that is missing in one survey
-/// counts as 0 there, because a survey contains all types of live objects.
+/// The difference of a type or a root between two surveys: the later value minus the earlier value. A type or root that
+/// is missing in one survey counts as 0 in this survey, because a survey contains all types of live objects, up to its
+/// maximum number of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Growth {
     /// Always `heap_growth`.
@@ -22,10 +23,10 @@ pub struct Growth {
     pub root: Option<String>,
     /// Difference in the number of objects. For a root, only objects that no other root keeps alive count.
     pub objects: i64,
-    /// Difference in own bytes. For a root, the bytes of objects whose preferred path starts at the root. This includes
-    /// objects that both a static and a stack hold, although neither retains them.
+    /// Difference in own bytes. For a root, the bytes of objects whose preferred path starts at the root. The bytes
+    /// include objects that a static and a stack hold together, although neither root retains these objects.
     pub bytes: Option<i64>,
-    /// Difference in retained bytes; `None` if a survey is a histogram.
+    /// Difference in retained bytes; `None` if one of the surveys is a histogram.
     pub retained: Option<i64>,
 }
 
@@ -129,10 +130,10 @@ mod tests {
         }
     }
 
-    /// Scenario: one process is surveyed twice. Of two nested types of the same name, one grows, and another type
-    /// disappears. Another process uses different type numbers, and one survey is a histogram.
-    /// Guarantee: types of one process are distinguished by number, types of two processes are matched by name;
-    /// unchanged types are absent; without graphs, there are neither retained bytes nor roots.
+    /// Scenario: one process is surveyed twice. One of two nested types with the same name grows, and another type
+    /// disappears. Another process uses different type numbers, and a third survey of the first process is a histogram.
+    /// Guarantee: types of one process are distinguished by number, and types of two processes are matched by name.
+    /// Unchanged types are absent. With a histogram, the differences contain neither retained bytes nor roots.
     #[test]
     fn growth_is_found_by_type_and_root() {
         let before = survey(

@@ -1,6 +1,6 @@
 //! The dominators of a graph, after Lengauer and Tarjan (1979, the simple form), in `m log n` steps for `m` edges and
-//! `n` nodes. A node dominates another node if only the first node keeps the second node alive. The code uses only
-//! loops, because lists of millions of nodes are normal.
+//! `n` nodes. A node dominates another node if every path from the root to the second node contains the first node. The
+//! code uses only loops, because lists of millions of nodes are normal.
 
 /// Marks a missing node, for example the target of an edge to an unknown address.
 pub const NONE: u32 = u32::MAX;
@@ -17,7 +17,7 @@ pub struct Dominators {
     pub by: Vec<u32>,
 }
 
-/// Indices are in range by construction. An index out of range reads [`NONE`].
+/// Returns the value at an index. Indices are in range by construction; an index out of range returns [`NONE`].
 fn get(of: &[u32], at: u32) -> u32 {
     of.get(at as usize).copied().unwrap_or(NONE)
 }
@@ -30,9 +30,10 @@ fn set(of: &mut [u32], at: u32, value: u32) {
 
 impl Dominators {
     /// Computes the dominators of a graph in compressed rows: node `v` refers to `targets[starts[v]..starts[v + 1]]`;
-    /// [`NONE`] is skipped.
+    /// targets of [`NONE`] are skipped. The result is empty if `root` is not a node.
     ///
-    /// Peak memory in addition to the graph: 24 bytes per node, 4 per edge, and 8 per node during the search.
+    /// The computation takes 24 bytes per node and 4 bytes per edge in addition to the graph, and up to 8 more bytes
+    /// per node temporarily.
     pub fn compute(starts: &[u32], targets: &[u32], root: u32) -> Self {
         let (number, nodes, parents) = search(starts, targets, root);
         let (pred_starts, preds) = predecessors(starts, targets, &nodes, &number);
@@ -76,7 +77,7 @@ fn search(starts: &[u32], targets: &[u32], root: u32) -> (Vec<u32>, Vec<u32>, Ve
     }
 }
 
-/// Returns the reversed graph of the reached nodes, by number.
+/// Returns the reversed graph of the reached nodes: row starts and predecessors, both as numbers of the search.
 fn predecessors(starts: &[u32], targets: &[u32], nodes: &[u32], number: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let edges = |node: u32| {
         let (start, end) = (get(starts, node) as usize, get(starts, node + 1) as usize);
@@ -111,17 +112,18 @@ fn predecessors(starts: &[u32], targets: &[u32], nodes: &[u32], number: &[u32]) 
 }
 
 struct Forest {
-    /// The parent in the search, later an ancestor for linked nodes.
+    /// Parent of each number in the search. For linked numbers, path compression replaces the parent by a higher
+    /// ancestor.
     ancestor: Vec<u32>,
     semi: Vec<u32>,
     label: Vec<u32>,
-    /// The path upwards, kept to reuse its memory.
+    /// Path of the current `eval` call. The field exists only to reuse the memory.
     way: Vec<u32>,
 }
 
 impl Forest {
-    /// Returns the number with the smallest semidominator on the path from `v` to the root of its tree. All numbers
-    /// starting at `linked` are linked.
+    /// Returns the number with the smallest semidominator on the path from `v` to the root of its tree, or `v` if `v`
+    /// is not linked. Numbers are linked if they are at least `linked`.
     fn eval(&mut self, v: u32, linked: u32) -> u32 {
         if v < linked {
             return v;
@@ -158,10 +160,11 @@ fn lengauer_tarjan(pred_starts: &[u32], preds: &[u32], parents: Vec<u32>) -> Vec
         label: (0..count).collect(),
         way: Vec::new(),
     };
-    // Meaning of a slot. For a number not processed yet: the first entry of its bucket (0 if it is empty; the
-    // root is in no bucket). For a number in a bucket: the next entry of the bucket. For a number taken out of a
-    // bucket: its dominator, or a number with the same dominator. The meanings do not overlap, because a bucket is
-    // emptied with its owner's last child, which precedes the owner.
+    // A slot has three meanings. The slot of an unprocessed number contains the first entry of the number's bucket, or
+    // 0 if the bucket is empty (the root is never in a bucket). The slot of a number in a bucket contains the next
+    // entry of the bucket. The slot of a number that was taken out of a bucket contains its dominator, or a number with
+    // the same dominator. The meanings do not overlap: the loop empties the bucket of a number at the last child of
+    // this number, before it processes the number.
     let mut slot = vec![0_u32; count as usize];
     for w in (1..count).rev() {
         let (start, end) = (get(pred_starts, w) as usize, get(pred_starts, w + 1) as usize);
@@ -174,7 +177,7 @@ fn lengauer_tarjan(pred_starts: &[u32], preds: &[u32], parents: Vec<u32>) -> Vec
         let first = get(&slot, semi);
         set(&mut slot, w, first);
         set(&mut slot, semi, w);
-        // The number is not linked yet, so its ancestor is still its parent in the search.
+        // `w` is not linked yet, so its ancestor is still its parent in the search.
         let parent = get(&forest.ancestor, w);
         let mut v = get(&slot, parent);
         set(&mut slot, parent, 0);
@@ -206,7 +209,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Builds the rows of a graph.
+    /// Builds the row starts and the targets of a graph from the targets of each node.
     pub(crate) fn rows(edges: &[Vec<u32>]) -> (Vec<u32>, Vec<u32>) {
         let mut starts = vec![0];
         let mut targets = Vec::new();
@@ -230,8 +233,8 @@ pub(crate) mod tests {
         is_reached
     }
 
-    /// Computes the dominators by the definition: a dominates b if b cannot be reached without a. All other dominators
-    /// dominate the immediate dominator.
+    /// Computes the dominators by the definition: `a` dominates `b` if `b` cannot be reached without `a`. The immediate
+    /// dominator of a node is the dominator that all other dominators of the node dominate.
     pub(crate) fn naive(edges: &[Vec<u32>], root: u32) -> Vec<Option<u32>> {
         let all = reached(edges, root, None);
         let without: Vec<Vec<bool>> = (0..edges.len())
@@ -260,9 +263,10 @@ pub(crate) mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// Scenario: graphs of up to 24 nodes are sparse and dense, with edges that lead nowhere, loops, and unreached
-        /// nodes.
-        /// Guarantee: the dominators equal the dominators by the definition; numbers ascend away from the root.
+        /// Scenario: graphs have up to 23 nodes with up to 3 edges each, including edges to missing nodes, loops and
+        /// unreached nodes.
+        /// Guarantee: the dominators equal the dominators by the definition; each dominator has a lower number than its
+        /// node.
         #[test]
         fn dominators_match_the_definition(
             edges in (1_u32..24).prop_flat_map(|nodes| {

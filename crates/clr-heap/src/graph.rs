@@ -1,13 +1,13 @@
 //! The graph of live objects: objects and roots as numbers, references as one array.
 //!
 //! Objects are numbered from 0 in the order of the stream. The roots follow, and then the super root, which refers to
-//! all roots. Each static variable is a root, and so is each method whose stack frame holds an object. Handles of one
-//! kind are one root.
+//! all roots. Each static variable is a root, and each method whose stack frame holds an object is a root. All other
+//! roots of one kind, such as strong handles, are merged into one root.
 //!
 //! # Statics
 //!
-//! A static variable is stored inside an array of the runtime, which a handle holds. The graph replaces the reference
-//! from that array to the object by a reference from the variable. Without this replacement, the array would also hold
+//! A static variable is stored inside an array of the runtime, which a handle holds. The graph replaces the array's
+//! reference to the object with a reference from the variable. Without this replacement, the array would also hold
 //! every static, and statics would retain no bytes.
 
 use std::collections::HashMap;
@@ -21,9 +21,9 @@ use crate::reading::{Dump, Holder, Raw, RootEdge, Type, Variable};
 pub struct Root {
     /// Kind of root.
     pub holder: Holder,
-    /// Name of the field or method; empty if there is no name, or if there are several names.
+    /// Name of the field or method; empty if roots of this kind have no name, or if the name is unknown.
     pub name: String,
-    /// Number of roots that are merged here.
+    /// Number of roots in the dump that this root stands for.
     pub count: u64,
 }
 
@@ -34,7 +34,8 @@ pub struct Graph {
     pub(crate) type_of: Vec<u32>,
     /// Sizes in units of eight bytes.
     pub(crate) sizes: Vec<u32>,
-    /// Row starts of all objects, all roots and the super root, and the end.
+    /// Index in `targets` of the first reference of each object, each root and the super root, followed by the length
+    /// of `targets`.
     pub(crate) starts: Vec<u32>,
     pub(crate) targets: Vec<u32>,
     pub(crate) roots: Vec<Root>,
@@ -43,7 +44,8 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Builds the graph of a dump, if the dump has one. Consumes the dump's types and raw graph.
+    /// Builds the graph of a dump, or returns `None` if the dump is only a histogram. Moves the types and the raw graph
+    /// out of the dump.
     pub fn from_dump(dump: &mut Dump) -> Option<Self> {
         let raw = dump.raw.take()?;
         Some(build(std::mem::take(&mut dump.types), raw, &dump.methods))
@@ -54,12 +56,12 @@ impl Graph {
         self.type_of.len() as u32
     }
 
-    /// Returns the super root.
+    /// Returns the node number of the super root.
     pub fn super_root(&self) -> u32 {
         self.objects() + self.roots.len() as u32
     }
 
-    /// Returns the references of a node.
+    /// Returns the nodes that a node refers to.
     pub fn targets(&self, node: u32) -> &[u32] {
         let bound = |node: u32| self.starts.get(node as usize).map(|start| *start as usize);
         let row = bound(node).zip(bound(node.saturating_add(1)));
@@ -82,7 +84,7 @@ impl Graph {
         &self.roots
     }
 
-    /// Returns the index of an object's type.
+    /// Returns the index of an object's type, or `None` if the node is not an object.
     pub fn type_of(&self, node: u32) -> Option<u32> {
         self.type_of.get(node as usize).copied()
     }
@@ -93,7 +95,8 @@ impl Graph {
     }
 }
 
-/// Returns sorted pairs of a runtime array and an object that a static variable inside the array holds.
+/// Returns a pair for each static variable inside an array of the runtime: the array and the object that the variable
+/// holds. The pairs are sorted.
 fn variables_in_arrays(
     index: &Index<'_>,
     raw_sizes: &[u32],
@@ -169,7 +172,8 @@ fn build(types: Vec<Type>, raw: Raw, methods: &HashMap<u64, String>) -> Graph {
         let mut starts: Vec<u32> = Vec::with_capacity(objects + roots.len() + 3);
         let mut targets: Vec<u32> = Vec::new();
         let mut dangling = 0;
-        // The edges are consumed piece by piece, so that addresses and numbers are not all in memory at once.
+        // The edges are consumed piece by piece, so that the addresses of all edges and the numbers of all targets are
+        // not in memory at the same time.
         let mut edges = raw.edges.into_iter().flatten();
         let (mut of_variables, mut dependents) = (of_variables.as_slice(), dependents.as_slice());
         for (node, count) in raw.edge_counts.iter().enumerate() {
@@ -181,7 +185,8 @@ fn build(types: Vec<Type>, raw: Raw, methods: &HashMap<u64, String>) -> Graph {
                     dangling += 1;
                     continue;
                 };
-                // Both lists are sorted, but the references of an array are not, so a table counts the remaining pairs.
+                // The pairs of an array are sorted, but the references of the array are not, so a table counts the
+                // remaining pairs.
                 if let Some(left) = taken.as_mut().and_then(|taken| taken.get_mut(&target))
                     && *left > 0
                 {
@@ -206,7 +211,7 @@ fn build(types: Vec<Type>, raw: Raw, methods: &HashMap<u64, String>) -> Graph {
         }
     }
     drop(root_targets);
-    // Objects that no root reaches get a separate root.
+    // A separate root refers to all objects that no other root reaches.
     let mut is_reached = vec![false; objects as usize];
     let mut left: Vec<u32> = Vec::new();
     let from_roots = starts.get(objects as usize).copied().unwrap_or(targets.len() as u32) as usize;
@@ -256,7 +261,8 @@ fn reach(is_reached: &mut [bool], left: &mut Vec<u32>, node: u32) {
     }
 }
 
-/// Adds a reference. The vector grows in small steps, because doubling would temporarily need twice the memory.
+/// Adds a reference unless the target is [`NONE`]. The vector grows in small steps, because doubling would temporarily
+/// need twice the memory.
 fn push(targets: &mut Vec<u32>, target: u32) {
     if target == NONE {
         return;
@@ -267,8 +273,8 @@ fn push(targets: &mut Vec<u32>, target: u32) {
     targets.push(target);
 }
 
-/// Returns the number of times that each object must be removed from the references of this node, or `None` if no
-/// object must be removed. Removes the pairs of the node from the front of the list.
+/// Removes the pairs of a node from the front of the list. Returns the number of references that must be removed from
+/// the node, by target, or `None` if the list contains no pair of the node.
 fn take_removals(pairs: &mut &[(u32, u32)], node: u32) -> Option<HashMap<u32, u32>> {
     let count = pairs.iter().take_while(|(array, _)| *array == node).count();
     let (own, rest) = pairs.split_at_checked(count)?;

@@ -1,16 +1,18 @@
 //! Finds objects by address.
 //!
-//! The runtime walks the heap region by region. Addresses ascend within a region, but regions come in any order.
-//! Objects therefore form a few runs of ascending addresses. A run ends if the next object is far away, because a
-//! region that follows later can be in between. Only if runs overlap, which no runtime writes, all objects are sorted.
+//! The runtime walks the heap region by region. Addresses ascend within a region, but the regions come in any order.
+//! Objects therefore form a few runs of ascending addresses. A run ends if the next object has a lower address, or if
+//! it is far away, because the walk can visit a region between the two objects later. If runs overlap or are too many,
+//! all objects are sorted; no runtime writes such a walk.
 //!
-//! A run is divided into parts of equal length, with [`IN_PART`] objects on average and a table of their starts. A
-//! search through a run of millions of objects would otherwise miss the cache at each step.
+//! A long run is divided into parts of equal length in bytes, with about [`IN_PART`] objects each. A table contains the
+//! first object of each part. A binary search through an undivided run of millions of objects would miss the cache at
+//! each step.
 
 /// Approximate number of objects per part.
 const IN_PART: u32 = 16;
 
-/// Minimum distance of objects in different runs, in bytes: less than any region.
+/// Distance to the next object at which a run ends, in bytes. Every region is larger than this distance.
 const APART: u64 = 256 << 10;
 
 /// A run of ascending addresses.
@@ -21,7 +23,7 @@ struct AddressRun {
     end: u32,
     /// Position of the run's parts in the table, and number of parts.
     parts: (u32, u32),
-    /// Length of a part as a power of two: `1 << shift` bytes.
+    /// Binary logarithm of the length of a part, which is `1 << shift` bytes.
     shift: u32,
 }
 
@@ -29,7 +31,8 @@ struct AddressRun {
 pub(crate) struct Index<'a> {
     addresses: &'a [u64],
     runs: Vec<AddressRun>,
-    /// First index of each part of a run, followed by the end of the run.
+    /// Table of parts: for each divided run, the index of the first object of each part, followed by the end of the
+    /// run.
     parts: Vec<u32>,
     /// Indices sorted by address; empty if the runs are sufficient.
     sorted: Vec<u32>,
@@ -39,7 +42,7 @@ impl<'a> Index<'a> {
     /// Builds the index of at most `u32::MAX` addresses.
     pub(crate) fn build(addresses: &'a [u64]) -> Self {
         let mut runs: Vec<AddressRun> = Vec::new();
-        // If there are more runs than this number, they cannot be regions.
+        // More runs than this number cannot be regions.
         let most = addresses.len() / 8 + 1024;
         let mut is_sortable = true;
         let mut last: Option<u64> = None;
@@ -97,7 +100,7 @@ impl<'a> Index<'a> {
         if !self.sorted.is_empty() {
             let behind = self.sorted.partition_point(|place| self.address(*place) <= address);
             let place = *self.sorted.get(behind.checked_sub(1)?)?;
-            // Of several objects with one address, return the first in the stream.
+            // If several objects have this address, return the first of them in the stream.
             let same = self.address(place);
             let first = self.sorted.partition_point(|place| self.address(*place) < same);
             return self.sorted.get(first).copied();
@@ -130,7 +133,7 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Adds the table of a run's parts, if the run is long enough.
+/// Divides a run into parts and adds their table to `parts`, unless the run has fewer than twice [`IN_PART`] objects.
 fn divide(run: &mut AddressRun, addresses: &[u64], parts: &mut Vec<u32>) {
     let wanted = (run.end - run.start) / IN_PART;
     let last = addresses.get(run.end as usize - 1).copied().unwrap_or(run.first);
@@ -139,7 +142,7 @@ fn divide(run: &mut AddressRun, addresses: &[u64], parts: &mut Vec<u32>) {
     }
     let length = last - run.first;
     run.shift = (length / u64::from(wanted)).max(1).ilog2() + 1;
-    // Reserve space for at most `wanted` parts and the end.
+    // `count` is at most `wanted`. The table also contains the end of the run.
     let count = (length >> run.shift) as u32 + 1;
     run.parts = (parts.len() as u32, count);
     parts.reserve(count as usize + 1);
@@ -162,13 +165,13 @@ mod tests {
 
     fn naive_before(addresses: &[u64], address: u64) -> Option<u32> {
         let fitting = addresses.iter().enumerate().filter(|(_, one)| **one <= address);
-        // The first of the objects with the greatest address.
+        // If several objects have the greatest address, the first of them counts.
         let best = fitting.max_by_key(|(place, one)| (**one, std::cmp::Reverse(*place)));
         best.map(|(place, _)| place as u32)
     }
 
-    /// Scenario: of three regions, the middle region is walked last.
-    /// Guarantee: the regions form three runs, and no sorting is needed.
+    /// Scenario: three regions are walked, and the region with the middle addresses comes last.
+    /// Guarantee: the regions form three runs, the objects are not sorted, and addresses are found.
     #[test]
     fn regions_in_any_order_form_runs() {
         let region = |at: u64| (0..1_000).map(move |place| (at << 22) + place * 64);
@@ -180,9 +183,9 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: two long runs have gaps of any size between objects.
-        /// Guarantee: a linear search gives the same result for each object, for addresses between objects, and for
-        /// addresses outside.
+        /// Scenario: objects have gaps of any size and ascend twice, so that they form at least two runs.
+        /// Guarantee: the objects are not sorted, and `before` returns the result of a linear search for each object,
+        /// for addresses next to objects, and for addresses outside all runs.
         #[test]
         fn long_runs_match_linear_search(
             gaps in prop::collection::vec(prop_oneof![9 => 1_u64..100, 1 => 1_u64..APART, 1 => APART..1 << 40], 32..400),
@@ -200,9 +203,9 @@ mod tests {
             }
         }
 
-        /// Scenario: addresses are in any order, with duplicates; regions ascend, in any order.
-        /// Guarantee: a linear search gives the same result for each object, and an address between objects belongs to
-        /// the previous object.
+        /// Scenario: addresses are in any order, with duplicates, or they ascend twice without duplicates.
+        /// Guarantee: `before` and `at` return the results of a linear search for each object and for addresses between
+        /// objects.
         #[test]
         fn addresses_are_found(mut addresses in prop::collection::vec(0_u64..200, 0..60), ascending in any::<bool>()) {
             if ascending {

@@ -1,8 +1,8 @@
 //! The live objects on the heap of a .NET process and their holders, from the events of a heap dump.
 //!
-//! A *dump* is a full collection that the runtime performs for keyword 0x800000, in which it writes every object, every
-//! reference and every root. This crate consumes the bytes of such a stream, live or from a file, and returns records.
-//! It performs no I/O and reads no clock.
+//! A *dump* is a full collection that the runtime performs if a session enables keyword 0x800000. During the
+//! collection, the runtime writes every object, every reference and every root. This crate consumes the bytes of such a
+//! stream, live or from a file, and returns records. It performs no I/O and reads no clock.
 //!
 //! # Layers
 //!
@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`reading`] | reads bytes, and returns a complete [`reading::Dump`] or a refusal with the reason |
 //! | [`graph`] | objects and roots as numbers, references as one array |
-//! | [`dominators`] | the objects that alone keep other objects alive |
+//! | [`dominators`] | the dominator of each object: the nearest object that alone keeps the object alive |
 //! | [`metadata`], [`statics`] | the static fields in an assembly's file, and the class of each static field with an object |
 //! | [`merged`] | trees of types: paths to objects, and retained objects |
 //! | [`survey`] | types, roots, paths and suspects, as records |
@@ -20,9 +20,10 @@
 //!
 //! # Invariants
 //!
-//! * A dump that lost events is refused, because its other events are mostly the start of the walk and not a
+//! * A dump that lost events is refused, because the received events are mostly the start of the walk and not a
 //!   representative sample.
-//! * Memory is bounded for every stream: a graph has a budget, and a histogram has a budget of a few megabytes.
+//! * Memory is bounded for every stream: a graph has a budget, and the types and names of a histogram have maximum
+//!   numbers.
 //! * No input causes a panic or recursion, or costs more than `m log n` steps for `m` references of `n` objects.
 //! * Types are counted by the runtime's number, not by name, because nested types are reported without their outer
 //!   type.

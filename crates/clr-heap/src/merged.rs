@@ -1,11 +1,12 @@
-//! Trees of types. Equal paths are merged, adjacent objects of one type are one step (a list of a million nodes is one
-//! step), and depth and size are bounded.
+//! Trees of types. A tree merges equal paths, and adjacent objects of one type are one step: a list of a million nodes
+//! is one step. The depth and the size of a tree are bounded.
 
 use std::collections::HashMap;
 
-/// Maximum number of steps from the root that are distinguished.
+/// Depth at which objects are merged into [`Label::Rest`]. The start of all paths has depth 0.
 const MAX_DEPTH: u16 = 24;
-/// Maximum number of steps in total.
+/// Number of steps in a tree at which new steps are merged into [`Label::Rest`]. Each existing step can still get one
+/// such child.
 const MAX_STEPS: usize = 100_000;
 
 /// The meaning of a step.
@@ -24,7 +25,7 @@ pub enum Label {
 /// A step, which merges all objects with the same path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathStep {
-    /// The previous step. The first step is its own parent.
+    /// Index of the previous step. The first step is its own parent.
     pub parent: u32,
     /// Meaning of the step.
     pub label: Label,
@@ -59,14 +60,17 @@ impl Default for PathTree {
         Self {
             steps: vec![top],
             children: HashMap::new(),
-            // The start is not the child of any step.
+            // No step has a child with this label, so the initial entries never match.
             recent: vec![(0, Label::Top, 0); RECENT],
         }
     }
 }
 
 impl PathTree {
-    /// Returns the step from `parent` to `label`, and creates it if necessary.
+    /// Returns the child of `parent` with the given label, and creates the child if necessary.
+    ///
+    /// Returns `parent` itself if it has the same label or is a [`Label::Rest`], and 0 if `parent` does not exist. If
+    /// the tree has reached its maximum depth or size, a new child gets the label [`Label::Rest`].
     pub fn step(&mut self, parent: u32, label: Label) -> u32 {
         let Some(before) = self.steps.get(parent as usize) else {
             return 0;
@@ -155,8 +159,8 @@ mod tests {
 
     /// Scenario: a root holds a list of a million nodes, a path that is too deep, and more paths than the tree can
     /// hold.
-    /// Guarantee: the list is one step; excess objects are in one step at the point where they were cut off; every
-    /// object is counted once.
+    /// Guarantee: the list is one step; objects beyond the limits are in a step with the label `Rest`; the tree has
+    /// fewer than twice the maximum number of steps; every object is counted once.
     #[test]
     fn paths_are_merged_and_bounded() {
         let mut merged = PathTree::default();

@@ -1,22 +1,23 @@
-//! Reads the static fields of an assembly from the metadata in its file (ECMA-335, partition II).
+//! Reads the static fields of an assembly from the metadata in the assembly's file (ECMA-335, partition II).
 //!
 //! ```text
 //! file: MZ -> PE header -> sections, directory 14 -> CLI header -> metadata root -> #~ (tables), #Strings, #Blob
 //! tables: a TypeDef row refers to its first field; its fields end before the first field of the next row
 //! ```
 //!
-//! Only fields that can hold an object count: static, not literal, without data in the file, and not of a number type.
-//! The input is not trusted: every position is checked against the bytes, and counts are bounded by their length.
+//! A field counts only if it can hold an object: the field is static, is not a literal, has no data in the file, and is
+//! not a boolean, a character or a number. The input is not trusted: every position is checked against the length of
+//! the input, and this length also bounds all counts.
 
 use std::collections::HashSet;
 use std::fmt;
 
-/// Maximum size of an assembly's metadata, in bytes: the runtime's own library has 5 MB.
+/// Maximum size of an assembly's metadata, in bytes. The metadata of the runtime's own library has 5 MB.
 const MAX_METADATA: u32 = 16 << 20;
-/// Length of the start of the file that contains all headers, in bytes.
+/// Number of bytes that are read from the start of the file. The headers must be in this range.
 const HEADERS: u32 = 4096;
 const MAX_SECTIONS: usize = 96;
-/// Maximum length of a name, in characters.
+/// Maximum length of a name in bytes, including the terminating zero. Longer names count as damaged.
 const MAX_NAME: usize = 512;
 
 const TYPE_DEF: usize = 2;
@@ -30,10 +31,10 @@ const HAS_RVA: u32 = 0x100;
 /// A static field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticField {
-    /// Row of the class. Fields of one class have the same row.
+    /// Index of the class in the `TypeDef` table. Fields of one class have the same index.
     pub class: u32,
-    /// Name of the class without its namespace. A nested class has no outer class in its name, as in the runtime's
-    /// events.
+    /// Name of the class without its namespace; empty if the name cannot be read. The name of a nested class does not
+    /// contain the outer class, like the names in the runtime's events.
     pub class_name: String,
     /// Name of the field.
     pub name: String,
@@ -49,11 +50,15 @@ impl fmt::Display for MetadataError {
     }
 }
 
-/// Returns the static fields of an assembly with one of the given names, in the order of its tables. `read` returns the
-/// given number of bytes from an offset of the file, or fewer at its end.
+/// Returns the static fields of an assembly that can hold an object and have a name in `wanted`, in the order of the
+/// assembly's tables.
+///
+/// `read` receives an offset in the file and a number of bytes. The function must return these bytes, fewer bytes at
+/// the end of the file, or `None` if the file cannot be read.
 ///
 /// # Errors
-/// Returns an error if the file is not an assembly, or is damaged.
+/// Returns an error if the file cannot be read, is not an assembly, is damaged, has more than 16 MiB of metadata, or
+/// has tables of pointers to fields or methods.
 pub fn statics(
     read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>,
     wanted: &HashSet<&str>,
@@ -71,7 +76,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk::<4>()?))
 }
 
-/// Returns the bytes of the metadata, starting at its root.
+/// Returns the bytes of the metadata, starting at the metadata root.
 fn find(read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>) -> Result<Vec<u8>, MetadataError> {
     let head = read(0, HEADERS).ok_or(MetadataError("the file cannot be read"))?;
     let place = || {
@@ -112,7 +117,7 @@ fn find(read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>) -> Result<Vec<u8>, M
         .ok_or(MetadataError("the metadata is not in the file"))
 }
 
-/// The required tables and heaps of an assembly's metadata.
+/// The tables and heaps of an assembly's metadata that describe static fields.
 struct Tables<'a> {
     strings: &'a [u8],
     blobs: &'a [u8],
@@ -184,7 +189,8 @@ impl<'a> Tables<'a> {
                 at += 4;
             }
         }
-        // Widths of an index into a heap, into a table, and into one of several tables, whose tag takes some bits.
+        // These closures return the width of an index into a heap, into one table, and into one of several tables. A
+        // tag of `bits` bits selects one of several tables.
         let heap = |bit: u8| if sizes & bit != 0 { 4 } else { 2 };
         let count = |table: usize| counts.get(table).copied().unwrap_or(0);
         let of = |table: usize| if count(table) < 1 << 16 { 2 } else { 4 };
@@ -194,8 +200,8 @@ impl<'a> Tables<'a> {
         };
         let (name, guid, blob) = (heap(1), heap(2), heap(4));
         let extends = one_of(&[TYPE_DEF, 1, 0x1b], 2);
-        // Files that an editor saved contain FieldPtr and MethodPtr (3, 5), to which lists then refer. Such files are
-        // refused.
+        // A file that an editor saved contains the tables FieldPtr and MethodPtr (3, 5). The lists in the file refer to
+        // rows of these tables instead of rows of fields and methods, so the file is refused.
         let has_pointers = count(3) > 0 || count(5) > 0;
         let widths = [
             2 + name + 3 * guid,
@@ -240,7 +246,8 @@ impl<'a> Tables<'a> {
 
     fn statics(&self, wanted: &HashSet<&str>) -> Vec<StaticField> {
         let mut found = Vec::new();
-        // Lists are consecutive: a field belongs to one class.
+        // Field lists are consecutive. `listed` is the end of all previous lists, so a damaged file cannot assign a
+        // field to two classes.
         let mut listed = 0;
         for class in 0..self.types.count {
             let first = |class: usize| {
@@ -270,7 +277,8 @@ impl<'a> Tables<'a> {
         found
     }
 
-    /// Returns the name of a field that can hold an object, or `None` if the field cannot hold an object or is damaged.
+    /// Returns the name of a field that can hold an object, or `None` if the field cannot hold an object, or if its row
+    /// or name is damaged. A field with a truncated signature counts as a field that can hold an object.
     fn field(&self, field: usize) -> Option<&'a str> {
         let row = self.fields.get(field)?;
         let flags = u16_at(row, 0)?;
@@ -285,7 +293,7 @@ impl<'a> Tables<'a> {
     }
 
     /// Returns whether the type of a field is a boolean, a character or a number, or `None` if the signature is
-    /// truncated. The signature of such a field has two bytes: 6 and the type.
+    /// truncated. The signature of a field with one of these types has two bytes: 6 and the type.
     fn is_number(&self, signature: u32) -> Option<bool> {
         let at = signature as usize;
         let [length, kind, of] = *self.blobs.get(at..)?.first_chunk::<3>()?;
@@ -323,7 +331,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A field: name, flags, and type of its signature.
+    /// Name, flags and signature type of a field.
     type Field<'a> = (&'a str, usize, u8);
 
     /// Builds an assembly with the given classes.
@@ -383,8 +391,9 @@ pub(crate) mod tests {
     const CLASS: u8 = 0x12;
 
     /// Scenario: an assembly with three classes has static fields of objects and numbers, a literal, an instance field
-    /// and a field with data in the file. Two classes have a field of the same name, and some names are not requested.
-    /// Guarantee: exactly the fields that can hold an object are found, with their class, in order.
+    /// and a field with data in the file. Two classes have a field of the same name, and one name is not requested.
+    /// Guarantee: exactly the requested fields that can hold an object are found, with their class, in the order of the
+    /// tables.
     #[test]
     fn static_fields_are_found_with_their_class() {
         let file = assembly(&[
@@ -411,7 +420,7 @@ pub(crate) mod tests {
         assert_eq!(found, [(1, "Cache", "entries"), (2, "Other", "entries")]);
     }
 
-    /// Scenario: the file of an assembly is cut at any byte, or any byte is changed.
+    /// Scenario: the file of an assembly is cut at each byte in turn, or each byte in turn is changed.
     /// Guarantee: the file is refused or read, without a panic.
     #[test]
     fn damage_is_refused() {

@@ -5,15 +5,20 @@
 //! The dump is a blocking collection of generation 2 that was requested (reason 1). The thread that writes its bulk
 //! events also writes its end. With server GC, another thread writes its start, which can come later in the stream. A
 //! dump therefore consists of the events of one thread up to an end, and the start with the same number shows whether
-//! it is the requested collection. Collections that occur during the dump are walked as well: a collection before the
-//! dump is discarded, and a collection after it is skipped.
+//! it is the requested collection. The runtime also walks the heap in other collections during the session. The walk of
+//! a collection before the dump is discarded, and the walk of a collection after the dump is skipped.
 //!
 //! # Completeness
 //!
-//! A dump is complete if all conditions hold: the start and the end of the collection exist; the bulk events of each
-//! kind are numbered without a gap; the number of edges equals the number that the nodes announce; no sequence number
-//! is missing among the events of the thread that wrote the dump; every type is described. The runtime drops events
-//! that do not fit into its buffer, and each single condition overlooks some losses.
+//! The runtime drops events that do not fit into its buffer. No single condition detects every loss, so a dump is
+//! complete only if all conditions hold:
+//!
+//! * The start and the end of the collection exist.
+//! * The numbers of the bulk events of each numbered kind have no gap.
+//! * The number of edges equals the number that the nodes announce. A histogram can also have no edges.
+//! * No sequence number is missing among the events of the thread that wrote the dump.
+//! * Every event of the dump can be decoded.
+//! * Every type that has objects is described.
 
 use std::collections::{HashMap, HashSet};
 
@@ -31,15 +36,15 @@ const MAX_TYPES: usize = 1 << 17;
 const MAX_NAME_BYTES: usize = 16 << 20;
 /// Maximum length of a name, in characters. Longer names are truncated.
 const MAX_NAME_CHARS: usize = 1024;
-/// Maximum number of suspensions, starts of collections and threads that are kept.
+/// Maximum numbers of suspensions, starts of collections and threads that are kept.
 const MAX_STOPS: usize = 64;
 const MAX_STARTS: usize = 1024;
 const MAX_THREADS: usize = 8192;
-/// Maximum number of methods of the stacks that hold objects.
+/// Maximum number of stack roots whose methods are named.
 const MAX_METHODS: usize = 1 << 16;
 /// Maximum number of static fields of all modules.
 const MAX_FIELDS: usize = 1 << 16;
-/// Maximum number of static fields that are given a class.
+/// Maximum number of static fields that receive a class.
 const MAX_NAMED_VARIABLES: usize = 1 << 16;
 /// Maximum number of modules, and maximum length of a path, in bytes.
 const MAX_MODULES: usize = 4096;
@@ -65,7 +70,7 @@ const TAG_LAYOUT: u32 = 3;
 /// Content of a requested dump.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DumpDetail {
-    /// Objects and bytes by type. Takes a few megabytes for any heap.
+    /// Objects and bytes by type. Usually takes a few megabytes; the number of objects does not matter.
     #[default]
     Histogram,
     /// A histogram and the references, if the graph takes at most `most` bytes ([`cost::graph_bytes`]). A larger dump
@@ -76,31 +81,31 @@ pub enum DumpDetail {
     },
 }
 
-/// Error returned if there is no dump.
+/// Error returned if a stream contains no complete dump.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The stream is damaged.
     #[error("cannot read the stream: {0}")]
     Stream(#[from] nettrace::Error),
-    /// The process has 32 bits. The layouts of its events are known, but were never observed.
+    /// The process has 32 bits. The layouts of 32-bit events are known, but such events were never observed.
     #[error("heap dumps of 32-bit processes are not supported")]
     NotSixtyFour,
     /// The stream contains no forced collection with objects. NativeAOT and Mono do not perform forced collections.
     #[error("the stream contains no heap dump: the runtime performed no collection for it, like NativeAOT and Mono")]
     NoDump,
-    /// Events were lost.
+    /// Events were lost or cannot be decoded.
     #[error(
         "the dump is incomplete ({reason}) and not representative; it needs a buffer of about \
          {needed_mb} MB"
     )]
     Incomplete {
-        /// The observed gaps.
+        /// The conditions that do not hold.
         reason: String,
         /// Approximate buffer size that the session needs, in megabytes.
         needed_mb: u64,
     },
-    /// The stream has more types or roots than a real process.
+    /// The stream has more types, or more bytes in their names, than a real process.
     #[error("the stream has more than {most} {what}, which no runtime writes")]
     TooMany {
         /// Kind of the items.
@@ -113,17 +118,17 @@ pub enum Refusal {
 /// A type and its live objects.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Type {
-    /// Id of the runtime, which stays the same for the life of the process unless the type is unloaded.
+    /// Id of the type in the runtime. The id stays the same for the life of the process unless the type is unloaded.
     pub(crate) id: u64,
-    /// Id of its module in the runtime.
+    /// Id of the type's module in the runtime.
     pub(crate) module: u64,
-    /// Token of its definition in the module's metadata.
+    /// Token of the type's definition in the module's metadata.
     pub(crate) token: u32,
     /// Name in the runtime. In a complete dump, a type without a name has a substitute.
     pub(crate) name: String,
     pub(crate) is_described: bool,
     pub(crate) objects: u64,
-    /// Bytes of the objects, rounded up to the size on the heap.
+    /// Bytes of the objects. The size of each object is rounded up to 8 bytes, as on the heap.
     pub(crate) bytes: u64,
 }
 
@@ -133,7 +138,7 @@ pub(crate) struct Type {
 pub enum Holder {
     /// A static field.
     Static,
-    /// A thread-static field. Before .NET 9, these fields are behind handles; later, they have no name.
+    /// A thread-static field. Before .NET 9, handles hold these fields; since .NET 9, the fields have no name.
     ThreadStatic,
     /// A strong handle.
     Handle,
@@ -145,7 +150,7 @@ pub enum Holder {
     Other,
     /// A method's frame on a thread's stack.
     Stack,
-    /// No root: literals and types, which are on a separate heap.
+    /// No root. These objects are literals and types, which are on a separate heap.
     Unrooted,
 }
 
@@ -202,14 +207,16 @@ pub struct Dump {
     pub unnamed_types: u64,
     /// Number of objects.
     pub objects: u64,
-    /// Number of references.
+    /// Number of references in the stream. The stream of a histogram can have none.
     pub edges: u64,
     /// Bytes of all objects.
     pub bytes: u64,
-    /// Size of a requested graph that exceeded its limit, in bytes; `None` if the graph fits or was not requested.
+    /// Size of a requested graph in bytes when the graph exceeded its limit; `None` if the graph fits or was not
+    /// requested. The complete graph can be larger.
     pub graph_needs: Option<u64>,
-    /// Durations for which all threads were suspended, in nanoseconds, in the order of the stream: the suspension of
-    /// the dump, and suspensions during the dump. A suspension without an observed start or end is not included.
+    /// Durations of the suspensions of all threads in which a collection started, in nanoseconds, in the order of the
+    /// stream. The suspension of the dump is one of them. A suspension without an observed start or end is not
+    /// included.
     pub stopped_ns: Vec<i64>,
     /// Start of the collection, in Unix nanoseconds; `None` if the stream's clock is invalid.
     pub at_unix_ns: Option<i64>,
@@ -222,7 +229,7 @@ pub struct Dump {
 struct Modules {
     paths: Vec<String>,
     bytes: usize,
-    /// Whether there are modules without a file or beyond the limits.
+    /// Whether a module has no valid path or exceeds the limits.
     are_missing: bool,
 }
 
@@ -239,12 +246,14 @@ impl Modules {
     }
 }
 
-/// Reads the given number of bytes of a file from an offset, or fewer at its end.
+/// A function that reads a file. The parameters are an offset and a number of bytes. The function returns these bytes,
+/// fewer bytes at the end of the file, or `None` if the file cannot be read.
 pub type ReadAt = Box<dyn FnMut(u64, u32) -> Option<Vec<u8>>>;
 
 impl Dump {
-    /// Assigns classes to static fields if the metadata of the process's assemblies identifies them. `open` opens an
-    /// assembly by its path in the process.
+    /// Adds the class to the name of each static field whose class is known from the metadata of the process's
+    /// assemblies. `open` opens an assembly by its path in the process, or returns `None` if the assembly cannot be
+    /// opened. A histogram is not changed.
     pub fn name_classes(&mut self, open: &mut dyn FnMut(&str) -> Option<ReadAt>) {
         let Some(raw) = &mut self.raw else { return };
         let variables = raw.variables.iter().take(MAX_NAMED_VARIABLES);
@@ -284,7 +293,7 @@ impl Dump {
 enum Phase {
     #[default]
     Before,
-    /// A thread writes events that can be the dump.
+    /// This thread writes events that can belong to the dump.
     In { thread: u64 },
     /// The dump of this collection has ended.
     After { count: u32 },
@@ -339,7 +348,7 @@ struct ReadingState {
     graph_needs: Option<u64>,
     starts: HashMap<u32, Start>,
     threads: HashMap<u64, Numbering>,
-    /// Time since which threads are suspended, in ticks, by the thread that suspends them.
+    /// Start of each current suspension, in ticks, by the id of the thread that suspends the other threads.
     suspended: HashMap<u64, i64>,
     stops: Vec<(i64, i64)>,
     refusal: Option<Refusal>,
@@ -387,7 +396,8 @@ impl DumpReading {
     /// Consumes bytes.
     ///
     /// # Errors
-    /// Returns an error if the bytes are not a valid stream, or if they come from an unsupported process.
+    /// Returns an error if the bytes are not a valid stream, come from an unsupported process, or describe too many
+    /// types.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         self.decoder.push(bytes);
         self.run()
@@ -414,10 +424,10 @@ impl DumpReading {
     /// Returns the dump if it is complete.
     ///
     /// # Errors
-    /// Returns the reason why there is no complete dump.
+    /// Returns the reason why the stream contains no complete dump.
     pub fn finish(mut self) -> Result<Dump, Refusal> {
         self.decoder.finish();
-        // A truncated stream can still contain the whole dump.
+        // A truncated stream can still contain a complete dump.
         self.run()?;
         let header = self.decoder.header();
         let mut state = self.state;
@@ -460,7 +470,7 @@ impl ReadingState {
         self.stops.iter().copied().filter(collects)
     }
 
-    /// Returns the start of the dump's collection, in ticks, or the reason why there is no complete dump.
+    /// Returns the start of the dump's collection, in ticks, or the reason why the stream contains no complete dump.
     fn check(&self) -> Result<i64, Refusal> {
         let mut reasons = Vec::new();
         let mut started = 0;
@@ -486,7 +496,7 @@ impl ReadingState {
         if self.undecodable > 0 {
             reasons.push(format!("{} events cannot be decoded", self.undecodable));
         }
-        // A session of .NET 10 for a histogram has no edges.
+        // On .NET 10, the session for a histogram does not request edges.
         let has_no_edges = self.want == DumpDetail::Histogram && self.edges == 0;
         if self.edges != self.announced_edges && !has_no_edges {
             reasons.push(format!(
@@ -669,8 +679,8 @@ impl ReadingState {
         }
     }
 
-    /// Completes the dump at the end of a collection on the thread of the dump, or discards the collection if it was not
-    /// requested.
+    /// Completes the dump at the end of a collection on the thread of the dump. Discards the collection if its start is
+    /// known and the collection was not requested.
     fn end(&mut self, count: u32, lost: u64) {
         if self.starts.get(&count).is_some_and(|start| !start.is_forced) {
             self.discard();
@@ -684,7 +694,7 @@ impl ReadingState {
         }
     }
 
-    /// Discards another collection that was walked because it occurred during the dump.
+    /// Discards the walk of a collection that is not the dump.
     fn discard(&mut self) {
         self.phase = Phase::Before;
         for one in &mut self.types {
@@ -706,7 +716,7 @@ impl ReadingState {
         }
     }
 
-    /// Drops the graph if it would exceed its memory limit or the range of its numbers.
+    /// Drops the graph if it would exceed its memory limit, or if it has 2^31 - 1 or more objects or references.
     fn bound(&mut self) {
         let (Some(raw), DumpDetail::Graph { most }) = (&self.raw, self.want) else {
             return;

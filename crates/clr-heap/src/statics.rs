@@ -1,15 +1,17 @@
-//! The classes of static fields.
+//! Finds the classes of static fields.
 //!
 //! The runtime's events contain the name of a static field, but not its class. The runtime writes the variables module
 //! by module, and within a module in the order of the metadata: class by class, field by field. It omits fields of
 //! unused classes and fields without an object. The class of a variable is known in two cases:
 //!
-//! * Only one class of all modules has a field of that name.
-//! * Of the classes with a field of that name, only one is between the known neighbours of the variable: in the module
-//!   of both neighbours, or in the module of one of them.
+//! * Only one class of all modules has a field with the name of the variable.
+//! * Several classes have a field with the name of the variable, but only one of these fields is between the known
+//!   neighbours of the variable. If the neighbours are in two modules, fields after the first neighbour in its module
+//!   and fields before the second neighbour in its module count.
 //!
-//! If several classes remain, the variable keeps its bare name. If a module is not readable, it can have a field of
-//! that name. In this case, a field of only one class counts if it is in order with a neighbour in the same module.
+//! If several classes remain, the class is unknown. A module that cannot be read can have a field of any name. If there
+//! is such a module, a name that only one class has is therefore not sufficient: the field must also be in order with a
+//! neighbour in the same module.
 
 use std::collections::HashMap;
 
@@ -18,9 +20,9 @@ use crate::metadata::StaticField;
 /// Position of a field: the module, and the index in the module.
 type Place = (usize, usize);
 
-/// Returns the class of each name, in the order of the runtime, or `None` if the class is unknown. `modules` are the
-/// static fields of all modules with these names. `is_whole` states whether no module is missing. If so, the class of a
-/// field that only one class has is certain.
+/// Returns the class of each name, in the order of the runtime, or `None` if the class is unknown. `modules` contains
+/// the static fields with these names, for each readable module. `is_whole` is true if no module is missing. The class
+/// of a name that only one class has is then certain.
 pub fn classes<'a>(names: &[&str], modules: &'a [Vec<StaticField>], is_whole: bool) -> Vec<Option<&'a str>> {
     let mut by_name: HashMap<&str, Vec<Place>> = HashMap::new();
     for (module, fields) in modules.iter().enumerate() {
@@ -36,7 +38,7 @@ pub fn classes<'a>(names: &[&str], modules: &'a [Vec<StaticField>], is_whole: bo
     if !is_whole {
         known = confirmed(&known);
     }
-    // One pass is sufficient: a variable needs both neighbours, so a new result does not help another variable.
+    // One pass is sufficient: a variable needs two known neighbours, so its result does not help another variable.
     let found: Vec<Option<Place>> = names
         .iter()
         .enumerate()
@@ -69,7 +71,7 @@ fn confirmed(known: &[Option<Place>]) -> Vec<Option<Place>> {
 }
 
 /// Returns the only candidate between the known neighbours of a variable, or `None` if a neighbour is unknown or there
-/// is not exactly one candidate. Candidates are sorted by position.
+/// is not exactly one candidate. `candidates` must be sorted by position.
 fn between(known: &[Option<Place>], at: usize, candidates: &[Place]) -> Option<Place> {
     let neighbour = |at: usize| known.get(at).copied().flatten();
     let (before, after) = (at.checked_sub(1).and_then(neighbour)?, neighbour(at + 1)?);
@@ -82,7 +84,8 @@ fn between(known: &[Option<Place>], at: usize, candidates: &[Place]) -> Option<P
     if before.0 == after.0 {
         return only(within((behind, after)).iter().copied());
     }
-    // The module changes here: candidates are after the first neighbour, or before the second neighbour.
+    // The neighbours are in two modules: candidates are after the first neighbour in its module, or before the second
+    // neighbour in its module.
     let behind = within((behind, (before.0 + 1, 0)));
     only(behind.iter().chain(within(((after.0, 0), after))).copied())
 }
@@ -105,10 +108,10 @@ mod tests {
         fields.iter().enumerate().map(field).collect()
     }
 
-    /// Scenario: several names belong to one class each; one name belongs to three classes, one of which is between the
-    /// neighbours, and also occurs at a change of modules; one name belongs to two classes between the neighbours; one
-    /// name belongs to no class.
-    /// Guarantee: each name with exactly one possible class has this class, and the other names have no class.
+    /// Scenario: several names belong to one class each. One name belongs to three classes: it occurs once between
+    /// neighbours of one module and once between neighbours of two modules. Another name belongs to two classes between
+    /// its neighbours, and one name belongs to no class.
+    /// Guarantee: each name with exactly one possible class has this class, and all other names have no class.
     #[test]
     fn only_unambiguous_names_have_class() {
         let modules = [
@@ -141,9 +144,10 @@ mod tests {
         assert_eq!(classes(&["first"], &[], true), [None]);
     }
 
-    /// Scenario: a module is not readable; three names belong to one class each, and two of them are in the order of
-    /// their module.
-    /// Guarantee: the two neighbours have their class; the third name can belong to the missing module.
+    /// Scenario: a module is not readable; three names belong to one class each, and two adjacent names are in the
+    /// order of their module.
+    /// Guarantee: the two adjacent names have their class. The third name has no class, because it can belong to the
+    /// missing module. If no module is missing, all three names have their class.
     #[test]
     fn neighbours_confirm_class_if_module_is_missing() {
         let modules = [module(&[("A", "one"), ("B", "two")]), module(&[("C", "three")])];

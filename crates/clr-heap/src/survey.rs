@@ -1,8 +1,8 @@
 //! The results of a dump: types, roots, paths and suspects.
 //!
 //! The bytes *retained* by an object are its own bytes and the own bytes of all objects that only this object keeps
-//! alive. Objects that two objects hold together are retained by neither. A type retains the bytes that its topmost
-//! members in the dominator tree retain, so that no byte is counted twice.
+//! alive. If two objects hold a third object together, neither of the two retains the third. The bytes retained by a
+//! type are the bytes that its topmost objects in the dominator tree retain, so that no byte is counted twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::graph::{Graph, Root};
 use crate::merged::{Label, PathTree};
 use crate::reading::{Dump, Holder, Type};
 
-/// Maximum number of types, roots and paths in a survey.
+/// Maximum numbers of types, roots and paths in a survey.
 const MAX_TYPES: usize = 20_000;
 const MAX_ROOTS: usize = 5_000;
 const MAX_PATHS: usize = 2_000;
@@ -28,7 +28,8 @@ const BRIEF_TOPS: usize = 50;
 const MAX_SUSPECTS: usize = 5;
 /// Minimum share of all bytes that a suspect retains.
 const MIN_SHARE: f64 = 0.1;
-/// Minimum share of its parent's bytes at which a child is followed when a suspect is searched.
+/// Minimum share of the parent's retained bytes that a child must retain. The search for a suspect descends only to
+/// such a child.
 const ONE_KEEPS: f64 = 0.7;
 
 /// The dump itself: the first record.
@@ -36,14 +37,14 @@ const ONE_KEEPS: f64 = 0.7;
 pub struct Heap {
     /// Process id in the pid namespace of the host; `None` for a recording.
     pub pid: Option<u32>,
-    /// Name of the process or of the file.
+    /// Name of the process or of the file; `None` if unknown.
     pub process: Option<String>,
-    /// Version of the runtime.
+    /// Version of the runtime; `None` if unknown.
     pub runtime: Option<String>,
-    /// Start of the collection, in RFC 3339.
+    /// Start of the collection, in RFC 3339; `None` if unknown.
     pub at: Option<String>,
-    /// Durations for which all threads were suspended, in nanoseconds: each suspension of the session whose start and
-    /// end were observed.
+    /// Durations of the suspensions of all threads in which a collection started, in nanoseconds. A suspension without
+    /// an observed start or end is not included.
     pub stopped_ns: Vec<i64>,
     /// Number of live objects.
     pub objects: u64,
@@ -87,7 +88,7 @@ pub struct TypeRow {
 pub struct RootRow {
     /// Kind of root.
     pub root_kind: Holder,
-    /// Name of the field or the method; `None` if the root has no name, or if the row stands for several roots.
+    /// Name of the field or the method; `None` if roots of this kind have no name, or if the name is unknown.
     pub name: Option<String>,
     /// Number of roots in this row.
     pub roots: u64,
@@ -95,11 +96,12 @@ pub struct RootRow {
     pub objects: u64,
     /// Bytes that only this root keeps alive.
     pub retained: u64,
-    /// Bytes of the objects whose preferred path starts at this root, independent of other holders.
+    /// Bytes of the objects whose preferred path starts at this root. Other roots can hold these objects, too.
     pub reached: u64,
 }
 
-/// The holder of objects of a type: the shortest path, with a preference for statics, then handles, then stacks.
+/// A path from a root to objects of a type. Each object has one path: the shortest path from the preferred kind of
+/// root. Statics are preferred to handles, and handles to stacks; [`Holder`] has the complete order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathRow {
     /// Name for display.
@@ -123,9 +125,10 @@ pub struct SuspectRow {
     pub r#type: String,
     /// Root that holds the objects; `None` for several roots.
     pub root: Option<String>,
-    /// Types from the root to the point of accumulation.
+    /// Types from the root to the point of accumulation. If several roots hold the objects, the path starts with the
+    /// name of one of these roots.
     pub path: Vec<String>,
-    /// Number of objects of the type at that point.
+    /// Number of objects of the type at the point of accumulation.
     pub objects: u64,
     /// Retained bytes.
     pub retained: u64,
@@ -170,12 +173,12 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Keeps only the largest rows, which are first, and removes the names in the runtime, so that the survey takes a
-    /// few megabytes.
+    /// Keeps only the largest rows and removes the names in the runtime, so that the survey takes a few megabytes. The
+    /// rows must be sorted by size, largest first.
     pub fn shorten(&mut self) {
         self.types.truncate(BRIEF_TYPES);
         self.roots.truncate(BRIEF_ROOTS);
-        // Keep the first path of each of the types that retain most, even if its own bytes are few.
+        // The first path of each of the largest types is kept, even if the objects of the path have few own bytes.
         let tops: BTreeSet<String> = self
             .types
             .iter()
@@ -193,7 +196,7 @@ impl Survey {
         }
     }
 
-    /// Converts the survey to records, the dump first.
+    /// Converts the survey to records, in this order: the dump, types, roots, suspects, paths.
     pub fn records(self) -> impl Iterator<Item = Record> {
         std::iter::once(Record::Heap(self.heap))
             .chain(self.types.into_iter().map(Record::Type))
@@ -215,7 +218,7 @@ impl Survey {
 }
 
 impl Root {
-    /// Returns the name for display: `static entries`, `stack of Program.Main`.
+    /// Returns the name for display, for example `static entries` or `stack of Program.Main`.
     pub fn shown(&self) -> String {
         root_shown(self.holder, &self.name)
     }
@@ -260,7 +263,7 @@ pub struct AnalyzedGraph {
     pub graph: Graph,
     /// The dominator of each object.
     pub dominators: Dominators,
-    /// Retained bytes, by the number of the dominator.
+    /// Retained bytes of each object and root, by its number in [`AnalyzedGraph::dominators`].
     pub retained: Vec<u64>,
     /// The shortest paths to all objects, by type.
     pub held: PathTree,
@@ -272,7 +275,7 @@ pub struct AnalyzedGraph {
     tree: Tree,
 }
 
-/// The children in the dominator tree, by number.
+/// First child and next sibling of each number in the dominator tree; 0 if there is no such number.
 #[derive(Debug)]
 struct Tree {
     first: Vec<u32>,
@@ -458,8 +461,10 @@ impl AnalyzedGraph {
         tops.into_iter().filter_map(|top| self.suspect(top, total)).collect()
     }
 
-    /// Descends from the top of the tree while one child retains at least 70 % of its parent's bytes. Returns `None` if
-    /// there is no type to name.
+    /// Returns the suspect below a number of the dominator tree, or `None` if no type accumulates there.
+    ///
+    /// The search descends while one child retains at least 70 % of its parent's bytes and has another type than the
+    /// parent.
     fn suspect(&self, top: u32, total: u64) -> Option<SuspectRow> {
         let mut at = top;
         let mut way = Vec::new();
@@ -518,7 +523,7 @@ impl AnalyzedGraph {
         if root.is_none()
             && let Some(way) = self.way_of.get(self.node(top) as usize)
         {
-            // Prepend one of the paths to the object.
+            // Several roots hold the object, so the path of the suspect starts with one of the paths to the object.
             let before = self.held.way(*way);
             let before = before.iter().take(before.len().saturating_sub(1));
             path = before.map(|label| self.shown(*label)).chain(path).collect();
@@ -561,7 +566,7 @@ impl AnalyzedGraph {
         places.into_iter().filter_map(row).collect()
     }
 
-    /// Returns the rows. `only` limits the paths to types with this text in their name.
+    /// Returns a survey without the record of the dump. `only` limits the paths to types with this text in their name.
     fn rows(&self, total: u64, only: Option<&str>) -> Survey {
         let (by_type, by_root) = self.sums();
         let types = self.graph.types.iter().zip(by_type).filter(|(one, _)| one.objects > 0);
@@ -599,7 +604,7 @@ fn type_row(one: &Type, retained: Option<u64>) -> TypeRow {
     }
 }
 
-/// Returns whether a type's name contains a user's text, ignoring case.
+/// Returns whether the name of a type, in the runtime or for display, contains a text. Ignores case.
 fn matches(one: &Type, only: &str) -> bool {
     let only = only.to_lowercase();
     one.name.to_lowercase().contains(&only) || type_name(&one.name).to_lowercase().contains(&only)
@@ -669,8 +674,8 @@ fn visit(graph: &Graph, node: u32, step: u32, held: &mut PathTree, way_of: &mut 
     }
 }
 
-/// Returns the results of a dump, and its graph if there is one. `only` limits the paths to types with this text in
-/// their name.
+/// Returns the results of a dump and the analyzed graph, or `None` instead of the graph if the dump is only a
+/// histogram. `only` limits the paths to types with this text in their name.
 pub fn survey(mut dump: Dump, only: Option<&str>) -> (Survey, Option<AnalyzedGraph>) {
     let solved = Graph::from_dump(&mut dump).map(AnalyzedGraph::new);
     let mut survey = match &solved {

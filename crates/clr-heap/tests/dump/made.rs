@@ -8,7 +8,6 @@ const RUNTIME: &str = "Microsoft-Windows-DotNETRuntime";
 const RUNDOWN: &str = "Microsoft-Windows-DotNETRuntimeRundown";
 const THREAD: u64 = 42;
 
-/// An object.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {
     pub(crate) address: u64,
@@ -17,7 +16,6 @@ pub(crate) struct Object {
     pub(crate) edges: Vec<u64>,
 }
 
-/// A heap.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GeneratedHeap {
     pub(crate) objects: Vec<Object>,
@@ -37,7 +35,7 @@ pub(crate) struct GeneratedHeap {
     pub(crate) is_32_bits: bool,
 }
 
-/// An event that can be lost.
+/// A part of the stream that a test can omit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The start of the collection; without this part, the stream contains no collection.
@@ -93,7 +91,7 @@ impl Writer {
         } else {
             self.time as u32 / 1000
         };
-        // A dropped event has used up its number.
+        // A dropped event still uses a sequence number.
         if part.is_some() && part == self.without {
             return;
         }
@@ -121,8 +119,8 @@ impl GeneratedHeap {
         self.stream_without(None)
     }
 
-    /// Writes the dump without the events of one part; of nodes and of edges, only the last event is lost. With
-    /// [`Part::Start`], the stream contains no collection.
+    /// Writes the dump without the events of one part. If the part is the nodes or the edges, only the last event is
+    /// lost. If the part is [`Part::Start`], the stream contains no collection.
     #[expect(clippy::too_many_lines, reason = "a stream is written event by event, in its order")]
     pub(crate) fn stream_without(&self, without: Option<Part>) -> Vec<u8> {
         let header = TraceHeader {
@@ -186,7 +184,7 @@ impl GeneratedHeap {
         if self.has_other_collections {
             writer.event(None, 1, &start(5, 2));
             writer.event(None, 2, &end(5, 2));
-            // A young collection whose heap is walked, too.
+            // A young collection with a walk of the heap.
             writer.event(None, 1, &start(6, 0));
             writer.event(None, 18, &bulk(Some(0), &[u64s([0x9999, 24, 1, 0])]));
             writer.event(None, 2, &end(6, 0));
@@ -235,8 +233,7 @@ impl GeneratedHeap {
             .collect();
         let many = (nodes.len() / 3).clamp(1, 2_000);
         for (index, some) in nodes.chunks(many).enumerate() {
-            // The node event that can be lost is the last one, so that the indices of the other node events have no
-            // gap.
+            // Only the last node event can be lost, so that the indices of the other node events have no gap.
             let is_last = (index + 1) * many >= nodes.len();
             writer.event(is_last.then_some(Part::Nodes), 18, &bulk(Some(index as u32), some));
         }
@@ -275,7 +272,7 @@ impl GeneratedHeap {
     }
 }
 
-/// Generates heaps of any shape.
+/// Generates heaps of up to 29 objects with any references and roots.
 pub(crate) fn heaps() -> impl Strategy<Value = GeneratedHeap> {
     const TYPES: [&str; 4] = ["A", "B", "C`1[System.Int32]", "System.Object[]"];
     const FIELDS: [&str; 3] = ["x", "y", "z"];

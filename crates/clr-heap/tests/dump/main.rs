@@ -38,8 +38,9 @@ fn object(address: u64, size: u64, of: u64, edges: &[u64]) -> Object {
     }
 }
 
-/// Builds a heap with a static list of three leaked objects, which have an array each. A handle holds the runtime's
-/// array of statics, which also holds a literal. A stack frame and a weak handle refer to one more object each.
+/// Builds a heap with a static list of three leaked objects, each of which has an array. A handle holds the runtime's
+/// array of statics, and this array also holds a literal. A stack frame and a weak handle refer to one other object
+/// each.
 fn small() -> GeneratedHeap {
     GeneratedHeap {
         objects: vec![
@@ -75,9 +76,9 @@ fn small() -> GeneratedHeap {
     }
 }
 
-/// Scenario: a small heap has each kind of holder.
-/// Guarantee: counts, rounded bytes, retained bytes, paths and the first suspect match the heap. A static holds its
-/// object in place of the runtime's array, and a weak handle holds no object.
+/// Scenario: a small heap has a static, a strong handle, a weak handle and a stack frame that refer to objects.
+/// Guarantee: counts, rounded bytes, retained bytes, paths and the first suspect match the heap. The static holds its
+/// object in place of the runtime's array. The weak handle holds no object, so its object has no root.
 #[test]
 fn small_heap_is_described() {
     let survey = surveyed(&small());
@@ -135,8 +136,9 @@ fn paths_are_filtered_by_type() {
     assert_eq!(types, ["Leaked", "Leaked[]", "List<Leaked>"], "{paths:?}");
 }
 
-/// Scenario: the same dump lacks one of its events, each in turn.
-/// Guarantee: if a bulk event or the end is missing, the dump is refused. For a graph, the error contains the required
+/// Scenario: one event is missing from a dump: the types, the statics, the last nodes, the last edges, the roots or the
+/// end.
+/// Guarantee: the graph and the histogram are refused as incomplete. For a graph, the error contains the required
 /// buffer size.
 #[test]
 fn dump_with_lost_event_is_refused() {
@@ -340,8 +342,8 @@ proptest! {
 
     /// Scenario: heaps of up to 29 objects in any order have every kind of root, statics inside and outside objects,
     /// weak tables and dangling references. The dumps are read in pieces of up to 4,999 bytes.
-    /// Guarantee: counts, bytes, retained bytes of types and roots, and reached objects equal those of a second
-    /// implementation, which removes each object in turn.
+    /// Guarantee: counts, bytes, retained bytes of types and roots, and reached objects equal the results of a second
+    /// implementation, which removes each object in turn. The paths contain every object once.
     #[test]
     fn survey_matches_the_definition(made in made::heaps(), piece in 1_usize..5000) {
         let (survey, solved) = survey(read(&made.stream(), GRAPH, piece).unwrap(), None);

@@ -1,5 +1,5 @@
-//! A second implementation that follows the definitions: a holder retains the objects that become unreachable without
-//! the holder.
+//! A second implementation of the survey that follows the definitions: a holder retains the objects that become
+//! unreachable without the holder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -152,8 +152,8 @@ impl Naive {
         (self.size(&goes), goes.len() as u64)
     }
 
-    /// Returns, for each kind with a single root, the root as shown and the number of objects that this root reaches
-    /// and no root of a preferred kind reaches.
+    /// Returns the display name of each root that is the only root of its kind, with a number of objects. An object
+    /// counts if the root reaches it and no root of a preferred kind reaches it.
     pub(crate) fn preferred(&self) -> Vec<(String, u64)> {
         let mut kinds: Vec<Holder> = self.roots.iter().map(|root| root.holder).collect();
         kinds.sort();
