@@ -25,45 +25,45 @@ pub(super) const BURSTS: [ListedTool; 5] = [
     ListedTool {
         name: "callers",
         title: "Code that collects",
-        description: "The code that triggers garbage collections in a process, observed for some seconds. Costs the process \
-                      something: the first call returns the price and a confirmation.",
+        description: "Finds the code that triggers garbage collections in a process, in a session of some seconds that slows \
+                      down the process. The first call returns the price and a confirmation.",
         arguments: schema::<WatchArguments>,
     },
     ListedTool {
         name: "allocations",
         title: "Code that allocates",
-        description: "Types and call sites that allocate in a process, observed for some seconds. Costs the process something: \
-                      the first call returns the price and a confirmation.",
+        description: "Finds the types and call sites that allocate in a process, in a session of some seconds that slows down \
+                      the process. The first call returns the price and a confirmation.",
         arguments: schema::<Allocations>,
     },
     ListedTool {
         name: "heap",
         title: "Live objects",
-        description: "Types of live objects in a process, their holders, and suspects. Pauses the process for a heap dump: the first \
-                      call returns the price and a confirmation.",
+        description: "Lists the types of live objects in a process, the holders of these objects, and suspects. Pauses the process \
+                      for a heap dump. The first call returns the price and a confirmation.",
         arguments: schema::<Heap>,
     },
     ListedTool {
         name: "stacks",
         title: "Thread stacks",
-        description: "The stacks of all managed threads of a process, grouped by equality. Costs the process something: the \
-                      first call returns the price and a confirmation.",
+        description: "Returns the stacks of all managed threads of a process, with equal stacks grouped. Slows down the process. \
+                      The first call returns the price and a confirmation.",
         arguments: schema::<WatchArguments>,
     },
     ListedTool {
         name: "record",
         title: "Record",
-        description: "Records every collection of a process to a new .nettrace file, for `recording`. The first call returns \
-                      the price and a confirmation.",
+        description: "Records every collection of a process to a new .nettrace file, which `recording` can analyze. The first \
+                      call returns the price and a confirmation.",
         arguments: schema::<Record>,
     },
 ];
 
-/// Maximum duration of a burst, in seconds: clients wait for one minute.
+/// Maximum duration of a burst, in seconds, because clients wait at most one minute for an answer.
 const MAX_SECONDS: u32 = 30;
 /// Maximum number of values per list of an answer.
 const MAX_VALUES: usize = 8;
-/// Maximum number of prices without a confirmation. The oldest price is dropped first.
+/// Maximum number of unused confirmations. The oldest confirmation is dropped first.
 const MAX_WAITING: usize = 8;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -71,9 +71,9 @@ const MAX_WAITING: usize = 8;
 struct WatchArguments {
     /// Pid on this host.
     pid: u32,
-    /// Duration in seconds, at most 30.
+    /// Duration in seconds, at most 30; default: 10 for `callers`, 1 for `stacks`.
     seconds: Option<u32>,
-    /// The `confirm` from the answer with the price.
+    /// Value of `confirm` in the answer with the price. Without it, the call returns the price.
     confirm: Option<String>,
 }
 
@@ -82,12 +82,12 @@ struct WatchArguments {
 struct Allocations {
     /// Pid on this host.
     pid: u32,
-    /// Duration in seconds, at most 30.
+    /// Duration in seconds, at most 30; default: 5.
     seconds: Option<u32>,
-    /// For .NET 9 and older: use allocation ticks, at a higher price.
+    /// Use allocation ticks, which .NET 9 and older require, at a higher price.
     #[serde(default)]
     tick: bool,
-    /// The `confirm` from the answer with the price.
+    /// Value of `confirm` in the answer with the price. Without it, the call returns the price.
     confirm: Option<String>,
 }
 
@@ -96,12 +96,12 @@ struct Allocations {
 struct Heap {
     /// Pid on this host.
     pid: u32,
-    /// Count only objects and bytes by type: half the price in .NET 10 and later.
+    /// Count only objects and bytes by type, without holders, at half the price in .NET 10 and later.
     #[serde(default)]
     histogram: bool,
-    /// Show the holders of objects whose type name contains this text.
+    /// Show the holders of objects whose type name contains this text. Not allowed with `histogram`.
     r#type: Option<String>,
-    /// The `confirm` from the answer with the price.
+    /// Value of `confirm` in the answer with the price. Without it, the call returns the price.
     confirm: Option<String>,
 }
 
@@ -112,9 +112,9 @@ struct Record {
     pid: u32,
     /// Duration in seconds, at most 30.
     seconds: u32,
-    /// Path of a new file, `NAME.nettrace`.
+    /// Path of the new file, which must end in `.nettrace`.
     output: PathBuf,
-    /// The `confirm` from the answer with the price.
+    /// Value of `confirm` in the answer with the price. Without it, the call returns the price.
     confirm: Option<String>,
 }
 
@@ -144,7 +144,7 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<RequestedCo
         1..=MAX_SECONDS => Ok(seconds),
         _ => Err(Refusal::new(
             format!("{seconds} s is not between 1 and {MAX_SECONDS}"),
-            format!("use at most {MAX_SECONDS} s here; the command on a terminal allows more"),
+            format!("use 1 to {MAX_SECONDS} s; the gcwatch command on a terminal allows longer durations"),
         )),
     };
     let watch = |pid: u32, seconds: u32| words(&[name, &pid.to_string(), "--duration", &format!("{seconds}s")]);
@@ -156,14 +156,14 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<RequestedCo
             let seconds = within(seconds.unwrap_or(if is_callers { 10 } else { 1 }))?;
             let price = if is_callers {
                 format!(
-                    "a session with stacks in process {pid} for {seconds} s: up to 20 % more CPU for each request; at its end the \
-                     runtime names its methods, 0.2 to 0.5 s for 11,500 of them (on .NET 8 and older a method that must be \
-                     compiled waits for that); at most 32 MB in the process"
+                    "a session with stacks in process {pid} for {seconds} s: up to 20 % more CPU for each request. At the end \
+                     of the session, the runtime names its methods, which takes 0.2 to 0.5 s for 11,500 methods (on .NET 8 \
+                     and older, methods that must be compiled wait for this). The session uses at most 32 MB in the process"
                 )
             } else {
                 format!(
-                    "the sample profiler in process {pid} for {seconds} s: it stops the managed threads about every millisecond, \
-                     which a process with very many threads feels"
+                    "the sample profiler in process {pid} for {seconds} s: the profiler stops the managed threads about every \
+                     millisecond, which slows down a process with very many threads"
                 )
             };
             ([watch(pid, seconds), records].concat(), Price::Known(price), confirm)
@@ -177,13 +177,13 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<RequestedCo
             } = read(arguments)?;
             let seconds = within(seconds.unwrap_or(5))?;
             let cost = if tick {
-                "10 to 15 % of the CPU of an allocating process during the burst, and every pinned object is an event"
+                "10 to 15 % of the CPU of an allocating process during the session, and an event for every pinned object"
             } else {
                 "up to 20 % more CPU for each request (.NET 10 and later)"
             };
             let price = format!(
-                "samples of the allocations of process {pid} for {seconds} s: {cost}; at its end the runtime names its methods, 0.2 to \
-                 0.3 s for 11,500 of them; at most 32 MB in the process"
+                "samples of the allocations of process {pid} for {seconds} s: {cost}. At the end of the session, the runtime \
+                 names its methods, which takes 0.2 to 0.3 s for 11,500 methods. The session uses at most 32 MB in the process"
             );
             let mut words = [watch(pid, seconds), records].concat();
             words.extend(tick.then(|| "--tick".to_owned()));
@@ -198,7 +198,7 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<RequestedCo
             } = read(arguments)?;
             let mut words = [words(&[name, &pid.to_string()]), records].concat();
             words.extend(histogram.then(|| "--histogram".to_owned()));
-            // In one argument, so that a name that starts with `--` is not an option.
+            // The name is part of this argument, so that a name that starts with `--` is not parsed as an option.
             words.extend(r#type.map(|name| format!("--type={name}")));
             let said = words.iter().cloned().chain(["--price".to_owned()]).collect();
             (words, Price::Said(said), confirm)
@@ -217,7 +217,7 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<RequestedCo
             }
             let price = format!(
                 "a session that records every collection of process {pid} for {seconds} s: the cost to the process is not \
-                 measurable; {} is written, about 30 KB per second for a busy process, and no file is replaced",
+                 measurable. gcwatch writes {}, about 30 KB per second for a busy process, and never replaces a file",
                 output.display()
             );
             let mut words = watch(pid, seconds);
@@ -229,7 +229,7 @@ fn asked(name: &str, arguments: Map<String, Value>) -> Result<Option<RequestedCo
     Ok(Some(RequestedCommand { words, price, confirm }))
 }
 
-/// The commands with an unused confirmation, oldest first.
+/// The unused confirmations with their commands, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Confirmations(Mutex<VecDeque<(String, Vec<String>)>>);
 
@@ -280,13 +280,13 @@ async fn run_command<S: Source>(asked: RequestedCommand, confirmations: &Confirm
             "price": price,
             "command": format!("gcwatch {}", words.join(" ")),
             "confirm": confirmations.give(&words),
-            "next": "ask the owner of the process; then call again with the same arguments and `confirm`",
+            "next": "ask the owner of the process for consent, then call again with the same arguments and `confirm`",
         }));
     };
     if !confirmations.take(&confirm, &words) {
         return Err(Refusal::new(
             "no unused confirmation exists for these arguments",
-            "call without `confirm` to get the price; each confirmation is valid for one run",
+            "call without `confirm` to get the price and a new confirmation, which is valid for one run",
         ));
     }
     let printed = source.command(words).await?;
@@ -309,7 +309,7 @@ mod tests {
 
     /// Scenario: each tool is called with typical arguments of an agent, among them options in place of names,
     /// durations beyond the limit, and a file that is not a recording.
-    /// Guarantee: the result is a gcwatch command to which no option can be added, or a refusal.
+    /// Guarantee: each call results in a refusal, or in a gcwatch command to which the agent cannot add options.
     #[test]
     fn tool_call_becomes_one_command() {
         assert_eq!(

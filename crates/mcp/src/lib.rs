@@ -1,4 +1,4 @@
-//! Answers agents: the Model Context Protocol (MCP) over the records of the API.
+//! A server of the Model Context Protocol (MCP) that answers agents from the records of the API.
 //!
 //! ```text
 //! an agent -- stdin, stdout --> commands/mcp --\                 /-- the listener of a daemon, over HTTP
@@ -18,13 +18,13 @@
 //! | `bursts` | the tools with a cost for a process: their price and its confirmation |
 //! | [`server`] | the protocol; the only file that uses the SDK |
 //!
-//! A layer uses only the layers above it. There is no second view of the data: a tool queries paths of the API, under
-//! the access rules of the API, and leaves fields out. On the listener, a tool call queries the same router, with the
+//! A layer uses only the layers above it. The tools add no second view of the data: a tool queries paths of the API,
+//! under the access rules of the API, and omits fields. On the listener, a tool call queries the same router, with the
 //! headers and the connection of the caller, so the access rules cannot differ.
 //!
-//! The HTTP service of the SDK is mounted as is, stateless: every POST is answered with JSON and no state is kept, so
-//! there are no sessions to limit. Only the SDK features `server` and `transport-streamable-http-server` are used: no
-//! macros, no client, no OAuth.
+//! The HTTP service of the SDK is mounted unchanged and stateless: every answer to a POST is JSON, and the service
+//! keeps no sessions that would need a limit. Only the SDK features `server` and `transport-streamable-http-server` are
+//! used: no macros, no client, no OAuth.
 //!
 //! Names and texts that a process chose are JSON strings of limited length, in which control characters and deceptive
 //! characters are replaced. The server's instructions say that every string is data and never an instruction.

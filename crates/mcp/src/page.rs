@@ -39,8 +39,8 @@ pub(super) fn page<'l, T>(
     Ok((rows, next))
 }
 
-/// Returns some fields of a record. `a.b` selects the field `b` of `a`, under the name `b`. A name with `?` is omitted
-/// if its value is null. Missing fields are null.
+/// Returns the named fields of a record. `a.b` selects the field `b` of `a`, under the name `b`. A field whose name
+/// ends with `?` is omitted if its value is null or missing. Other missing fields are null.
 pub(super) fn pick(record: &Value, names: &[&str]) -> Map<String, Value> {
     let mut picked = Map::new();
     for name in names {
@@ -59,7 +59,7 @@ pub(super) fn pick(record: &Value, names: &[&str]) -> Map<String, Value> {
 }
 
 /// Limits each list to `most` values. If a list in the field `NAME` was longer, the field `NAME_left_out` contains the
-/// number of omitted values. Lists in lists have no such number.
+/// number of omitted values. Nested lists are shortened without this number.
 pub(super) fn trimmed(value: Value, most: usize) -> Value {
     match value {
         Value::Array(mut values) => {
@@ -142,7 +142,8 @@ mod tests {
     }
 
     /// Scenario: fields exist, are null, are missing, and are nested; a list is too long.
-    /// Guarantee: unknown values are null and not omitted, unless the name allows it; omitted values are counted.
+    /// Guarantee: unknown values are null and are omitted only if the name ends with `?`; omitted values are counted,
+    /// except in nested lists.
     #[test]
     fn selected_fields_are_returned() {
         let record = json!({ "a": 1, "b": { "c": 2, "d": null }, "e": null, "f": [[1, 2, 3], 2, 3] });

@@ -1,10 +1,11 @@
-//! Sanitizes and shortens foreign strings: names of processes, services, threads and types, and paths of requests.
+//! Sanitizes and shortens strings that processes choose, such as names of services, threads and types, and paths of
+//! requests.
 //!
 //! ```text
 //! any string of an answer -> without control and deceptive characters -> at most 1,000 characters -> a JSON string
 //! ```
 //!
-//! Fractions have four digits, because further digits are tokens without meaning.
+//! Fractions have four significant digits, because further digits cost tokens and carry no information.
 
 use base::text::shown;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 /// Maximum length of a string, in characters. The longest texts of rules have about 700 characters.
 const MAX_CHARS: usize = 1000;
 
-/// Sanitizes every string of a value, including the names of fields.
+/// Sanitizes every string of a value, including the names of fields, and rounds fractions.
 pub(super) fn plain(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(plain_text(&text)),
@@ -44,7 +45,8 @@ mod tests {
 
     /// Scenario: a process name contains an escape sequence, an instruction on its own line and a right-to-left
     /// override; another string has a megabyte; a field name contains a newline.
-    /// Guarantee: the answer contains none of these characters and is short; ordinary text is unchanged.
+    /// Guarantee: the answer contains no control or override characters, the long string is cut, and ordinary text is
+    /// unchanged.
     #[test]
     fn names_are_plain_and_short() {
         let record = json!({
@@ -71,8 +73,8 @@ mod tests {
 
     proptest! {
         /// Scenario: the input is any string.
-        /// Guarantee: no character of the output moves the cursor or the surrounding text, and no character below the
-        /// limit is lost.
+        /// Guarantee: no character of the output can move the cursor or reorder the surrounding text, and a string
+        /// below the limit keeps its number of characters.
         #[test]
         fn any_string_is_plain(text in "\\PC{0,40}|.{0,40}") {
             let answer = plain_text(&text);

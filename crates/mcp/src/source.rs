@@ -59,7 +59,7 @@ pub trait Source: Send + Sync + 'static {
     /// Returns a recording as a `ReportedRecording` (crate `api`).
     fn recording(&self, which: Recording) -> impl Future<Output = Answer> + Send;
 
-    /// Runs a gcwatch command as the user of the caller. `words` are its arguments.
+    /// Runs a gcwatch command as the user who started the server. `words` contains the arguments of the command.
     fn command(&self, words: Vec<String>) -> impl Future<Output = Result<CommandOutput, Refusal>> + Send;
 }
 
@@ -106,7 +106,7 @@ mod tests {
 
     /// Scenario: the listener responds with a record, a refusal with a remedy, a refusal as plain text, an empty
     /// refusal, and the page of another program.
-    /// Guarantee: the result is the record, or a refusal with the reason, and with the remedy if the response has one.
+    /// Guarantee: the result is the record, or a refusal with the reason and the remedy of the response.
     #[test]
     fn refusals_are_passed_on() {
         assert_eq!(record(200, b"{\"a\": 1}").unwrap()["a"], 1);

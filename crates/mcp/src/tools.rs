@@ -85,9 +85,9 @@ pub(super) fn schema<T: JsonSchema>() -> Map<String, Value> {
 mod tests {
     use super::*;
 
-    /// Scenario: all tools are listed.
-    /// Guarantee: each tool takes an object of described arguments and refuses others; all descriptions together are
-    /// short.
+    /// Scenario: all read-only tools are listed.
+    /// Guarantee: each tool describes its arguments and refuses unknown arguments; the descriptions and schemas of all
+    /// tools together are short.
     #[test]
     fn tool_schemas_are_described_and_short() {
         let mut bytes = 0;

@@ -14,8 +14,8 @@ pub(super) const TOOL: ListedTool = ListedTool {
     name: "collections",
     title: "Collections",
     description: "The newest 512 garbage collections of a process, and the longest of the last 30 minutes, as rows: start, pause, \
-                  generation, type, reason. Sorted by time or pause, filtered by generation, time or pause. With \
-                  `number`: one in full, with the phases of its pause, heap before and after, and its trigger.",
+                  generation, type, reason. Rows are sorted by time or pause, and filtered by generation, time or pause. With \
+                  `number`: one collection in full, with the phases of its pause, heap before and after, and its trigger.",
     arguments: schema::<Arguments>,
 };
 
@@ -32,18 +32,18 @@ enum Sort {
 struct Arguments {
     /// Pid on the host.
     pid: u32,
-    /// Show this collection in full, by its number.
+    /// Number of the collection to show in full.
     number: Option<u64>,
     /// Sort order.
     #[serde(default)]
     sort: Sort,
-    /// Generation of the collections.
+    /// Show only collections of this generation.
     generation: Option<u64>,
     /// Minimum pause of the collections, in milliseconds.
     min_pause_ms: Option<f64>,
     /// Earliest start of the collections, RFC 3339 or a duration before now (`2m`).
     since: Option<String>,
-    /// Latest start of the collections, exclusive.
+    /// Show only collections that started before this time, RFC 3339 or a duration before now.
     until: Option<String>,
     /// Number of rows.
     #[serde(default = "rows::<8>")]
@@ -68,11 +68,11 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
 fn in_full(record: Value) -> Value {
     let mut record = trimmed(record, MAX_VALUES);
     if let Some(fields) = record.as_object_mut() {
-        // The full record repeats the values of the line.
+        // The line is omitted, because the full record repeats its values.
         if fields.get("gc").is_some_and(Value::is_object) {
             fields.remove("line");
         } else {
-            let why = "only the 6 newest collections, the 3 longest and those of incidents are kept in full";
+            let why = "gcwatch keeps only the 6 newest, the 3 longest, and the collections of incidents in full";
             fields.insert("not_known".to_owned(), json!([{ "what": "gc", "why": why }]));
         }
         fields.insert("units".to_owned(), UNITS.into());

@@ -1,4 +1,4 @@
-//! Converts the columns of a process's last 30 minutes to steps of another length.
+//! Converts the history of a process's last 30 minutes to steps of another length.
 
 use serde_json::{Value, json};
 
@@ -26,8 +26,8 @@ pub(super) struct HistoryStep {
 const GENERATIONS: [&str; 5] = ["gen0", "gen1", "gen2", "loh", "poh"];
 const KINDS: [&str; 5] = ["gen0", "gen1", "gen2", "background", "unknown"];
 
-/// Returns the steps since a time. Steps without data are absent. Buckets that start before `from_ms` are omitted as a
-/// whole, because the data has a resolution of ten seconds.
+/// Returns the steps since a time. Steps without data are absent. A bucket that starts before `from_ms` is omitted even
+/// if it ends later, because the data has a resolution of ten seconds.
 pub(super) fn steps(history: &Value, from_ms: u64, step_ms: u64) -> Vec<HistoryStep> {
     let at = |name: &str, place: usize| list(history, name).get(place).and_then(Value::as_u64);
     let inside = |group: &str, name: &str, place: usize| {
@@ -101,9 +101,9 @@ mod tests {
     use super::*;
 
     /// Scenario: four buckets of ten seconds have gaps between them; some have neither allocation nor heap figures.
-    /// Guarantee: a step has the sums, the maximum and the last known heap; a figure that is unknown in a whole step is
-    /// null. The allocation of a step is a lower bound if a bucket with collections has no allocation figure. Buckets
-    /// of different minutes are in different steps, and earlier buckets are omitted.
+    /// Guarantee: a step has the sums, the maximum and the last known heap; a figure that is unknown in all buckets of
+    /// a step is null. The allocation of a step is a lower bound if a bucket with collections has no allocation figure.
+    /// Buckets of different minutes are in different steps, and earlier buckets are omitted.
     #[test]
     fn steps_sum_their_buckets() {
         let history = json!({

@@ -12,8 +12,8 @@ pub(super) const TOOL: ListedTool = ListedTool {
     name: "incidents",
     title: "Incidents",
     description: "Current and past problems of the .NET processes on this host: open incidents first, then ended ones, \
-                  each with its symptom, figures and causes. Use this first. With `id`: one in full, with its remedy, \
-                  stopped time by cause, memory breakdown, the code involved, and evidence.",
+                  each with its symptom, figures and causes. Call this tool first. With `id`: one incident in full, with its \
+                  remedy, stopped time by cause, memory breakdown, the code involved, and evidence.",
     arguments: schema::<Arguments>,
 };
 
@@ -29,7 +29,7 @@ enum IncidentState {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Show this incident in full.
+    /// Id of the incident to show in full.
     id: Option<String>,
     /// State of the incidents.
     #[serde(default)]
@@ -107,7 +107,7 @@ pub(super) fn row(incident: &Value) -> Value {
     Value::Object(row)
 }
 
-/// Returns the incident without empty objects and without fields whose content other fields have. Lists are limited to
+/// Returns the incident without empty objects and without fields that repeat other fields. Lists are limited to
 /// [`MAX_VALUES`] values.
 pub(super) fn whole(incident: &Value) -> Value {
     let said_elsewhere = ["kind", "rule", "labels", "annotations", "resource"];

@@ -11,10 +11,10 @@ use crate::source::{Answer, Asker, Source};
 pub(super) const TOOL: ListedTool = ListedTool {
     name: "process",
     title: "One process",
-    description: "One .NET process: stopped time by cause in the last minutes (parts that add up), its memory breakdown \
-                  and growing part, its incidents and notes, and unknown values with reasons. `parts` adds: `account` \
-                  (since gcwatch attached), `causes` of collections, `history` of the last 30 minutes at a `resolution`, \
-                  `settings` of the collector, `stream` (how it is read), `resource`.",
+    description: "One .NET process: stopped time by cause in the last minutes (parts that add up), memory breakdown and \
+                  growing part, incidents and notes, and unknown values with reasons. `parts` adds: `account` (stopped time by \
+                  cause since gcwatch attached), `causes` of collections, `history` of the last 30 minutes at a `resolution`, \
+                  `settings` of the collector, `stream` (state of the event stream), `resource`.",
     arguments: schema::<Arguments>,
 };
 
@@ -45,7 +45,7 @@ enum Resolution {
 struct Arguments {
     /// Pid on the host, from `processes` or `incidents`.
     pid: u32,
-    /// Additional parts.
+    /// Additional parts of the answer.
     #[serde(default)]
     parts: Vec<RecordPart>,
     /// Length of a step of `history`.
@@ -55,8 +55,9 @@ struct Arguments {
     since: Option<String>,
 }
 
-/// Maximum number of values per list, and per list of a requested part.
+/// Maximum number of values per list.
 const MAX_VALUES: usize = 4;
+/// Maximum number of values per list of a requested part.
 const MAX_ASKED: usize = 20;
 
 pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<String, Value>) -> Answer {
@@ -141,7 +142,7 @@ fn memory(memory: &Value) -> Value {
     let mut lines = known(ledger);
     let fields = ledger.as_object().into_iter().flatten();
     let unknown = fields
-        // A container without other processes has no largest other process, so null is not unknown in this line.
+        // A container without other processes has no largest other process, so null does not mean unknown in this line.
         .filter(|(name, value)| value.is_null() && *name != "largest_other")
         .map(|(name, _)| name.as_str());
     lines.insert("unknown_lines".to_owned(), unknown.collect());

@@ -13,9 +13,9 @@ use crate::source::{Answer, Asker, Source};
 pub(super) const TOOL: ListedTool = ListedTool {
     name: "processes",
     title: "Processes",
-    description: "The .NET processes on this host as rows: the time for which each was stopped by the garbage collector in the last \
-                  minute (or `since` a time, such as a deployment, within 30 minutes), its longest pause, allocation, \
-                  heap, memory and limit, and the reason if it is not monitored. Use it to find or rank processes.",
+    description: "The .NET processes on this host as rows: the time for which the garbage collector stopped each process in \
+                  the last minute (or `since` a time, such as a deployment, within 30 minutes), its longest pause, allocation, \
+                  heap, memory and limit, and the reason if it is not monitored. Use this tool to find or rank processes.",
     arguments: schema::<Arguments>,
 };
 
@@ -108,7 +108,8 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
 }
 
 /// Returns the stopped time, the longest pause and the number of collections since a time, from the record of the
-/// process. Returns the reason in `unknown` if the record is not available.
+/// process. `from` is the start of the time that these figures cover. If the record is not available, the reason is in
+/// `unknown`.
 async fn summed<S: Source>(asker: &Asker<'_, S>, process: &Value, since_ms: u64) -> Value {
     let pid = process.get("pid").and_then(Value::as_u64).unwrap_or(0);
     // The data has a resolution of ten seconds.
@@ -220,8 +221,8 @@ impl Arguments {
     }
 }
 
-/// Returns the approximate stopped time since a time, as a sum of the points of the row: per mille of intervals of 30
-/// s. The sum is used only to sort rows; the figures in the answer are exact.
+/// Returns the approximate stopped time since a time: the sum of the points of the row, each in per mille of 30 s. The
+/// sum is used only to sort rows; the figures in the answer are exact.
 fn sparked(process: &Value, since_ms: u64, now_ms: u64) -> u64 {
     let spark = process.get("spark").map_or(&[][..], |spark| list(spark, "stopped"));
     let points = usize::try_from(now_ms.saturating_sub(since_ms).div_ceil(30_000)).unwrap_or(usize::MAX);

@@ -14,20 +14,20 @@ pub(super) const TOOL: ListedTool = ListedTool {
     name: "recording",
     title: "A recording",
     description: "A recording of a process (.nettrace), analyzed: stopped time and its parts, the longest collections, \
-                  causes, incidents found by rules, and rules that need more time. A `file`, or the black box of an \
-                  `incident` (the seconds before it). Without either: the list of recordings. With `collection`: one of \
-                  the longest in full.",
+                  causes, incidents found by rules, and rules that need more time. Pass a `file`, or an `incident` to read its \
+                  black box (the seconds before the incident). Without `file` and `incident`: the list of recordings. With \
+                  `collection`: one of the longest collections in full.",
     arguments: schema::<Arguments>,
 };
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Path of a .nettrace file, which can be gzipped or zipped. Only over stdio.
+    /// Path of a .nettrace file, which can be gzipped or zipped. Available only over stdio.
     file: Option<PathBuf>,
     /// Id of an incident that has a recording.
     incident: Option<String>,
-    /// Number of a collection.
+    /// Number of the collection to show in full.
     collection: Option<u64>,
     /// Number of rows per list.
     #[serde(default = "rows::<5>")]
@@ -42,7 +42,7 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
     let which = match (&arguments.file, &arguments.incident) {
         (Some(_), Some(_)) => {
             return Err(Refusal::new(
-                "file and incident were both given",
+                "`file` and `incident` cannot be used together",
                 "pass only one of them",
             ));
         }
@@ -63,7 +63,7 @@ fn named(files: &[PathBuf], file: &Path) -> Result<PathBuf, Refusal> {
         None if files.is_empty() => Ok(file.to_owned()),
         None => Err(Refusal::new(
             format!("{} is not among the recordings of this server", file.display()),
-            "call `recording` without arguments to list them",
+            "call `recording` without arguments to list the recordings",
         )),
     }
 }
@@ -94,7 +94,7 @@ async fn known<S: Source>(asker: &Asker<'_, S>) -> Answer {
         .collect();
     let of_incidents = match asker.record("/api/v1/evidence/").await {
         Ok(record) => json!(list(&record, "evidence").iter().take(MAX_ROWS).collect::<Vec<_>>()),
-        // The caller can lack access to the recordings, or there is no daemon.
+        // The caller has no access to the recordings, or no daemon answers.
         Err(refusal) => json!({ "unknown": refusal.error, "remedy": refusal.remedy }),
     };
     Ok(json!({ "files": files, "of_incidents": of_incidents, "units": UNITS }))
@@ -174,8 +174,8 @@ fn one(process: &Value, limit: usize) -> Value {
 mod tests {
     use super::*;
 
-    /// Scenario: one server was started with two files, and another without files. Files are requested by path and by
-    /// name, and so are other files.
+    /// Scenario: one server was started with two files, and another without files. The listed files are requested by
+    /// path and by name, and other files by path.
     /// Guarantee: a server with files reads no other file, and a server without files accepts any path.
     #[test]
     fn only_listed_files_are_read() {

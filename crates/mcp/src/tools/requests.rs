@@ -13,7 +13,7 @@ pub(super) const TOOL: ListedTool = ListedTool {
     name: "requests",
     title: "Requests",
     description: "Requests of a web service in the last 30 minutes that garbage collections stopped: their number, the time \
-                  they lost, and the worst with traces and collections. Needs `requests.mode` in gcwatch's \
+                  they lost, and the worst requests with traces and collections. Requires `requests.mode` in gcwatch's \
                   configuration, and on the listener a login or gcwatch's own user.",
     arguments: schema::<Arguments>,
 };
@@ -63,7 +63,7 @@ fn row(request: &Value) -> Value {
 mod tests {
     use super::*;
 
-    /// Scenario: two requests lost time and are queried one by one.
+    /// Scenario: two requests lost time. A client queries them with one request per page.
     /// Guarantee: each request is returned once, with its figures and the totals.
     #[test]
     fn requests_are_paged() {
