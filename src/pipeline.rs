@@ -10,8 +10,7 @@
 //!
 //! A [`Feed`] belongs to the one task that reads the process. The state of a run, and the outputs of each input, are
 //! defined in the crate `run`. This module shares the run between threads ([`ObservedRun`]) and delivers its outputs.
-//! No call in this module waits: items that cannot be sent fast enough are dropped from the queues of the exporter and
-//! counted there.
+//! No call in this module waits for a receiver: the exporter drops and counts items that cannot be sent fast enough.
 //!
 //! Invariants:
 //! * the totals of a run live as long as the run: a session that ends and restarts does not reset them, and their start

@@ -92,7 +92,7 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
     Ok(all)
 }
 
-/// Returns the changes of the test incident: its start, and its end.
+/// Returns the changes of the test incident: the changes before its end, and its end.
 fn incident() -> (Vec<IncidentNotice>, Option<IncidentNotice>) {
     let run = RunKey {
         pid: std::process::id(),

@@ -35,8 +35,8 @@ use rule_engine::account::AccountRecord;
 use rule_engine::record::AnomalyRecord;
 use rule_engine::rule_set::RuleSet;
 
-/// Runs the command. Returns `false` if a recording could not be read, which was reported, or if an alert is at least
-/// as severe as `--fail-on`.
+/// Runs the command. Returns `false` if a recording or the rules could not be read (the error was reported), or if an
+/// alert is at least as severe as `--fail-on`.
 pub(crate) fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
     let is_csv = args.format == Some(AnalyzeFormat::Csv);
     let format = match args.format {
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &AnalyzeArgs) -> anyhow::Result<bool> {
     Ok(fine)
 }
 
-/// Writes a line of CSV for each collection.
+/// Writes a line of CSV for each selected collection. Returns `false` if the recording could not be read.
 fn rows(file: &Path, args: &AnalyzeArgs, output: &mut Output) -> anyhow::Result<bool> {
     let Some(recording) = read(file, SCOPE) else {
         return Ok(false);

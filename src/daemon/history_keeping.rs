@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::pipeline::Pipeline;
 
-/// Interval between writes.
+/// Interval between writes of the history.
 const WRITE_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum time for which the shutdown waits for the disk.
 const DISK_TIMEOUT: Duration = Duration::from_secs(2);

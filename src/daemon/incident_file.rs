@@ -70,9 +70,10 @@ struct Shared {
     written: AtomicU64,
     /// Whether a write of the tick is in progress.
     writing: AtomicBool,
-    /// Whether the last write failed. The failure was reported.
+    /// Whether the last write failed, so that a repeated failure is not reported again.
     failed: AtomicBool,
-    /// Serializes writes, so that the write at shutdown does not rename the new file of a write that the tick started.
+    /// Serializes writes, so that the write at shutdown does not rename the unfinished new file of a write that the
+    /// tick started.
     file: Mutex<()>,
 }
 
@@ -85,13 +86,14 @@ impl IncidentFile {
         }
     }
 
-    /// Reads the file of the previous daemon. Blocks the calling thread.
+    /// Reads the file of the previous daemon, or returns `None` if there is no file. Moves a file of another version
+    /// aside and returns an error. Blocks the calling thread.
     pub(super) fn read(&self) -> io::Result<Option<Content>> {
         read(&self.path)
     }
 
-    /// Resumes the incidents of the previous daemon. Returns a note for the log, or `None` if there is nothing to
-    /// report.
+    /// Resumes the incidents of the previous daemon, or closes them after a reboot, and sends the unsent changes.
+    /// Returns a note for the log, or `None` if there is nothing to report.
     pub(super) fn resume(
         &self,
         left: io::Result<Option<Content>>,

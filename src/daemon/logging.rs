@@ -11,14 +11,15 @@
 //! reloads. The daemon's own metrics do not pass through the SDK: the client for the data of processes sends the
 //! metrics of `/metrics`.
 //!
-//! * **No feedback.** Only targets below `gcwatch` are exported, and never `gcwatch::export`: neither a receiver that
-//!   is down nor the libraries that send (h2, hyper, tonic, reqwest, opentelemetry) may cause telemetry about
-//!   themselves. Incidents are not exported either, because each incident is already a log record of its process.
+//! * **No feedback.** Only targets below `gcwatch` are exported, except `gcwatch::export`. Otherwise, a receiver that
+//!   is down, or the libraries that send data (h2, hyper, tonic, reqwest, opentelemetry), would cause telemetry about
+//!   the export of telemetry. Incidents are not exported either, because each incident is already a log record of its
+//!   process.
 //! * **No waiting for a reader.** The daemon's lines, including panic messages, pass through a bounded queue to a
 //!   thread that writes them ([`queue`]). Commands that end by themselves write directly.
 //! * **No hanging.** Batch processors block only their own threads. The exporter shuts them down within its own
 //!   deadline.
-//! * **Cost.** One thread for log records (on by default) and one for spans (off by default). A debug build without
+//! * **Cost.** Log records (on by default) and spans (off by default) need one thread each. A debug build without
 //!   processes takes 24.0 MB (VmRSS) and 2 threads without own telemetry, 24.6 MB and 3 threads with log records, and
 //!   24.5 MB and 4 threads with log records and spans.
 
@@ -96,8 +97,8 @@ pub fn begin_queued(
     Ok(level)
 }
 
-/// Builds the layers. Spans that no layer wants must cost nothing, because the libraries that send create a span for
-/// each frame.
+/// Builds the layers. Spans that no layer wants must cost nothing, because the libraries that send data create a span
+/// for each frame.
 fn subscriber(
     options: &LogOptions,
     own: &SelfTelemetryOptions,

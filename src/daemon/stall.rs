@@ -1,7 +1,7 @@
-//! Detects stalls of the daemon itself: stopped (SIGSTOP, a frozen cgroup), without CPU, or swapped out.
+//! Detects stalls of the daemon: it was stopped (SIGSTOP, a frozen cgroup), had no CPU, or was swapped out.
 //!
-//! Uses the monotonic clock, which pauses while the machine is suspended: all processes pause, too, so a suspension is
-//! not a stall. This module reads no clock.
+//! Callers pass the times of the monotonic clock, which pauses while the machine is suspended. A suspension is not a
+//! stall, because all processes pause, too.
 
 use std::time::Duration;
 
@@ -32,9 +32,9 @@ impl Stalls {
         }
     }
 
-    /// Records a tick. `silence` is the longest silence of the reading thread since the previous tick; the reading
-    /// thread reports as often as there are ticks. Returns the duration for which the daemon or its reading thread has
-    /// stalled since the previous tick, or `None` if there was no stall.
+    /// Records a tick. `silence` is the longest silence of the reading thread since the previous tick, or `None` if
+    /// there was no silence. The reading thread reports at the interval of the ticks. Returns the duration for which
+    /// the daemon or its reading thread has stalled since the previous tick, or `None` if there was no stall.
     pub(crate) fn tick(&mut self, now: Instant, silence: Option<Silence>) -> Option<Duration> {
         let since = now.saturating_duration_since(self.last);
         let mut stall = None;
@@ -66,7 +66,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A length and an end, in milliseconds.
+    /// Length and end of a silence, in milliseconds; `None` if the reading thread was not silent.
     type SilenceMs = Option<(u64, u64)>;
 
     /// Runs ticks at the given milliseconds, each with the length and end of the reading thread's silence, and returns

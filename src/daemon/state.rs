@@ -10,7 +10,7 @@ use processes::files::SAFE_OPEN_FLAGS;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 
-/// The file that is locked.
+/// Name of the lock file in the directory.
 const LOCK: &str = "lock";
 
 /// A directory that no other daemon uses while this value exists.
@@ -67,9 +67,9 @@ pub(super) fn boot_id() -> Option<String> {
     Some(id.trim().to_owned())
 }
 
-/// Checks that no other user can write to the directory or owns it. A mount at exactly this path passes the check,
-/// because the orchestrator chooses the owner of a container's volume, often with mode 0777. A link of another user is
-/// refused in any case.
+/// Checks that the directory belongs to gcwatch's user or root, and that only its owner can write to it. A mount at
+/// exactly this path passes the check, because the orchestrator chooses the owner of a container's volume, often with
+/// mode 0777. A link of another user, except root, is refused in any case.
 fn is_own(path: &Path) -> io::Result<()> {
     let (link, there) = (fs::symlink_metadata(path)?, fs::metadata(path)?);
     let own = geteuid().as_raw();
@@ -108,9 +108,10 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: two daemons use the same directory, one after the other and at the same time; another directory cannot
-    /// be created.
-    /// Guarantee: one daemon at a time holds the directory; only the user of the daemon can read the directory.
+    /// Scenario: two daemons use the same directory, first at the same time, then in succession; another directory
+    /// cannot be created.
+    /// Guarantee: one daemon at a time holds the directory, only the user of the daemon can read it, and the directory
+    /// that cannot be created is an error.
     #[test]
     fn directory_is_held_by_one_daemon_at_a_time() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Reads facts about processes from outside: the figures of their containers, and Kubernetes metadata.
+//! Reads facts about processes that are not in their event streams: the figures of their containers, and Kubernetes
+//! metadata.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,8 +40,8 @@ const FIRST: Duration = Duration::from_secs(2);
 /// If a memory group would be full within this time at its current growth, gcwatch reads the group every [`LOOK`].
 const RUSH: Duration = Duration::from_secs(120);
 
-/// Duration of the frequent readings after a reading that shows such growth. A group with a limit is also read
-/// frequently for this duration after its first reading.
+/// Duration of the frequent readings after a reading that shows growth as in [`RUSH`]. A group with a limit is also
+/// read frequently for this duration after its first reading.
 const FAST_READING_DURATION: Duration = Duration::from_secs(10);
 
 /// Interval between checks of long finalizer rounds, and minimum duration of a round before it is checked.
@@ -50,7 +51,8 @@ const FINALIZERS: Duration = Duration::from_secs(5);
 /// processes whose pages must be counted.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Time after the last reading of a process during which its groups can still reveal how it died.
+/// Time after the last reading of a process during which the counts of its groups can still show the cause of its
+/// death.
 const DEAD_FOR: Duration = Duration::from_secs(60);
 
 /// Starts a task that follows the pods on this node. No other task waits for this task.
@@ -123,7 +125,7 @@ struct Hung {
     is_over: Box<dyn Fn() -> bool + Send>,
 }
 
-/// Locks the process that a reading is currently at.
+/// Locks the key of the process that a reading currently examines; `None` before its first process.
 fn current(at: &Mutex<Option<RunKey>>) -> MutexGuard<'_, Option<RunKey>> {
     at.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -152,7 +154,7 @@ async fn figures(pipeline: Pipeline) {
         let unexplained = pipeline.unexplained_deaths().into_iter();
         let dead = unexplained.filter_map(|run| Some((run, Arc::clone(&counts.get(&run)?.kills))));
         let dead: Vec<_> = dead.collect();
-        // Dead processes are read for a while longer, because their groups can disappear later.
+        // The counts of dead processes are kept for a while, because their groups can still exist and show a kill.
         counts.retain(|run, counted| living.contains(run) || now < counted.read + DEAD_FOR);
         if runs.is_empty() && dead.is_empty() {
             continue;
@@ -178,7 +180,8 @@ async fn figures(pipeline: Pipeline) {
                     (attached, run.identity.major(), run.session.rests(read_at))
                 };
                 let figures = attached.then(|| reader.read(key.pid, key.start_time)).flatten();
-                // Without figures, the process has exited or has never been visible in gcwatch's `/proc`.
+                // Without figures, the process is not attached, has exited, or has never been visible in gcwatch's
+                // `/proc`.
                 let MemoryReading {
                     memory,
                     heap_limit,
@@ -270,7 +273,7 @@ fn level(figures: Figures) -> Option<(u64, u64)> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct MemoryGrowthProbe {
     first: Instant,
-    /// The newest reading; `None` if the group has no limit.
+    /// Time and memory use of the newest reading; `None` if the use or the limit is unknown.
     newest: Option<(Instant, u64)>,
     /// Time until which the group is read every [`LOOK`].
     until: Instant,

@@ -26,7 +26,7 @@ impl Units {
     }
 }
 
-/// Returns the kernel's figures for this process. A value that cannot be read is absent.
+/// Returns the kernel's figures for this process. A value that cannot be read is `None`.
 pub(crate) fn record() -> UsageRecord {
     let stat = fs::read("/proc/self/stat").unwrap_or_default();
     let descriptors = fs::read_dir("/proc/self/fd").ok();
@@ -51,7 +51,7 @@ fn read_usage(stat: &[u8], units: Units) -> UsageRecord {
     }
 }
 
-/// Adds the figures of this process.
+/// Adds the figures of this process to a snapshot.
 pub(crate) fn report(sheet: &mut MetricSnapshot) {
     let usage = record();
     let modes = [("user", usage.cpu_user_s), ("system", usage.cpu_system_s)];

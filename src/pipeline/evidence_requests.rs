@@ -19,7 +19,7 @@ pub(crate) const OF_BURSTS: [Evidence; 4] = [
     Evidence::Census,
 ];
 
-/// A request of an open incident for evidence that it does not have yet.
+/// A request of an open incident for evidence that the incident does not have yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvidenceRequest {
     /// The process of the incident.

@@ -59,7 +59,7 @@ impl ExitedRuns {
         }
     }
 
-    /// Returns the run with a pid that exited most recently, or `None` if no such run is kept.
+    /// Returns the most recently exited run with this pid, or `None` if no run with this pid is kept.
     pub(crate) fn find(&self, pid: u32) -> Option<&ExitedRun> {
         self.0.iter().rfind(|exited| exited.run.key().pid == pid)
     }
@@ -109,7 +109,7 @@ mod tests {
     /// Scenario: more processes exit than are kept. Listed incidents name the first and the tenth process. One hour
     /// later, another process exits.
     /// Guarantee: the oldest runs without an incident are removed first. After one hour, only the new run and the runs
-    /// with an incident are left. Runs with incidents never exceed the limit.
+    /// with an incident are left. The number of runs with incidents never exceeds the limit.
     #[test]
     fn oldest_runs_without_incident_leave_first() {
         let listed = BTreeSet::from([1, 10]);

@@ -17,8 +17,8 @@ use targets::sink::RunSink;
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::shared::Shared;
 
-/// A feed that accepts the outcomes that one task reads from one run. If a feed is dropped without [`end`](Self::end),
-/// the run stays in the pipeline, detached.
+/// Receiver of the outcomes that one task reads from one run. If a feed is dropped without [`end`](Self::end), the run
+/// stays in the pipeline, detached.
 #[derive(Debug)]
 pub struct Feed {
     run: Arc<ObservedRun>,
@@ -49,8 +49,8 @@ impl Feed {
         self.run.hand(self.shared.at(now()), input);
     }
 
-    /// Returns the base of offsets. Before the first call to [`time_base`](Self::time_base) the base is 1970. Callers
-    /// do not observe that base, because the header of a stream precedes its events.
+    /// Returns the base of offsets. Before the first call to [`time_base`](Self::time_base), the base is 1970. No event
+    /// uses this default, because the header of a stream precedes its events.
     fn base(&self) -> TimeBase {
         self.base.unwrap_or(TimeBase::at(0))
     }

@@ -6,9 +6,9 @@
 //! /api/v1/processes/PID/history                     <- its file, and the buckets in memory
 //! ```
 //!
-//! There is one writer, which only appends. Readers see whole frames only ([`stored`]). A bucket that cannot be written
-//! is missing only in the file and stays in memory. Files belong to one boot of the machine, because pids and start
-//! times mean nothing after a reboot.
+//! There is one writer, which appends frames, and replaces a file to remove old buckets. Readers see only whole frames
+//! ([`stored`]). A bucket that cannot be written stays in memory. Files belong to one boot of the machine, because pids
+//! and start times mean nothing after a reboot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -36,7 +36,7 @@ const BOOT: &str = "boot";
 const MAX_BOOT: u64 = 256;
 /// Number of buckets per day.
 const DAY: u64 = 24 * 3600 * 1_000_000_000 / BUCKET_NS;
-/// A file is rewritten when its oldest bucket is older than a day by this number of buckets.
+/// Number of buckets beyond one day after which a file is rewritten.
 const MAX_EXCESS_BUCKETS: u64 = DAY / 12;
 /// Maximum size of one file, in bytes. A busy day takes a quarter of this size.
 const MAX_FILE: u64 = 2 << 20;
@@ -69,8 +69,9 @@ struct FileFacts {
 }
 
 impl HistoryFolder {
-    /// Opens the directory below the state directory, and creates it if necessary. Also returns the reason if the
-    /// directory cannot be used now; each write tries again. `boot_id`: `None` if unknown. Blocks the calling thread.
+    /// Opens the directory below the state directory, and creates it if necessary. Also returns an error if the
+    /// directory cannot be used yet; each write tries again. `boot_id` is `None` if the boot is unknown. Blocks the
+    /// calling thread.
     pub fn open(state: &Path, boot_id: Option<&str>) -> (Self, io::Result<()>) {
         let opened = Self {
             folder: state.join(FOLDER),
@@ -89,7 +90,7 @@ impl HistoryFolder {
         &self.folder
     }
 
-    /// Creates the directory, once. Removes the files of another boot or of an unknown boot.
+    /// Creates the directory and removes the files of another boot or of an unknown boot, until this succeeds once.
     fn prepare(&self) -> io::Result<()> {
         if self.is_prepared.load(Ordering::Acquire) {
             return Ok(());
@@ -112,8 +113,8 @@ impl HistoryFolder {
         self.folder.join(format!("{}-{}{ENDING}", run.pid, run.start_time))
     }
 
-    /// Returns the index of the oldest bucket that is kept of a run, or `None` if the index is unknown without reading
-    /// the disk.
+    /// Returns the index of the oldest stored bucket of a run, or `None` if the file has no bucket or has not been read
+    /// yet.
     pub(crate) fn first(&self, run: RunKey) -> Option<u64> {
         self.known().get(&run)?.span.map(|(first, _)| first)
     }
@@ -122,7 +123,8 @@ impl HistoryFolder {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the buckets that are kept of a run. Blocks the calling thread.
+    /// Returns the stored buckets of a run. The result is empty before the directory is prepared. Blocks the calling
+    /// thread.
     ///
     /// # Errors
     ///
@@ -161,7 +163,7 @@ impl HistoryFolder {
             return Ok(());
         };
         let last = known.span.map(|(_, last)| last);
-        // The clock was set back.
+        // The newest bucket is older than the stored buckets if the clock was set back.
         let is_back = last.is_some_and(|last| newest.index < last);
         let new: Vec<Bucket> = buckets
             .iter()
@@ -226,8 +228,8 @@ impl HistoryFolder {
 
     /// Removes the files that were last written more than a day ago and whose runs are no longer remembered. If the
     /// remaining files are too large or too many, also removes more files, in the order of their write times: first the
-    /// files of runs that are no longer remembered, then the files of remembered runs. `runs`: runs that are still
-    /// remembered. Blocks the calling thread.
+    /// files of runs that are no longer remembered, then the files of remembered runs. `runs` contains the remembered
+    /// runs. Blocks the calling thread.
     ///
     /// # Errors
     ///
@@ -341,7 +343,8 @@ mod tests {
     /// Scenario: the newest 30 minutes of a run are kept repeatedly, by one gcwatch instance and then by a second
     /// instance in the same boot; then the machine reboots.
     /// Guarantee: each bucket is stored once and unchanged. The file is private to its user and grows only by new
-    /// buckets. No file of another boot remains, and files of another format version are not touched.
+    /// buckets. After the reboot, no bucket of the earlier boot is returned. Files of another format version are not
+    /// changed.
     #[test]
     fn history_continues_with_next_instance() {
         let state = tempfile::tempdir().unwrap();
@@ -417,7 +420,7 @@ mod tests {
     /// Scenario: at the start, the directory cannot be created because a file has its name. Later the directory has
     /// files of another boot, a directory and a link whose names look like history files.
     /// Guarantee: initially no bucket is kept or read. Once the name is free, the history is kept, and files of the
-    /// other boot do not count. The directory and the link stay unchanged.
+    /// other boot do not count. Old files are removed, but the link and its target stay unchanged.
     #[test]
     fn directory_is_created_later() {
         let state = tempfile::tempdir().unwrap();

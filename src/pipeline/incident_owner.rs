@@ -11,12 +11,11 @@
 //! ```
 //!
 //! Changes are sent in the order in which they happened: changes of a run while the run is locked, all other changes
-//! while the owner is locked. The end of an incident therefore cannot overtake its start. An incident that passes from
-//! a run to the exited processes is in exactly one of the two at each moment.
+//! while the owner is locked. The end of an incident therefore cannot overtake its start. An incident that moves from a
+//! run to the exited processes is always in exactly one of these places.
 //!
-//! Locks are taken in this order and never in another: the processes, the counts of rules or the series of services, a
-//! run, the owner. The remaining locks come last and are held without further locks (settings, rules, surroundings,
-//! delivery).
+//! Locks are always taken in this order: the processes, the counts of rules or the series of services, a run, the
+//! owner. The remaining locks come last and are held without further locks (settings, rules, surroundings, delivery).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,8 +31,8 @@ use crate::pipeline::resumed::{ResumedIncidents, StoredState};
 use crate::pipeline::service::{FleetRules, ServiceBook, WatcherLog};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 
-/// Maximum number of exited processes whose incidents are kept. Beyond this number, the incidents of the earliest exit
-/// end.
+/// Maximum number of exited processes whose incidents are kept. Beyond this number, the incidents of the process that
+/// exited first end.
 const MAX_EXITED: usize = 256;
 
 /// Maximum number of ended incidents that are kept, over all processes.
@@ -75,7 +74,7 @@ impl IncidentOwner {
     }
 
     /// Restores an incident from before a restart: the incident waits for its process, or ends. Returns the state that
-    /// receivers already have, and the end of the incident, if any.
+    /// receivers already have, and the end of the incident, or `None` if the incident waits.
     pub(crate) fn resume(
         &mut self,
         state: &StoredState,
@@ -128,7 +127,7 @@ impl IncidentOwner {
     }
 
     /// Takes over the incidents of a process that has exited. Returns the ends of incidents that are closed to make
-    /// room, or `None` if there is room.
+    /// room, or `None` if no incident is closed.
     pub(crate) fn outlives(&mut self, left: SubjectIncidents, now: Moment) -> Option<Changes> {
         if left.incidents.is_empty() {
             return None;
@@ -165,7 +164,7 @@ impl IncidentOwner {
         changes
     }
 
-    /// Keeps the most recent ended incidents.
+    /// Adds the incidents that the notices end, and drops the oldest ended incidents beyond [`MAX_ENDED`].
     pub(crate) fn remember_ended(&mut self, resource: &Arc<Origin>, notices: &Notices) {
         for notice in &notices.incidents {
             let IncidentChange::Ended(incident) = &notice.change else {

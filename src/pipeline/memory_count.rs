@@ -29,7 +29,7 @@ pub(crate) async fn look_at_memory(pipeline: &Pipeline, pid: u32) {
     }
 }
 
-/// Counts the pages of processes whose open incidents gather them, one process after the other. Called once per second.
+/// Counts the pages of processes whose open incidents gather the ledger, one process at a time. Called once per second.
 pub(crate) async fn count_for_incidents(pipeline: &Pipeline) {
     for run in pipeline.runs() {
         if let Some(heap) = begin(&run, false) {

@@ -85,7 +85,7 @@ fn bounded(counts: BTreeMap<UnattachedGroup, u64>) -> BTreeMap<UnattachedGroup, 
 pub struct Records(Pipeline);
 
 impl Records {
-    /// Returns the records of a pipeline.
+    /// Creates the records of a pipeline.
     pub fn new(pipeline: &Pipeline) -> Self {
         Self(pipeline.clone())
     }
@@ -95,8 +95,9 @@ impl Records {
         self.count(RunState::not_attached)
     }
 
-    /// Returns the number of processes that are not read, by reason, namespace and workload: the largest groups with a
-    /// workload, at most `MAX_WORKLOADS`. Processes that are not read on purpose have neither namespace nor workload.
+    /// Returns the number of processes that are not read, by reason, namespace and workload. Only the `MAX_WORKLOADS`
+    /// largest groups keep their namespace and workload. Processes that are not read on purpose have neither namespace
+    /// nor workload.
     pub fn not_attached(&self) -> BTreeMap<UnattachedGroup, u64> {
         let mut counts = BTreeMap::new();
         let mut count = |state: &RunState, identity: &Identity, resource: &[KeyValue]| {
@@ -278,7 +279,7 @@ impl Views for Records {
         let (observed, _) = self.run_of(pid)?;
         let run = observed.look();
         let now = run.present(now());
-        // Buckets that were kept before the clock was set have the time of the old clock.
+        // Buckets that were stored before the clock was set have the time of the old clock.
         let (newest, attached, wall) = (run.history.unkept(now), run.session.first_attach, run.wall);
         drop(run);
         let mut all: BTreeMap<u64, Bucket> = match folder.read(observed.key()) {

@@ -67,7 +67,7 @@ impl Player {
     }
 
     /// Returns the next outcome, or `None` at the end. Outcomes are in the order in which the pipeline would have
-    /// received them from a live process. A recording that is cut short ends where it is cut.
+    /// received them from a live process. The outcomes of a recording that is cut short end at the cut.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl Player {
         self.advance()
     }
 
-    /// Decodes the bytes read so far, up to the space available for outcomes.
+    /// Decodes the bytes read so far, until the space for outcomes is full.
     fn advance(&mut self) -> Result<(), RecordingError> {
         let advanced = self.stream.advance(|_| {});
         self.drained = !matches!(advanced, Ok(AdvanceOutcome::Paused));
@@ -148,13 +148,13 @@ pub fn complete_at(outcome: &Outcome) -> Option<i64> {
 /// Identity of the processes of a recording.
 #[derive(Debug, Clone)]
 pub struct ReplayIdentity {
-    /// `service.name`.
+    /// Value of `service.name`.
     pub service: String,
     /// Additional resource attributes.
     pub attributes: Vec<KeyValue>,
     /// Unix time of the recording's sync point.
     pub base: TimeBase,
-    /// Distinguishes this replay from other replays of the same recording.
+    /// Start time of the processes, which distinguishes this replay from other replays of the same recording.
     pub start_time: u64,
 }
 
@@ -176,7 +176,7 @@ impl ReplayFeeds {
         }
     }
 
-    /// Sets the time base of the following outcomes, because the recording is played again.
+    /// Sets the time base of the following outcomes. Called before the recording is played again.
     pub fn set_base(&mut self, base: TimeBase) {
         self.cast.base = base;
         for (_, feed) in &mut self.feeds {
@@ -184,7 +184,7 @@ impl ReplayFeeds {
         }
     }
 
-    /// Observes one outcome.
+    /// Passes an outcome to the feed of its process, and opens the feed if the process is new.
     ///
     /// # Errors
     ///

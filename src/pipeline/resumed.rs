@@ -65,7 +65,7 @@ impl ResumedIncidents {
         if now >= self.until {
             return (self.end(IncidentEnding::Unknown, now), Vec::new());
         }
-        // Incidents of services and of gcwatch itself have no process, so they keep waiting.
+        // Incidents of services have pid 0 and no process, so they keep waiting.
         let is_gone = |(run, _): &(RunKey, SubjectIncidents)| run.pid != 0 && !known.contains(run);
         let (gone, waiting): (BTreeMap<_, _>, _) = std::mem::take(&mut self.waiting).into_iter().partition(is_gone);
         self.waiting = waiting;

@@ -96,7 +96,7 @@ pub(crate) struct UnreadProcess {
     pub(crate) since: Moment,
 }
 
-/// The known processes: processes with a feed, and noted processes.
+/// The known processes: processes with a feed, noted processes, and exited processes.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     pub(crate) runs: BTreeMap<RunKey, Arc<ObservedRun>>,
@@ -105,7 +105,7 @@ pub(crate) struct Processes {
     pub(crate) exited: ExitedRuns,
 }
 
-/// Adds the attributes whose keys a resource does not have.
+/// Adds the attributes with keys that the resource does not have.
 pub(crate) fn add_unknown(resource: &mut Vec<KeyValue>, attributes: &[KeyValue]) {
     for attribute in attributes {
         if resource.iter().all(|own| own.key != attribute.key) {
@@ -129,7 +129,7 @@ pub(crate) struct Shared {
     /// Whether all of `/proc` has been scanned at least once.
     pub(crate) scanned: watch::Sender<bool>,
     surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
-    /// Set at most once, like the store and the history.
+    /// Black box, which is set at most once, like `store` and `history`.
     pub(crate) black_box: OnceLock<BlackBox>,
     /// Store that keeps evidence outside the host.
     pub(crate) store: OnceLock<Store>,
@@ -204,7 +204,7 @@ impl Shared {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the incidents that belong to no living process.
+    /// Locks the owner of the incidents without a living process.
     pub(crate) fn incidents(&self) -> MutexGuard<'_, IncidentOwner> {
         self.incidents.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -290,8 +290,8 @@ impl Shared {
         shown
     }
 
-    /// Advances incidents that outlive processes; called once per second. `known`: the processes of the host; `None`
-    /// before the first complete scan, or if no incident waits for its process.
+    /// Advances incidents that outlive processes; called once per second. `known` contains the processes of the host,
+    /// or is `None` before the first complete scan, or if no incident waits for its process.
     pub(crate) fn tick_incidents(&self, runs: &[Arc<ObservedRun>], known: Option<&[RunKey]>, now: Moment) {
         for run in runs {
             let run = run.look();
@@ -312,8 +312,8 @@ impl Shared {
         self.notify_all(&mut owner, changes);
     }
 
-    /// Exports the metrics of one share of the runs, with the temporality of the settings. A run and a service are
-    /// always in the same share.
+    /// Exports the metrics of one share of the runs, with the temporality of the settings. Each run and each service is
+    /// in the same share in every call.
     pub(crate) fn export(&self, runs: &[Arc<ObservedRun>], (share, shares): (u32, u32), now_unix_ns: u64) {
         let settings = self.settings();
         let temporality = settings.metrics.temporality;
@@ -380,7 +380,8 @@ impl Shared {
             Aggregate::Service => {
                 let mut services = self.services();
                 Self::observe_run(&mut services, run, now_unix_ns, &settings);
-                // Must happen while `services` is locked: another reading of the run would count the run twice.
+                // This call must happen while `services` is locked, because another reading of the run would count the
+                // run twice.
                 run.hand(at, Input::Forgotten);
                 let key = (run.key().pid, run.key().start_time);
                 services.remove(key, now_unix_ns, temporality, &settings.metrics)
@@ -409,7 +410,7 @@ impl Shared {
         }
     }
 
-    /// Handles the end of a live run whose changes have been sent. Transfers everything that outlives the run to the
+    /// Handles the end of a live run whose changes have been sent. Transfers all state that outlives the run to the
     /// incident owner.
     fn ended(&self, run: &Run, in_order: Option<bool>, left: Option<(Arc<str>, Box<Incidents>)>, at: Moment) {
         // Inform the black box first, because the cause of the death can become known as soon as the book has the

@@ -1,5 +1,5 @@
 //! Incidents of a subject that is not a living process: an exited process, a process from before a restart, a service,
-//! gcwatch.
+//! or gcwatch itself.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 //!             '-------------- first dumps, times of censuses by service <--------------'
 //! ```
 //!
-//! A separate process computes the graph (`evidence::heap::child`), so a heap that is too large costs only this dump
+//! A separate process computes the graph (`evidence::heap::child`), so a heap that is too large ends only this process
 //! and not the daemon. The daemon keeps a few megabytes per incident, for at most [`MAX_FIRST`] incidents.
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ const MAX_FIRST: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Censuses {
     pub(super) options: CensusOptions,
-    /// The first dump of each incident, the time at which it ended, and its finding.
+    /// The first dump of each incident, the end time of the dump, and its finding.
     first: BTreeMap<EvidenceRequestKey, (Instant, First, FoundCensus)>,
     /// Time of the first dump of the newest census of each service.
     of_service: BTreeMap<QuotaOwner, Instant>,
@@ -93,8 +93,8 @@ impl Censuses {
     }
 }
 
-/// Takes a dump. The error is a clause. The second value is the reason why the process was not healed; `None` if it was
-/// healed or no session was started. `left`: the processes that earlier dumps left behind.
+/// Takes a dump. The error is a clause. The second value is the reason why the process was not healed, or `None` if the
+/// process was healed or no session was started. `left` contains the processes that earlier dumps left behind.
 ///
 /// Blocks the calling thread while the computing process is slower than the stream, and until the computing process
 /// answers.
@@ -204,7 +204,7 @@ mod tests {
     };
 
     /// Scenario: an incident gets two dumps; another incident gets a first dump, and its second dump is refused; a
-    /// third incident only gets a refusal.
+    /// third incident gets only a refusal.
     /// Guarantee: the first dump lists the live objects, and the second dump lists the growth. A refusal keeps the
     /// finding of the first dump and adds the reason. The first dump counts as the census of the service, and the
     /// second does not.

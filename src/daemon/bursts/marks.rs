@@ -66,8 +66,8 @@ impl BurstMarks {
         self.write(Some(run))
     }
 
-    /// Removes the mark after a burst. Blocks the calling thread. If the file cannot be written, the run counts as one
-    /// during whose burst gcwatch died.
+    /// Removes the mark after a burst. Blocks the calling thread. If the file cannot be written, the next daemon
+    /// assumes that gcwatch died during this burst.
     pub(crate) fn end(&self) -> io::Result<()> {
         self.write(None)
     }

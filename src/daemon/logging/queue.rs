@@ -1,8 +1,8 @@
-//! Log lines on their way to standard error: a bounded queue, and one thread that writes them.
+//! A bounded queue of log lines, and the thread that writes the lines to standard error.
 //!
 //! The reader of standard error can stop reading (the pipe of a supervisor that hangs, a paused terminal). The write
-//! then blocks, but only the writing thread waits for it. Lines that do not fit are dropped and counted. Once lines are
-//! read again, one line reports the number of lost lines.
+//! then blocks, but only the writing thread waits for it. Lines that do not fit are dropped and counted. Once the
+//! reader continues, one line reports the number of dropped lines.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -67,8 +67,8 @@ impl LogQueue {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits until every line is written, at most `within`. Returns whether all lines are written. Blocks the calling
-    /// thread.
+    /// Waits until every line is written, for at most `within`. Returns whether all lines are written. Blocks the
+    /// calling thread.
     pub fn flush(&self, within: Duration) -> bool {
         let state = self.shared.state();
         let waited = self
@@ -98,8 +98,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Writes lines until the process ends. A failed write loses its line, because there is no other place to report
-    /// it.
+    /// Writes lines until the process ends. A failed write loses its line, because the failure cannot be reported
+    /// anywhere else.
     fn write_to(&self, mut output: impl Write) {
         let mut state = self.state();
         loop {
@@ -113,7 +113,8 @@ impl Shared {
             drop(state);
             let _lost = output.write_all(&line);
             state = self.state();
-            // The reader reads lines again. The message about lost lines enters the queue like any other line.
+            // The write has returned, so the reader reads again. The message about dropped lines enters the queue like
+            // any other line.
             let unreported = std::mem::take(&mut state.unreported);
             if unreported > 0 {
                 drop(state);
@@ -131,7 +132,7 @@ impl Shared {
     }
 }
 
-/// One log line. The formatter writes each line in one piece.
+/// A writer for one log line. The formatter writes each line in one piece.
 #[derive(Debug)]
 pub struct Line<'a>(&'a Shared);
 
@@ -163,7 +164,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Scenario: a reader does not read while more lines arrive than fit; then the reader reads, and the daemon ends.
+    /// Scenario: a reader does not read while more lines arrive than fit; then the reader reads, and another line
+    /// arrives.
     /// Guarantee: adding lines does not block; the lines that fit arrive complete and in order, all other lines are
     /// counted. The flush fails while the reader does not read, and succeeds afterwards.
     #[test]
@@ -192,8 +194,8 @@ mod tests {
         assert_eq!(queue.shared.state().bytes, 0);
     }
 
-    /// Scenario: lines were dropped; then lines are read again.
-    /// Guarantee: one line reports the number of lost lines, once, through the same log.
+    /// Scenario: lines were dropped; then the reader reads again.
+    /// Guarantee: one line in the same log reports the number of dropped lines, once.
     #[test]
     fn dropped_lines_are_reported() {
         let (reader, output) = UnixStream::pair().unwrap();

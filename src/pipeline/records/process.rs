@@ -66,7 +66,7 @@ pub(crate) fn read(
     }
 }
 
-/// Returns the record of a process that was not read.
+/// Returns the record of a process that gcwatch does not read.
 pub(crate) fn unread(
     noted: &UnreadProcess,
     process: ProcessRow,
@@ -142,7 +142,7 @@ fn memory(run: &Run, now: Moment) -> MemoryRecord {
     }
 }
 
-/// Returns level, trend and age of the memory of a run.
+/// Returns the level and the trend of the memory of a run, and the age of its process.
 fn trends(run: &Run, now: Moment) -> TrendsRecord {
     let seconds = |from: Moment| now.since(from) / 1_000_000_000;
     let age_s = run.started.map(seconds);
@@ -217,7 +217,7 @@ fn shown(buckets: Vec<Bucket>, run: &Run) -> HistoryColumns {
     columns(buckets.collect(), 1, BUCKETS, attached)
 }
 
-/// Returns the record of a collection's cause.
+/// Returns the record of a cause of collections.
 pub(crate) fn cause(cause: &Cause) -> CauseRecord {
     CauseRecord {
         reason: cause.reason.map(|reason| reason.to_string()),

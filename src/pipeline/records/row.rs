@@ -25,7 +25,7 @@ const MINUTE_BUCKETS: u64 = 6;
 /// Number of open incidents per process, and their highest severity.
 pub(crate) type OpenIncidents = BTreeMap<u32, (usize, Severity)>;
 
-/// Returns the open incidents in a list, by pid.
+/// Counts the open incidents in a list, by pid.
 pub(crate) fn open_incidents(incidents: &[IncidentRecord]) -> OpenIncidents {
     let mut open = OpenIncidents::new();
     for incident in incidents.iter().filter(|incident| incident.until.is_none()) {

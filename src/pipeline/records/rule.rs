@@ -18,7 +18,7 @@ use rule_engine::rule::{EvaluationTrigger, Param, Rule};
 use rule_engine::rule_set::RuleSet;
 use run::{RuleCounts, Run};
 
-/// Maximum number of listed processes in which a rule is about to fire. All such processes are counted.
+/// Maximum number of listed processes in which a rule is about to fire. The counts by state include all processes.
 const MAX_NEAR: usize = 100;
 
 /// Number of runs per state, and the runs in which the rule fires or is about to fire.
@@ -69,7 +69,7 @@ pub(crate) fn add_run(states: &mut States, run: &Run) {
     }
 }
 
-/// Counts one subject that is in a state.
+/// Counts one subject by the state of a rule, and lists the subject if the rule fires or is about to fire.
 pub(crate) fn add(states: &mut States, rule: &Rule, state: &RuleState, at: impl FnOnce() -> FiringView) {
     let (by_state, firing, near) = states.entry(Arc::clone(&rule.id)).or_default();
     *by_state.entry(state.state.name()).or_default() += 1;
@@ -83,7 +83,7 @@ pub(crate) fn add(states: &mut States, rule: &Rule, state: &RuleState, at: impl 
     }
 }
 
-/// Describes a process in which a rule is in a state.
+/// Returns the view of a process in which a rule is in a state since the given time.
 pub(crate) fn firing(pid: u32, process: &str, resource: &Origin, since: Option<String>) -> FiringView {
     FiringView {
         pid,

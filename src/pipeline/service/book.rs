@@ -187,7 +187,7 @@ impl ServiceBook {
     }
 
     /// Returns the processes that are newly known to have been killed for memory, or to have ended while their memory
-    /// was exhausted, with their names. Each process is returned once.
+    /// was exhausted, with their names and times of death. Each process is returned once.
     pub(crate) fn take_deaths_of_memory(&mut self) -> Vec<(Arc<str>, RunKey, Moment)> {
         let mut taken = Vec::new();
         for service in self.services.values_mut() {
@@ -238,14 +238,14 @@ impl ServiceBook {
         services.map(|service| service.living.len() as u64).sum()
     }
 
-    /// Returns how a run ended, or `None` if the run is alive or its end is no longer remembered.
+    /// Returns the death of a run, or `None` if the run is alive or its death is not remembered.
     pub(crate) fn death(&self, run: RunKey) -> Option<&Death> {
         let mut deaths = self.services.values().flat_map(|service| &service.deaths);
         deaths.find(|death| death.run == run)
     }
 
     /// Returns the time since which a successor of a dead process has been healthy, or `None` if there is no healthy
-    /// successor.
+    /// successor or the death is not remembered.
     pub(crate) fn successor_well_since(&self, run: RunKey) -> Option<Moment> {
         let mut services = self.services.values();
         let service = services.find(|service| service.deaths.iter().any(|death| death.run == run))?;

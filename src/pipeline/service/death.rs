@@ -10,10 +10,10 @@ use processes::surroundings::ContainerEnd;
 /// Lifetime below which a process counts as short-lived.
 pub(crate) const SHORT_LIFE_NS: u64 = 5 * 60 * 1_000_000_000;
 
-/// Time for which the exit code of a pod's container is awaited.
+/// Time for which gcwatch waits for the exit code of a pod's container.
 const EXIT_CODE_TIMEOUT_NS: u64 = 5_000_000_000;
 
-/// How a process ended, as observed from outside. `None` means unknown.
+/// The end of a process, as observed from outside. A field is `None` if its value is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Death {
     pub(crate) run: RunKey,
@@ -66,8 +66,8 @@ impl Death {
         self.oom_killed == Some(true) || self.is_in_emergency()
     }
 
-    /// Returns whether enough is known about the death, or no more will be: the exit code of a pod's container arrives
-    /// slightly later.
+    /// Returns whether the exit code of a pod's container has arrived or is no longer awaited. A death outside a pod is
+    /// known at once.
     pub(crate) fn is_known(&self, now: Moment) -> bool {
         let waits = self.container.pod_uid.is_some() && self.failed.is_none();
         !waits || now.since(self.at) >= EXIT_CODE_TIMEOUT_NS

@@ -35,7 +35,7 @@ pub(crate) type AlertOf<'a> = (&'a SubjectIncidents, Arc<Alert>, Option<Arc<str>
 /// The rules of services and of gcwatch itself.
 #[derive(Debug, Default)]
 pub(crate) struct FleetRules {
-    /// Services as a whole, and their versions.
+    /// Subjects for whole services, with the version `None`, and for versions of services.
     services: BTreeMap<(ServiceKey, Option<Arc<str>>), Subject>,
     /// Expected services, by the name in the rule.
     expected: BTreeMap<Arc<str>, Subject>,
@@ -43,7 +43,8 @@ pub(crate) struct FleetRules {
 }
 
 impl FleetRules {
-    /// Evaluates all rules. Called once per second. `own` is gcwatch's own resource if it runs as a daemon.
+    /// Evaluates all rules. Called once per second. `own` contains the run and the resource of gcwatch itself, or is
+    /// `None` if gcwatch does not run as a daemon.
     pub(crate) fn tick(
         &mut self,
         book: &ServiceBook,

@@ -180,8 +180,8 @@ impl Host {
 
 const FULL: &str = "memory.exhausted";
 
-/// Scenario: four processes of a service run one after the other. Each ends after 30 s, not cleanly, while its memory
-/// is exhausted. A fifth process then stays alive.
+/// Scenario: four processes of a service run in succession. Each ends after 30 s, not cleanly, while its memory is
+/// exhausted. A fifth process then stays alive.
 /// Guarantee: the first end is a death in an emergency; the third opens one alert about a restart loop, which ends five
 /// minutes after the successor started. The book knows how the last dead run ended, and the time since which its
 /// successor is healthy.
@@ -413,8 +413,8 @@ fn service_book_is_bounded() {
     assert_eq!(host.book.services().count(), book::MAX_SERVICES - 2);
 }
 
-/// Scenario: processes run in Kubernetes, with a configured name, with neither of the two, and in a container that
-/// restarts.
+/// Scenario: one process runs in Kubernetes, one process has a configured name, and two processes have only their
+/// commands. A container restarts.
 /// Guarantee: the key is the same for a process and its replacement, and differs between unrelated processes.
 #[test]
 fn service_key_is_stable_across_processes() {
@@ -444,8 +444,8 @@ fn service_key_is_stable_across_processes() {
     assert_eq!(restarted[0], restarted[1]);
 }
 
-/// Scenario: a rule expects two services. One never appears. The other service appears late and ends, and its end is no
-/// longer remembered.
+/// Scenario: a rule expects two services. One service appears late. The other service runs from the start and ends, and
+/// its end is no longer remembered.
 /// Guarantee: each absence raises one alert, after `for` has passed and until the service appears; services that the
 /// rule does not name are not affected.
 #[test]
@@ -481,8 +481,8 @@ fn absent_expected_service_raises_alert() {
 
 /// Scenario: three processes of version 1.0 and three of version 1.1 run during a rollout. A rule of severity warning
 /// fires on all new processes and on one old process. Then two of the new processes recover.
-/// Guarantee: the rule `by: service.version` fires only for version 1.1, and its alert has this version and its
-/// numbers; rules about the whole service do not fire.
+/// Guarantee: the rule `by: service.version` fires only for version 1.1, and its alert has this version and the numbers
+/// of this version; rules about the whole service do not fire.
 #[test]
 fn version_is_evaluated_separately() {
     let mut host = Host::with(

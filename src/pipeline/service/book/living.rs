@@ -25,10 +25,10 @@ pub(super) struct LivingProcess {
     pub(super) version: Option<Arc<str>>,
     /// Human-readable name of the process.
     pub(super) place: Arc<str>,
-    /// Firing rules.
+    /// Firing rules, at most [`MAX_FIRING`].
     pub(super) firing: Vec<FiringRule>,
     /// Time at which the last severe memory rule stopped firing; [`Moment::NEVER`] while such a rule fires; `None` if
-    /// none has fired.
+    /// no severe memory rule has fired.
     pub(super) emergency: Option<Moment>,
     /// Time since which no severe rule fires; [`Moment::NEVER`] while a severe rule fires.
     pub(super) well_since: Moment,
@@ -54,7 +54,7 @@ impl LivingProcess {
                     self.firing.push(FiringRule { rule, is_severe });
                 }
             }
-            // The alert fired until the process ended.
+            // The rule stays among the firing rules, because its alert fired until the process ended.
             Transition::Ended(_, Ending::ProcessEnded) => return,
             Transition::Ended(..) => {
                 if let Some(place) = self.firing.iter().position(|firing| firing.rule == rule.id) {

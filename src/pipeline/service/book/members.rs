@@ -1,4 +1,5 @@
-//! A service as rules see it: its living and dead processes, of the whole service or of one version.
+//! The living and dead processes of a service, and the facts about them for rules: for the whole service or one
+//! version.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::pipeline::service::death::Death;
 /// Period over which deaths are counted.
 const COUNTED_NS: u64 = 10 * 60 * 1_000_000_000;
 
-/// Maximum time by which a rollout starts the new process before it ends the old one.
+/// Maximum time for which the new and the old process of a rollout run at the same time.
 const OVERLAP_NS: u64 = 60 * 1_000_000_000;
 
 /// The state of one service.
@@ -64,8 +65,8 @@ impl Service {
         own.as_deref() == Some(name) || *self.name == *name
     }
 
-    /// Returns the earliest time since which a process that started after a death, or at most [`OVERLAP_NS`] before it,
-    /// has been healthy. Without a death, any process counts. Returns `None` if no such process is healthy.
+    /// Returns the earliest time since which a process that started after a death, or at most [`OVERLAP_NS`] before the
+    /// death, has been healthy. Without a death, any process counts. Returns `None` if no such process is healthy.
     pub(super) fn well_since(&self, death: Option<Moment>, of: ServiceProcesses<'_>) -> Option<Moment> {
         let after = death.map_or(Moment::FIRST, |death| death.before(OVERLAP_NS));
         let successors = self.living(of).filter(|living| living.began >= after);

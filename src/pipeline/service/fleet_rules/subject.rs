@@ -83,8 +83,8 @@ impl Subject {
         }
     }
 
-    /// Creates the subject for a service that a rule expects on this host. Its resource has the host attributes of
-    /// gcwatch's own resource.
+    /// Creates the subject for a service that a rule expects on this host. The resource of the subject has the host
+    /// attributes of gcwatch's own resource.
     pub(super) fn expected(name: &Arc<str>, own: Option<&Origin>, rules: &Arc<RuleSet>, now: Moment) -> Self {
         let of_host = |attribute: &&KeyValue| {
             ["host.", "k8s.node.", "k8s.cluster."]
@@ -110,7 +110,7 @@ impl Subject {
             None => subject_key(key),
             Some(version) => subject_key(&(key, version)),
         };
-        // The image attributes describe the newest process.
+        // The image attributes describe the newest process, which can have another version.
         let is_of_other = |key: &str| version.is_some() && key.starts_with("container.image.");
         let common = |attribute: &&KeyValue| {
             !OF_PROCESS.iter().any(|start| attribute.key.starts_with(start)) && !is_of_other(&attribute.key)
