@@ -1,4 +1,4 @@
-//! Delivers gcwatch's results: telemetry to OTLP receivers, alerts to Alertmanagers and webhooks.
+//! Delivers gcwatch's results: telemetry to OTLP receivers, alerts to Alertmanagers, webhooks and standard output.
 //!
 //! ```text
 //! gc-telemetry: spans, metrics, logs --> otlp   --+
@@ -14,7 +14,7 @@
 //! * **Callers never wait.** Queues are bounded. Excess items are dropped and counted by reason.
 //! * **Secrets are never shown**: not in errors, not in logs, not in `Debug`.
 //! * **Time is a value.** Queues, firing alerts, outboxes, answers and delays are pure: time and randomness are
-//!   arguments. Only the sending tasks read a clock (tokio's or the wall clock).
+//!   arguments. Only the notifier, the exporter and the sending tasks read a clock (tokio's or the wall clock).
 //! * A reload keeps the connections and queues of unchanged receivers.
 //! * All log messages of this crate have the target `gcwatch::export`, which is never exported: an unavailable receiver
 //!   must not cause telemetry about itself.

@@ -1,4 +1,4 @@
-//! The receivers of alerts.
+//! Settings for the delivery of alerts.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use rule_engine::rule::Severity;
 use crate::alerts::post::host;
 use crate::transport::receiver::Receiver;
 
-/// The receivers of alerts.
+/// The receivers of alerts, and the links in alerts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlertSettings {
-    /// Alertmanagers. Each gets all alerts of its minimum severity or above.
+    /// Alertmanagers. Each Alertmanager gets all alerts with its minimum severity or a higher severity.
     pub alertmanagers: Vec<Alertmanager>,
     pub webhooks: Vec<Webhook>,
     /// Whether each change is written as a line to standard output.
     pub stdout: bool,
     /// Whether each change is exported as a log record over OTLP.
     pub log: bool,
-    /// Interval at which firing alerts are sent again to an Alertmanager, which resolves them after four intervals
-    /// without an update.
+    /// Interval at which firing alerts are sent again to an Alertmanager. The Alertmanager resolves an alert after four
+    /// intervals without an update.
     pub resend_interval: Duration,
     /// Addresses for links in alerts.
     pub links: Links,
@@ -29,12 +29,12 @@ pub struct AlertSettings {
 /// Addresses for links in alerts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Links {
-    /// Address of this instance for users; `None` for no links to this instance.
+    /// Address of this instance for users; `None` if alerts contain no links to this instance.
     pub external_url: Option<String>,
-    /// Address of a dashboard, with `{service}`, `{namespace}`, `{pod}`, `{from}` and `{to}`; `None` for no links to a
-    /// dashboard.
+    /// Address of a dashboard, with the placeholders `{service}`, `{namespace}`, `{pod}`, `{from}` and `{to}`; `None`
+    /// if alerts contain no links to a dashboard.
     pub grafana_url: Option<String>,
-    /// Address of this host's evidence outside the host; `None` if evidence stays on the host.
+    /// Address of the store outside the host that contains this host's evidence; `None` if evidence stays on the host.
     pub store: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Default for AlertSettings {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alertmanager {
-    /// The receiver, whose endpoint is the URL to which alerts are posted (`…/api/v2/alerts`).
+    /// Receiver. Its endpoint is the URL to which alerts are posted (`…/api/v2/alerts`).
     pub receiver: Receiver,
     /// Minimum severity of incidents that the receiver gets.
     pub min_severity: Severity,

@@ -1,15 +1,15 @@
 //! The share of each tenant in the messages to one receiver. Pure.
 //!
 //! A tenant can have [`MESSAGES_EACH`] messages in [`WINDOW`]. Further incidents of a service and rule that had a
-//! message in that time share one message per tenant and rule. This message is a separate alert. The alert starts
-//! [`SUMMED_AFTER`] after the first of these incidents, is renewed once in each window, and ends after a window without
-//! further incidents.
+//! message in the window share a summary: one message for each tenant, rule and severity. The summary is a separate
+//! alert. The alert starts [`SUMMED_AFTER`] after the first incident in the summary, is renewed once in each window
+//! with further incidents, and ends after a window without further incidents.
 //!
 //! # Invariants
 //!
 //! * The first message of a service and rule in a window, a rise to critical, and the end of a sent incident are always
 //!   sent.
-//! * If the start of an incident was not sent, its end is not sent either.
+//! * If the start of an incident was not sent, its end is not sent either, unless the incident has become critical.
 //! * All sets in memory are bounded. A forgotten incident counts as sent, so a receiver can get an end without a start.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -22,20 +22,21 @@ use tokio::time::Instant;
 use crate::alerts::labels::{RULE, SEVERITY};
 use crate::alerts::message::{Change, Key, Message, Summary};
 
-/// Maximum number of messages of a tenant in a window. A rollout of twenty processes with two incidents each fits.
+/// Maximum number of messages of a tenant in a window. The share is sufficient for a rollout of twenty processes with
+/// two incidents each.
 pub(crate) const MESSAGES_EACH: usize = 40;
 
 /// Period of the shares. Recordings have the same period: one recording for each rule of a service in ten minutes.
 pub(crate) const WINDOW: Duration = Duration::from_secs(600);
 
-/// Time from the first incident beyond the share to the message that sums up such incidents.
+/// Time from the first incident beyond the share to the message with the summary.
 const SUMMED_AFTER: Duration = Duration::from_secs(60);
 
 /// Maximum number of messages, of services with their rules, and of incidents without a message that are remembered.
 /// Beyond this number, the oldest entry is forgotten.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Maximum number of tenants with their rules that have a summary at a time.
+/// Maximum number of summaries at a time. Each combination of tenant, rule and severity has a separate summary.
 const MAX_SUMS: usize = 1000;
 
 /// Maximum number of services that a summary names.
@@ -48,20 +49,20 @@ pub(crate) enum Verdict {
     Send,
     /// The message is sent without the previous state, which the receiver never got.
     SendAlone,
-    /// The message is not sent, but counted in the summary of its tenant and rule. `is_first` is whether the summary is
-    /// new.
+    /// The message is not sent. Unless the message is the end of an incident, it is counted in the summary of its
+    /// tenant, rule and severity. `is_first` is whether the summary is new.
     SumUp { is_first: bool },
-    /// The message cannot be counted, because there are too many summaries.
+    /// The message is dropped and cannot be counted in a summary, because there are too many summaries.
     Drop,
 }
 
 /// The shares of all tenants in the messages to one receiver.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
-    /// Times of messages, with their tenants.
+    /// Time and tenant of each sent message, oldest first.
     sent: VecDeque<(Instant, Arc<str>)>,
     sent_each: BTreeMap<Arc<str>, usize>,
-    /// Services and rules that had a message.
+    /// Services with the rules for which a message was sent in the window.
     known: RecentKeys<(QuotaOwner, String)>,
     /// Incidents whose start was not sent.
     unsent: RecentKeys<Key>,
@@ -85,7 +86,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Returns the time at which the message is renewed or ends.
+    /// Returns the time at which the summary is first sent, is renewed, or ends.
     fn due_at(&self) -> Instant {
         match self.sent {
             None => self.first + SUMMED_AFTER,
@@ -96,7 +97,7 @@ impl Sum {
 }
 
 impl Shares {
-    /// Decides about a message that arrives now.
+    /// Decides whether a message that arrives at `now` is sent.
     pub(crate) fn judge(&mut self, message: &Message, now: Instant) -> Verdict {
         let key = message.incident;
         match message.change {
@@ -132,7 +133,8 @@ impl Shares {
         self.unsent.insert(incident, now);
     }
 
-    /// Returns whether dropped messages of a tenant must be logged, which is the case at most once per window.
+    /// Returns whether dropped messages of a tenant must be logged. The result is `true` at most once per tenant and
+    /// window.
     pub(crate) fn is_drop_news(&mut self, tenant: &Arc<str>, now: Instant) -> bool {
         self.logged.forget(now);
         self.logged.insert(Arc::clone(tenant), now)
@@ -176,7 +178,8 @@ impl Shares {
         Verdict::SumUp { is_first }
     }
 
-    /// Returns the summaries that are due. With `all`, summaries with new incidents that are due later are included.
+    /// Returns the summaries that are due, and removes ended summaries. If `all` is set, summaries with new incidents
+    /// that are due later are included.
     pub(crate) fn due(&mut self, now: Instant, now_unix_ns: u64, all: bool) -> Vec<Message> {
         let mut due = Vec::new();
         self.sums.retain(|(tenant, rule, severity), sum| {
@@ -219,7 +222,7 @@ impl<K> Default for RecentKeys<K> {
 }
 
 impl<K: Ord + Clone> RecentKeys<K> {
-    /// Adds a key. Returns whether it is new.
+    /// Adds a key. Returns whether the key is new.
     fn insert(&mut self, key: K, now: Instant) -> bool {
         if self.keys.contains_key(&key) {
             return false;

@@ -5,7 +5,7 @@ use std::array::from_fn;
 /// Reason why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// There is no connection, or it was interrupted. The request is retried.
+    /// There was no connection, or the connection was interrupted. The request is retried.
     Unreachable,
     /// There was no answer in time. The request is retried.
     TimedOut,
@@ -18,11 +18,11 @@ pub enum Failure {
 /// Reason why a change was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The queue was full.
+    /// The queue was full, or there were too many summaries of tenants.
     QueueFull,
     /// The change was retried for too long.
     Expired,
-    /// The receiver refused the change.
+    /// The receiver refused the change, or standard output was not writable.
     Refused,
     /// A reload removed the receiver while the change waited.
     Disabled,
@@ -35,9 +35,10 @@ pub enum Reason {
 pub struct ReceiverStats {
     /// Number of accepted alerts. Repetitions count.
     pub sent: u64,
-    /// Number of messages beyond the share of a tenant, which a summary replaces.
+    /// Number of messages beyond the share of their tenant, which were replaced by summaries.
     pub summed_up: u64,
-    /// Number of alerts that are due now, or of changes or lines that wait.
+    /// Number of alerts that are due now (Alertmanager), or number of waiting changes (webhook) or lines (standard
+    /// output).
     pub queued: u64,
     /// The last error, which is kept after a recovery; `None` if there was no error.
     pub last_error: Option<String>,
@@ -45,10 +46,10 @@ pub struct ReceiverStats {
     dropped: [u64; 5],
 }
 
-/// The causes, in the order of [`Failure`].
+/// Names of the causes, in the order of [`Failure`].
 const FAILURES: [&str; 4] = ["unreachable", "timed_out", "unavailable", "refused"];
 
-/// The reasons, in the order of [`Reason`].
+/// Names of the reasons, in the order of [`Reason`].
 const DROPPED: [&str; 5] = ["queue_full", "expired", "refused", "disabled", "shutdown"];
 
 impl ReceiverStats {

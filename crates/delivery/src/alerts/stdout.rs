@@ -1,7 +1,7 @@
 //! Writes changes of alerts to standard output, as lines of JSON.
 //!
-//! A full pipe blocks its writer, so a dedicated thread writes. Lines that do not fit into its queue are dropped and
-//! counted.
+//! A full pipe blocks its writer, so a dedicated thread writes. Lines that do not fit into the queue of the thread are
+//! dropped and counted.
 
 use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -21,7 +21,7 @@ pub(crate) struct StdoutWriter {
 }
 
 impl StdoutWriter {
-    /// Starts to write to `out`.
+    /// Starts the thread that writes to `out`.
     pub(crate) fn begin(mut out: impl Write + Send + 'static) -> Self {
         let (lines, waiting) = sync_channel::<String>(MAX_LINES);
         // `ended` detects the end of the thread when `alive` is dropped.
@@ -131,7 +131,7 @@ mod tests {
     }
 
     /// Scenario: standard output is closed.
-    /// Guarantee: the failed line does not count as unwritten, and the end does not wait.
+    /// Guarantee: the failed line does not count as unwritten.
     #[test]
     fn closed_pipe_is_counted() {
         struct Closed;

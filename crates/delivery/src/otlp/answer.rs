@@ -17,7 +17,7 @@ pub(crate) enum RetryCause {
     Unavailable,
     /// The receiver did not answer in time.
     TimedOut,
-    /// There was no connection, or it broke.
+    /// There was no connection, or the connection broke.
     Unreachable,
 }
 
@@ -33,7 +33,8 @@ pub(crate) enum Answer {
         after: Option<Duration>,
         message: String,
     },
-    /// The request is too large. If not `certain`, a quota can be used up instead: gRPC has one code for both.
+    /// The request is too large. If `certain` is false, the cause can also be a used-up quota: gRPC has one code for
+    /// both causes.
     TooLarge { certain: bool, message: String },
     /// The request was refused, and a retry would be refused, too.
     Refused { message: String },
@@ -53,7 +54,7 @@ pub(crate) struct ExportResponse {
 /// `Export*PartialSuccess`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PartialSuccess {
-    /// Number of rejected spans, data points or log records.
+    /// Number of rejected spans, data points, log records or profiles.
     #[prost(int64, tag = "1")]
     pub(crate) rejected: i64,
     #[prost(string, tag = "2")]

@@ -12,7 +12,7 @@ use crate::otlp::stats::{DroppedItems, Reason};
 use crate::otlp::target::Target;
 use crate::transport::limit::RateLimit;
 
-/// Size below which "exhausted" means a quota, because every receiver accepts requests this small.
+/// Size below which `RESOURCE_EXHAUSTED` means a used-up quota, because every receiver accepts requests of this size.
 const SMALLEST_SPLIT: usize = 16 << 10;
 
 /// The next step for a request after its answer.
@@ -24,7 +24,7 @@ pub(crate) enum AfterAnswer {
     Retry(RetryCause, Option<Duration>),
     /// Send the request in halves.
     Halve,
-    /// The receiver is overloaded, or the request is too large: gRPC has one code for both.
+    /// The receiver is overloaded, or the request is too large: gRPC has one code for both causes.
     Exhausted,
     /// The receiver has refused the request. The items stay in flight, and the request is sent again when other
     /// requests are accepted.
@@ -33,15 +33,15 @@ pub(crate) enum AfterAnswer {
     Unsupported,
 }
 
-/// A counter of answers in the statistics of one signal, which also logs the answers that are relevant for operators,
-/// each kind at most once per minute.
+/// A counter of answers in the statistics of one signal. The counter also logs the failures that are relevant for
+/// operators. Repeated failures of the same kind are logged at most once per minute.
 pub(crate) struct AnswerCounts {
     outgoing: Arc<Outgoing>,
     partial: RateLimit,
     retry: RateLimit,
     refused: RateLimit,
     overflow: RateLimit,
-    /// Whether a failure was logged whose end was not logged yet.
+    /// Whether a failure was logged, and its end was not logged yet.
     failing: bool,
     /// Drops that were already logged.
     logged: DroppedItems,
@@ -60,7 +60,7 @@ impl AnswerCounts {
         }
     }
 
-    /// Counts the answer to a request of `items` items in `bytes` encoded bytes.
+    /// Counts the answer to a request of `items` items in `bytes` encoded bytes. Returns the next step for the request.
     pub(crate) fn judge(
         &mut self,
         items: u64,
@@ -90,7 +90,7 @@ impl AnswerCounts {
             }
             Answer::TooLarge { message, .. } => {
                 self.retried(RetryCause::Unavailable, target, &message, now);
-                // Every receiver accepts requests this small.
+                // A smaller request cannot be too large.
                 if bytes >= SMALLEST_SPLIT {
                     AfterAnswer::Exhausted
                 } else {
@@ -140,7 +140,7 @@ impl AnswerCounts {
         }
     }
 
-    /// Counts a request that was not accepted. Returns its message, safe to show.
+    /// Counts a request that was not accepted. Returns the receiver's message in a form that is safe to show.
     fn failed(&self, target: &Target, message: &str, count: impl FnOnce(&mut Queue)) -> String {
         let text = target.shown(message);
         let mut queue = self.outgoing.queue();

@@ -16,7 +16,8 @@ pub(crate) enum JoinMode {
     ToSize,
 }
 
-/// Encodes `messages` and queues them, as one entry each or joined. `items` returns the number of items in a message.
+/// Encodes and queues `messages`, as one entry each or joined to larger entries. If the queue takes no items, the items
+/// are only counted as dropped. `items` returns the number of items in a message.
 pub(crate) fn give<M: Message>(
     outgoing: &Outgoing,
     resource: &Arc<Origin>,

@@ -14,7 +14,7 @@ use crate::otlp::signal::Signal;
 use crate::otlp::store_handle::StoreHandle;
 use crate::otlp::target::Target;
 
-/// Settings followed by the sending task of a signal. Reloads and the shutdown change them.
+/// Settings for the sending task of a signal. Reloads and the shutdown change these settings.
 #[derive(Clone, Default)]
 pub(crate) struct Control {
     /// Receiver; `None` if the signal is not exported.
@@ -24,7 +24,7 @@ pub(crate) struct Control {
     /// Whether refused requests are sent again once other requests are accepted; see
     /// [`refused_queue`](crate::otlp::refused_queue).
     pub(crate) keeps_refused: bool,
-    /// Whether to send the queued items and then stop.
+    /// Whether the task sends the queued items and then ends.
     pub(crate) closing: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum DownCause {
 pub(crate) struct Rejection {
     pub(crate) by: Arc<Target>,
     pub(crate) cause: DownCause,
-    /// Delay that the receiver has requested; `None` if it has not requested a delay.
+    /// Delay that the receiver has requested; `None` if the receiver has not requested a delay.
     pub(crate) after: Option<Duration>,
 }
 
@@ -54,12 +54,12 @@ pub(crate) struct Outgoing {
     pub(crate) crowded: Notify,
     /// The queue on disk; `None` if there is no such queue.
     pub(crate) store_handle: Option<Arc<StoreHandle>>,
-    /// Requests that are being sent from memory. These requests are stored if the daemon exits before they are
-    /// answered.
+    /// Requests that are being sent from memory. If the daemon exits before the answers arrive, these requests are
+    /// stored on disk.
     sending: Mutex<Vec<Arc<Batch>>>,
     /// The receiver's answer to gcwatch's own telemetry, for the sending task; `None` if there is no new answer.
     not_taken: Mutex<Option<Rejection>>,
-    /// Notifies about sent or dropped items and counted attempts, of any signal.
+    /// Notified when items of any signal are sent or dropped, or an attempt is counted.
     pub(crate) settled: Arc<Notify>,
     pub(crate) control: watch::Sender<Control>,
     /// Time of the last heartbeat of the sending task.
@@ -67,7 +67,7 @@ pub(crate) struct Outgoing {
 }
 
 impl fmt::Debug for Outgoing {
-    /// Shows neither queued data nor the receiver, because both can be secret.
+    /// Shows neither queued data nor the receiver, because they can contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lane")
             .field("signal", &self.signal)
@@ -112,7 +112,7 @@ impl Outgoing {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues `entries`, and wakes the task if that changes the time of its next action.
+    /// Queues `entries`, and wakes the task if the entries change the time of its next action.
     pub(crate) fn push(&self, now: Instant, entries: Vec<Entry>) {
         let pushed = self.queue().push(now, entries);
         if pushed.wake {
@@ -124,7 +124,8 @@ impl Outgoing {
         drop(pushed.dropped);
     }
 
-    /// Queues items that were in flight elsewhere and not accepted, with the answer of the receiver.
+    /// Queues items of gcwatch's own telemetry that were not accepted. `not_taken` is the answer of the receiver;
+    /// `None` if the items were not sent.
     pub(crate) fn take_over(&self, entries: Vec<Entry>, not_taken: Option<Rejection>, now: Instant) {
         let dropped = self.queue().take_over(entries, now);
         if not_taken.is_some() {

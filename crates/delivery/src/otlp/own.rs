@@ -6,11 +6,12 @@
 //! ```
 //!
 //! * **The same receiver.** The exporters use the receiver of their signal: its endpoint, protocol, headers,
-//!   compression, timeout, and even its connection, so that proxies, TLS and renewed certificates need no second setup.
+//!   compression, timeout, and connection. Therefore, proxies, TLS and renewed certificates need no separate setup.
 //!   Environment variables that `opentelemetry-otlp` itself reads (headers, compression) have no effect on the
 //!   requests. A reload takes effect with the next request.
 //! * **The same queue.** Items that the receiver does not accept at the first attempt are queued with the other items
-//!   of their signal, in memory or on disk. No request is retried here.
+//!   of their signal, in memory or on disk. The exporters retry a request only without compression, if the receiver
+//!   does not support the compression.
 //! * **The same counters.** Items count in the statistics of their signal from their creation. Dropped items are
 //!   counted by reason.
 //! * **No call hangs.** A batch processor blocks its own thread on the export. The future of the export is polled
@@ -18,8 +19,8 @@
 //!   with a deadline: see [`OwnTelemetry::shutdown`]. At most [`MAX_HELD`] items of a signal wait.
 //! * **No feedback.** Log messages of these exporters have the target `gcwatch::export`, which is never exported.
 //!
-//! Cost: one thread for each provider, and about 0.5 MB of resident memory for one or both (debug build, VmRSS of
-//! `gcwatch run`).
+//! Cost: one thread for each provider, and about 0.5 MB of resident memory for one or both providers (debug build,
+//! VmRSS of `gcwatch run`).
 
 mod build;
 mod exporter;
@@ -125,8 +126,8 @@ pub(crate) fn scope() -> InstrumentationScope {
         .build()
 }
 
-/// A processor that passes items to a batch processor only if it has space, and counts all items in the counters of the
-/// signal.
+/// A processor that counts all items in the counters of the signal, and passes items to a batch processor only if the
+/// batch processor has space.
 #[derive(Debug)]
 struct CountingProcessor<P> {
     outgoing: Arc<Outgoing>,
@@ -200,7 +201,8 @@ fn sdk_resource(origin: &Origin) -> Resource {
         .build()
 }
 
-/// Converts a value; returns `None` for a kind of value that resources do not have.
+/// Converts a value. Returns `None` for kinds of values that do not occur in resources. Elements of an array that are
+/// not strings are omitted.
 fn value(value: &AnyValue) -> Option<Value> {
     Some(match value.value.as_ref()? {
         any_value::Value::StringValue(text) => Value::String(text.clone().into()),

@@ -1,4 +1,4 @@
-//! The queued items of one signal: bounded, first in, first out, every item counted. Pure: time is an argument.
+//! A bounded queue of the items of one signal, first in, first out, which counts every item. Pure: time is an argument.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,8 @@ use crate::otlp::stats::{LastError, Reason, SignalStats};
 /// signal.
 const UNSUPPORTED_FOR: Duration = Duration::from_secs(60);
 
-/// Time after which the report of an unaccepted signal is believed. The queue then keeps only enough items for a probe.
+/// Time after which the report that the receiver does not accept the signal counts as permanent. Afterwards, the queue
+/// keeps only enough items for a probe.
 const UNSUPPORTED_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Maximum number of queued bytes for a receiver that has never accepted the signal and reports that it does not accept
@@ -23,7 +24,8 @@ const UNSUPPORTED_BYTES: usize = 4 << 20;
 /// Maximum number of queued bytes after [`UNSUPPORTED_PATIENCE`].
 const UNSUPPORTED_LEAST: usize = 64 << 10;
 
-/// Number of bytes that are written to the disk at once, without waiting for more.
+/// Maximum number of bytes in one write to the disk. This number of queued bytes is written without waiting for more
+/// items.
 pub(crate) const SPILL_BYTES: usize = 1 << 20;
 
 /// Minimum of the request size that is learned from a receiver's refusals.
@@ -35,8 +37,8 @@ const LARGEST_JOINED: usize = 64 << 10;
 /// Time for which an item waits in memory before it is written to the disk, once the receiver does not accept it.
 const SPILL_DELAY: Duration = Duration::from_secs(1);
 
-/// Number of bytes that are sent without waiting for more. Larger requests are not cheaper, and waiting bytes cost
-/// memory.
+/// Number of queued bytes that are sent without waiting for more items. Larger requests are not cheaper, and waiting
+/// bytes cost memory.
 const EARLY_SEND_BYTES: usize = 256 << 10;
 
 /// The next action of the sender.
@@ -75,14 +77,15 @@ pub(crate) struct Queue {
     weight: usize,
     /// Time at which the oldest entry arrived, or an earlier time; `None` if the queue is empty.
     waiting_since: Option<Instant>,
-    /// Number of entries that were ever added. `entries` are the newest of them.
+    /// Number of entries that were ever added. `entries` contains the newest of these entries.
     entered: u64,
     /// Number of the first entry that can wait for more entries. Earlier entries are sent at once.
     flush_to: u64,
     /// Number of the oldest entry that is being sent; `None` if no entry is being sent.
     sending_from: Option<u64>,
     closing: bool,
-    /// Time since which the receiver reports that it does not accept the signal; `None` if it does not report this.
+    /// Time since which the receiver reports that it does not accept the signal; `None` if the receiver does not report
+    /// this.
     unsupported_since: Option<Instant>,
     /// Time before which own telemetry is not sent, because only the sender probes the receiver; `None` if the receiver
     /// accepts the signal.
@@ -116,7 +119,7 @@ impl Queue {
         }
     }
 
-    /// Returns whether new entries would be queued. If not, they need not be encoded.
+    /// Returns whether new entries would be queued. If not, the caller need not encode the entries.
     pub(crate) fn takes(&self) -> bool {
         self.stats.configured && !self.closing
     }
@@ -147,7 +150,7 @@ impl Queue {
         self.learned_bytes = Some((bytes / 2).max(SMALLEST_LEARNED));
     }
 
-    /// Records that the receiver does not accept this signal. Returns whether this is new.
+    /// Records that the receiver does not accept this signal. Returns `false` if the receiver has reported this before.
     pub(crate) fn unsupported(&mut self, now: Instant) -> bool {
         let news = self.unsupported_since.is_none();
         self.unsupported_since.get_or_insert(now);
@@ -155,7 +158,8 @@ impl Queue {
         news
     }
 
-    /// Drops the items queued for a receiver that does not accept the signal. The caller frees them.
+    /// Drops the items queued for a receiver that does not accept the signal. Returns the entries, which the caller
+    /// frees.
     #[must_use]
     pub(crate) fn drop_unsupported(&mut self) -> Vec<Entry> {
         self.drop_all(Reason::Unsupported)
@@ -186,7 +190,8 @@ impl Queue {
             .map_or(self.limits.batch_bytes, |learned| learned.min(self.limits.batch_bytes))
     }
 
-    /// Queues `new`. If there is not enough space, the oldest entries are dropped.
+    /// Queues `new`. If there is not enough space, the oldest entries are dropped. An entry that exceeds the limit of
+    /// the queue is dropped. If the queue takes no entries, all of `new` is dropped.
     pub(crate) fn push(&mut self, now: Instant, new: Vec<Entry>) -> PushOutcome {
         if !self.takes() {
             self.count_dropped(new.iter().map(Entry::items).sum());
@@ -227,8 +232,8 @@ impl Queue {
         self.entries.push_back(entry);
     }
 
-    /// Queues entries that were in flight without having been queued here, even if the queue is closed. Returns the
-    /// entries that do not fit, which the caller frees.
+    /// Queues entries that were in flight but never in this queue, even if the queue is closed. Returns the entries
+    /// that do not fit, which the caller frees.
     #[must_use]
     pub(crate) fn take_over(&mut self, entries: Vec<Entry>, now: Instant) -> Vec<Entry> {
         let items = entries.iter().map(Entry::items).sum::<u64>();
@@ -250,7 +255,7 @@ impl Queue {
         self.take_most(self.batch_bytes(), self.limits.batch_items)
     }
 
-    /// Takes the oldest entries that are written to the disk at once.
+    /// Takes the oldest entries that fit in one write to the disk.
     pub(crate) fn take_to_store(&mut self) -> Vec<Entry> {
         self.take_most(self.batch_bytes().min(SPILL_BYTES), self.limits.batch_items)
     }
@@ -374,7 +379,7 @@ impl Queue {
         }
     }
 
-    /// Returns whether a caller waits until everything is sent.
+    /// Returns whether an entry is queued that was added before the last call of [`mark_flush`](Self::mark_flush).
     pub(crate) fn is_flushing(&self) -> bool {
         self.oldest() < self.flush_to
     }
@@ -399,7 +404,7 @@ impl Queue {
         let reason = if self.closing {
             Reason::Shutdown
         } else {
-            // Only gcwatch's own telemetry gets here.
+            // Only gcwatch's own telemetry is dropped while the queue takes entries.
             Reason::Unsupported
         };
         self.stats.dropped.add(reason, items);
@@ -457,8 +462,8 @@ impl Queue {
         true
     }
 
-    /// Marks `items` held by the SDK as in flight until they are settled. Returns the number that is still counted,
-    /// which is 0 after [`abandon`](Self::abandon).
+    /// Marks `items` held by the SDK as in flight until they are settled. Returns the number of these items that are
+    /// still counted as held, which is 0 after [`abandon`](Self::abandon).
     pub(crate) fn take_held(&mut self, items: u64) -> u64 {
         let items = items.min(self.held);
         self.held -= items;
@@ -466,7 +471,7 @@ impl Queue {
         items
     }
 
-    /// Records that `items` in flight were accepted, except `rejected` of them. `bytes` was the size of the request.
+    /// Records that `items` in flight were accepted, except `rejected` items. `bytes` was the size of the request.
     pub(crate) fn accepted(&mut self, items: u64, rejected: u64, bytes: usize) {
         let items = items.min(self.stats.in_flight);
         let rejected = rejected.min(items);

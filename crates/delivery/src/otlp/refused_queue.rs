@@ -17,7 +17,7 @@ use crate::otlp::batch::Batch;
 const MAX_BYTES: usize = 1 << 20;
 /// Maximum number of times that a request is sent again.
 const MAX_TRIES: u32 = 8;
-/// Time for which no refused request is sent again after another refusal of such a request.
+/// Time for which no refused request is sent again after a request was sent again and refused again.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// A refused request.
@@ -33,7 +33,7 @@ pub(crate) struct RejectedRequest {
 pub(crate) struct RefusedQueue {
     refused: VecDeque<RejectedRequest>,
     bytes: usize,
-    /// Time before which the next request is not sent; `None` if there is no such time.
+    /// Time before which no refused request is sent again; `None` if no request was refused again.
     not_before: Option<Instant>,
 }
 
@@ -58,7 +58,8 @@ impl RefusedQueue {
         given_up
     }
 
-    /// Removes and returns the oldest request, or returns `None` if there is no request or it is too early to send one.
+    /// Removes and returns the oldest request, or returns `None` if there is no request, or if [`PAUSE`] has not
+    /// passed.
     pub(crate) fn take(&mut self, now: Instant) -> Option<RejectedRequest> {
         if self.not_before.is_some_and(|at| now < at) {
             return None;

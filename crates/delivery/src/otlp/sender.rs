@@ -19,7 +19,7 @@ use crate::otlp::stats::Reason;
 use crate::otlp::target::Target;
 use crate::transport::retry;
 
-/// Maximum delay between attempts during shutdown, if the receiver requests none.
+/// Maximum delay between attempts during shutdown, if the receiver requests no delay.
 const CLOSING_CAP: Duration = Duration::from_secs(1);
 
 /// Interval between heartbeats of the task.
@@ -40,7 +40,7 @@ const LATE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Delay before an unreadable disk is read again.
 const READ_AGAIN: Duration = Duration::from_secs(10);
 
-/// State in which only small requests are sent, with its reason.
+/// State in which only small requests are sent, and the reason for this state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ReceiverOutage {
     cause: DownCause,
@@ -130,17 +130,18 @@ struct Sender {
     counts: AnswerCounts,
     /// Receiver of the last attempt; `None` if the signal was not exported.
     target: Option<Arc<Target>>,
-    /// Time before which the receiver has requested no attempt; `None` if it has not requested this.
+    /// Time before which no attempt is made, because the receiver has requested a delay or was exhausted; `None` if
+    /// attempts are not delayed.
     not_before: Option<Instant>,
-    /// State of an unavailable receiver; `None` if the last request was accepted. The unaccepted batch is on disk or in
-    /// the queue.
+    /// State of an unavailable receiver; `None` while the receiver counts as available. The unaccepted batch is on disk
+    /// or in the queue.
     down: Option<ReceiverOutage>,
-    /// Size of the smallest request that the receiver has answered with "exhausted"; `None` if the receiver has
-    /// accepted a request of this size since.
+    /// Size of the smallest request that the receiver has answered with "exhausted"; `None` if there was no such
+    /// answer, or if the receiver has accepted a request of at least this size since.
     exhausted: Option<usize>,
     /// Time at which an unreadable disk is read again; `None` if the disk can be read.
     read_again: Option<Instant>,
-    /// Refused requests, if they are kept.
+    /// Refused requests that are sent again; empty if refused requests are dropped.
     refused_queue: RefusedQueue,
 }
 
@@ -227,15 +228,16 @@ impl Sender {
         }
     }
 
-    /// Records the batches that are lost if the task is aborted now, unless they are stored.
+    /// Records the batches that [`Outgoing::store_rest`] stores if the task is aborted now. Does nothing without a
+    /// queue on disk.
     fn note_sending(&self, rest: &[Arc<Batch>], batch: Option<&Arc<Batch>>) {
         if self.outgoing.store_handle.is_some() {
             self.outgoing.set_sending(rest.iter().chain(batch).cloned().collect());
         }
     }
 
-    /// Reads the current receiver. Returns whether it has changed, in which case pauses requested by the previous
-    /// receiver are void.
+    /// Reads the current receiver. Returns whether the receiver has changed. A change cancels the delays that the
+    /// previous receiver has caused.
     fn follow_control(&mut self) -> bool {
         let target = self.control.borrow_and_update().target.clone();
         let changed = target.as_ref().map(Arc::as_ptr) != self.target.as_ref().map(Arc::as_ptr);
@@ -359,8 +361,8 @@ impl Sender {
         verdict
     }
 
-    /// Waits until `until`. Returns `true` if the wait ended early: if the receiver changed, or at shutdown, unless the
-    /// receiver `requested` the delay.
+    /// Waits until `until`. Returns `true` if the wait ended early because the receiver changed or, unless the receiver
+    /// `requested` the delay, because of the shutdown.
     async fn wait(&mut self, until: Instant, requested: bool) -> bool {
         loop {
             tokio::select! {
@@ -401,7 +403,7 @@ impl Sender {
         usable && !self.outgoing.queue().is_foreign()
     }
 
-    /// Writes a batch in flight to the disk. Returns `false` if it is still in flight.
+    /// Writes a batch in flight to the disk. Returns `false` if the batch could not be written and is still in flight.
     async fn store(&self, batch: &Arc<Batch>) -> bool {
         let Some(store_handle) = &self.outgoing.store_handle else {
             return false;
@@ -421,7 +423,8 @@ impl Sender {
         self.counts.log_drops(Instant::now());
     }
 
-    /// Sends the oldest stored request. Returns `false` if no request is stored, or if it cannot be read now.
+    /// Sends the oldest stored request. Returns `false` if no request was sent: no request is stored, the disk cannot
+    /// be read now, the receiver has requested a delay, or the signal is not exported.
     async fn send_stored(&mut self) -> bool {
         let (Some(store_handle), Some(target)) = (self.outgoing.store_handle.clone(), self.target.clone()) else {
             return false;
@@ -511,7 +514,7 @@ impl Sender {
         }
     }
 
-    /// Handles gcwatch's own telemetry that the receiver did not accept and that is queued now.
+    /// Handles the receiver's rejection of gcwatch's own telemetry, which is queued now.
     fn heed(&mut self, not_taken: &Rejection) {
         if self.down.is_some()
             || self
@@ -528,8 +531,8 @@ impl Sender {
         }
     }
 
-    /// Starts the state in which only small requests are sent until one is accepted. `after` is the delay that the
-    /// receiver has requested.
+    /// Starts the state in which only small requests are sent until a request is accepted. `after` is the delay that
+    /// the receiver has requested; `None` if the receiver has not requested a delay.
     fn go_down(&mut self, cause: DownCause, after: Option<Duration>) {
         let known = self.down.take().filter(|down| down.cause == cause);
         let mut backoff = known.map_or_else(|| backoff_while(cause), |down| down.backoff);
@@ -558,7 +561,7 @@ impl Sender {
         let closing = self.control.borrow().closing;
         let foreign = cause == DownCause::Unsupported && self.outgoing.queue().is_foreign();
         if foreign && (closing || self.outgoing.queue().is_flushing()) {
-            // Items that were never accepted do not delay the shutdown.
+            // If the receiver has never accepted the signal, the items do not delay a shutdown or a flush.
             let dropped = self.outgoing.queue().drop_unsupported();
             drop(dropped);
             self.outgoing.settled.notify_waiters();
@@ -576,7 +579,7 @@ impl Sender {
             return false;
         }
         if closing {
-            // Items in memory cannot be written: send them while there is time.
+            // Items in memory cannot be written to the disk, so send these items until the shutdown ends.
             self.down = None;
             return self.outgoing.queue().due(now) == NextAction::Done;
         }
@@ -657,7 +660,7 @@ fn backoff_while(down: DownCause) -> Backoff {
 fn backoff_of(cause: RetryCause) -> Backoff {
     match cause {
         RetryCause::Unavailable | RetryCause::Unreachable => SHORT,
-        // Each attempt takes the whole timeout.
+        // Each attempt lasts for the full timeout, so the delays are longer.
         RetryCause::TimedOut => retry::BACKOFF,
     }
 }
@@ -671,7 +674,8 @@ async fn store_crowd(outgoing: &Outgoing) {
     }
 }
 
-/// Writes to the disk the items whose time in memory has expired, while the receiver does not accept them.
+/// Writes items to the disk until no items are due for the disk; see
+/// [`Queue::spill_due`](crate::otlp::queue::Queue::spill_due).
 async fn store_due(outgoing: &Outgoing, now: Instant) {
     while outgoing.queue().spill_due(now) == NextAction::Now {
         if !store_oldest(outgoing).await {

@@ -11,7 +11,7 @@ use base::directory::create_private;
 
 /// A flat folder of files.
 pub(crate) trait Disk: fmt::Debug {
-    /// Returns the files with their lengths.
+    /// Returns the names and lengths of the files.
     fn list(&self) -> io::Result<Vec<(String, u64)>>;
 
     /// Writes at an offset. Creates the file if it does not exist.
@@ -20,7 +20,7 @@ pub(crate) trait Disk: fmt::Debug {
     /// Fills the buffer from an offset.
     fn read_at(&mut self, name: &str, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
-    /// Ensures that the content of a file is on the disk, and its name, too, if the file is new.
+    /// Ensures that the content of a file is on the disk. For a `new` file, the same applies to the name of the file.
     fn sync(&mut self, name: &str, new: bool) -> io::Result<()>;
 
     /// Truncates a file.

@@ -20,11 +20,11 @@ pub(crate) fn space(len: usize) -> u64 {
 struct Segment {
     /// Number of the first record, which is also the name of the file.
     first: u64,
-    /// Number of whole records.
+    /// Number of complete records.
     records: u64,
     /// Number of items in the records that are not removed.
     items: u64,
-    /// Length of the whole records, in bytes.
+    /// Length of the complete records, in bytes.
     len: u64,
     /// Length of the file, in bytes.
     file_len: u64,
@@ -99,7 +99,7 @@ impl<D: Disk> Log<D> {
         for (first, file_len) in firsts {
             let (segment, offset) = log.scan(first, file_len);
             let behind = log.behind_damage(&segment);
-            // A segment without a whole record is removed, too, because its number is free again.
+            // A segment without a complete record is removed, too, because its number is free again.
             let unsent = segment.records > 0 && segment.end() > position.number;
             if unsent {
                 let expected = log.segments.back().map_or(position.number, Segment::end);
@@ -129,7 +129,7 @@ impl<D: Disk> Log<D> {
         Ok(log)
     }
 
-    /// Returns a segment with its whole records, and the offset of the first record that was not sent.
+    /// Returns a segment with its complete records, and the offset of the first record that was not sent.
     fn scan(&mut self, first: u64, file_len: u64) -> (Segment, u64) {
         let mut segment = Segment {
             file_len,
@@ -160,9 +160,9 @@ impl<D: Disk> Log<D> {
         (segment, unsent_at)
     }
 
-    /// Returns the number of records behind the whole records of a segment, including the record with the damaged
-    /// header. The headers are searched for, because a damaged header does not show where the next record starts. A
-    /// record that was torn while it was written does not count.
+    /// Returns the number of records behind the complete records of a segment, including the record with the damaged
+    /// header. The function searches for the next headers, because a damaged header does not show the start of the next
+    /// record. A record that was torn while it was written does not count.
     fn behind_damage(&mut self, segment: &Segment) -> u64 {
         let (at, end) = (segment.len, segment.end());
         let len = usize::try_from(segment.file_len.saturating_sub(at).min(MAX_SEARCHED)).unwrap_or_default();
@@ -196,7 +196,8 @@ impl<D: Disk> Log<D> {
         self.segment_bytes = bytes;
     }
 
-    /// Adds a record. The record is on the disk when this method returns. After an error, the log is unchanged.
+    /// Adds a record. The record is on the disk when this method returns. After an error, the log does not contain the
+    /// record.
     pub(crate) fn append(&mut self, items: u64, plain_len: usize, payload: &[u8], unix_ns: u64) -> io::Result<()> {
         let short = |len: usize| u32::try_from(len).map_err(|_| io::Error::other("the request is too large"));
         let header = Header {
@@ -268,7 +269,8 @@ impl<D: Disk> Log<D> {
         }
     }
 
-    /// Removes the first record if it has this number and was [read](Self::oldest).
+    /// Removes the first record if it has this number and was [read](Self::oldest). Returns whether the record was
+    /// removed.
     pub(crate) fn remove(&mut self, number: u64) -> bool {
         let Some(header) = self.front.filter(|front| front.number == number) else {
             return false;

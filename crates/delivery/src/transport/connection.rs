@@ -1,7 +1,8 @@
-//! Connections to receivers: one for each distinct endpoint and TLS identity, shared by all senders.
+//! Connections to receivers, shared by all senders: one gRPC channel for each endpoint and set of TLS files, and one
+//! HTTP client for each set of TLS files.
 //!
-//! Certificates are reloaded when their files change. Each request checks for changes (three calls of `stat`), so that
-//! a renewed certificate is used at once and no connection outlives its identity for long.
+//! Certificates are reloaded when their files change. Each request checks for changes (at most three calls of `stat`),
+//! so that the next request after a renewal uses the new certificate.
 
 use std::fmt;
 use std::fs;
@@ -24,7 +25,8 @@ use crate::transport::text;
 /// The `User-Agent` of every request.
 const USER_AGENT: &str = concat!("gcwatch/", env!("CARGO_PKG_VERSION"));
 
-/// Silence on a connection with an open request after which a ping is sent.
+/// Time without traffic after which a keep-alive is sent: by TCP on every connection, and as a ping of HTTP/2 while a
+/// request is open.
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -59,7 +61,8 @@ impl Files {
             .filter_map(|path| path.as_deref())
     }
 
-    /// Returns a value that changes when one of the files changes. An unreadable file is a state, too.
+    /// Returns a value that changes when one of the files changes. For a file that does not exist, the value contains
+    /// `None`.
     fn stamp(&self) -> Vec<Option<(SystemTime, u64, u64)>> {
         let stamp = |path: &Path| {
             let metadata = fs::metadata(path).ok()?;
@@ -78,7 +81,7 @@ impl Files {
     }
 }
 
-/// The library's client for requests. Cheap to clone.
+/// A client of the library for requests. Clones are cheap.
 #[derive(Debug, Clone)]
 pub enum Link {
     /// A gRPC channel.
@@ -89,12 +92,12 @@ pub enum Link {
 
 struct ConnectionState {
     link: Link,
-    /// Number of links that the connection had before the current link.
+    /// Number of previous links of the connection.
     generation: u64,
     stamp: Vec<Option<(SystemTime, u64, u64)>>,
 }
 
-/// A connection, which is replaced when its certificates change.
+/// A shared connection. Its link is replaced when the TLS files change.
 pub struct Connection {
     key: Key,
     timeout: Duration,
@@ -111,8 +114,13 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Returns the connection for `receiver`: the connection from `known`, or a new connection, which is added to
-    /// `known`. A connection connects only at the first request.
+    /// Returns the matching connection of `known`, or creates a connection for `receiver` and adds the connection to
+    /// `known`. The network is not used before the first request.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the endpoint is invalid, if only one of client certificate and key is set, or if the TLS
+    /// files are unreadable or unusable.
     pub fn open(receiver: &Receiver, known: &mut Vec<Arc<Self>>) -> Result<Arc<Self>, Error> {
         install_crypto();
         let unusable = |reason: String| {
@@ -169,8 +177,9 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Returns the link for the next request: a new one if the certificates have changed, or the old one if the new
-    /// certificates are invalid. The failure is logged once, and the files are read again after their next change.
+    /// Returns the link for the next request, after a check of the TLS files. If a file has changed, a new link
+    /// replaces the old link. If the new files are unusable, the old link is kept and a warning is logged; the files
+    /// are read again after their next change.
     pub fn link(&self) -> Link {
         self.current().0
     }
@@ -276,8 +285,8 @@ fn grpc(endpoint: &str, secure: bool, pem: &Pem, timeout: Duration) -> Result<Ch
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(PING_AFTER));
-    // With tonic's own connector, the timeout covers only TCP. If a peer accepted a connection and did not answer in
-    // TLS, every later request would wait for as long as the connection lives.
+    // With tonic's own connector, the timeout covers only TCP. If a peer accepted a connection and did not complete the
+    // TLS handshake, every later request would wait until this connection closes.
     Ok(endpoint.connect_with_connector_lazy(tcp))
 }
 

@@ -1,4 +1,4 @@
-//! A receiver: its address, protocol and secrets.
+//! The settings of a receiver: its address, protocol, headers, and certificates.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -35,10 +35,11 @@ words! {
     }
 }
 
-/// Settings of the receiver of one signal.
+/// Settings of a receiver of telemetry or alerts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Receiver {
-    /// URL: for gRPC scheme, host and port; for HTTP the whole address with its path (`…/v1/traces`).
+    /// URL of the receiver. For gRPC, the URL consists of scheme, host and port; for HTTP, the URL includes the path
+    /// (`…/v1/traces`).
     pub endpoint: String,
     /// Encoding and transport of requests.
     pub protocol: Protocol,
@@ -98,7 +99,7 @@ impl Receiver {
 }
 
 impl fmt::Debug for Receiver {
-    /// Omits user, password and query, because they can be secrets.
+    /// Omits user, password and query, because these parts can be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receiver")
             .field("endpoint", &self.shown())

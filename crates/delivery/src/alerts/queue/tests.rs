@@ -64,8 +64,8 @@ fn seconds(times: &[Duration]) -> Vec<u64> {
 }
 
 /// Scenario: an alert fires for ten minutes and then resolves; an hour passes.
-/// Guarantee: an Alertmanager gets the alert at once and once per minute, and its end at once and once per minute for
-/// five minutes, and nothing afterwards.
+/// Guarantee: an Alertmanager gets the alert at once and once per minute; the Alertmanager gets the end of the alert at
+/// once and once per minute for five minutes, and no request afterwards.
 #[tokio::test(start_paused = true)]
 async fn alertmanager_gets_states_at_intervals() {
     let (queue, begin) = (queue(ALERTMANAGER, []), Instant::now());
@@ -78,8 +78,9 @@ async fn alertmanager_gets_states_at_intervals() {
     assert_eq!(seconds(&requests(&queue, begin)), expected);
 }
 
-/// Scenario: one Alertmanager forbids access for three minutes; another Alertmanager asks for a pause of 100 seconds.
-/// Guarantee: the first Alertmanager gets one request per interval, and the second gets no request during its pause.
+/// Scenario: one Alertmanager forbids access for three minutes; another Alertmanager requests a pause of 100 s.
+/// Guarantee: the first Alertmanager gets one request per interval, and the second Alertmanager gets no request during
+/// its pause.
 #[tokio::test(start_paused = true)]
 async fn refusing_alertmanager_gets_few_requests() {
     let forbidden = Answer::Refused {
@@ -98,7 +99,7 @@ async fn refusing_alertmanager_gets_few_requests() {
 }
 
 /// Scenario: a webhook is down for longer than a change is retried.
-/// Guarantee: every delay is within its limit, which doubles from one second to thirty; then the change is dropped and
+/// Guarantee: every delay is within its limit, which doubles from 1 s to 30 s; after an hour, the change is dropped and
 /// counted, and no further request is sent.
 #[tokio::test(start_paused = true)]
 async fn change_for_webhook_expires() {
@@ -122,9 +123,10 @@ async fn change_for_webhook_expires() {
     assert_eq!((stats.queued, stats.dropped()[1]), (0, ("expired", 1)));
 }
 
-/// Scenario: a tenant has twice its share of new incidents of one rule, and the webhook starts to accept requests late.
-/// Guarantee: the share is sent; one message for all further incidents is sent a minute after the first of them;
-/// further incidents are counted as summed up and not as dropped.
+/// Scenario: a tenant has twice its share of new incidents of one rule, and the webhook accepts requests only after 5
+/// s.
+/// Guarantee: the share is sent; one message for all further incidents is sent a minute after the first further
+/// incident; further incidents are counted as summed up and not as dropped.
 #[tokio::test(start_paused = true)]
 async fn incidents_beyond_share_are_one_message() {
     let (queue, begin) = (

@@ -85,8 +85,8 @@ fn messages_beyond_share_are_summed_up() {
     }
 }
 
-/// Scenario: a tenant has a crash loop with eight deaths per second for an hour. Half of the deaths have a new service
-/// name each. Another tenant has one incident per minute.
+/// Scenario: a tenant has a crash loop with eight deaths per second for an hour. In half of the deaths, the process has
+/// a new service name. Another tenant has one incident per minute.
 /// Guarantee: for the crash loop, a receiver gets the tenant's share, one message for each new service, and one summary
 /// per ten minutes with the number of all other incidents. Each incident of the other tenant is sent. The memory is
 /// bounded.
@@ -131,10 +131,10 @@ fn crash_loop_causes_few_messages() {
 }
 
 /// Scenario: a tenant has three incidents beyond its share within a minute, a fourth incident five minutes after the
-/// summary was sent, and none afterwards.
+/// summary was sent, and no further incidents.
 /// Guarantee: the summary is sent a minute after the first incident and again ten minutes later with all incidents, and
-/// the alert ends ten minutes after the fourth incident. The three messages have the same labels, none of which a
-/// process can choose.
+/// the alert ends ten minutes after the fourth incident. The three messages have the same labels, and a process cannot
+/// choose the value of any label.
 #[test]
 fn further_incidents_are_one_alert() {
     let begin = Instant::now();
@@ -164,8 +164,8 @@ fn further_incidents_are_one_alert() {
 
 /// Scenario: a process of one tenant has the service name of another tenant, claims to be in the namespace of that
 /// tenant and on another node, and has many incidents.
-/// Guarantee: the process uses none of the other tenant's share. A summary does not contain the service name of the
-/// process, and has the namespace only if the namespace is the tenant.
+/// Guarantee: the process uses none of the other tenant's share. The labels of a summary do not contain the service
+/// name, and contain the namespace only if the tenant is this namespace.
 #[test]
 fn process_cannot_use_share_of_other_tenant() {
     let now = Instant::now();
@@ -212,7 +212,7 @@ fn summary_is_sent_at_exit() {
 }
 
 /// Scenario: more tenants have incidents beyond their share than there can be summaries.
-/// Guarantee: no summary is added beyond the maximum, and the caller is requested to drop the message.
+/// Guarantee: no summary is added beyond the maximum, and the verdict about the further message is to drop it.
 #[test]
 fn sums_are_bounded() {
     let now = Instant::now();

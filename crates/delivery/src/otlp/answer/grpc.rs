@@ -51,8 +51,8 @@ impl Answer {
             format!("{code:?}: {text}")
         };
         match code {
-            // Either the service is unknown, or only the compression of the request, according to the messages of
-            // grpc-go and tonic.
+            // The receiver does not support the compression of the request, according to the messages of grpc-go and
+            // tonic. Otherwise, the service is unknown.
             Code::Unimplemented if text.contains("grpc-encoding") || text.contains("is compressed with") => {
                 Self::CannotDecompress { message }
             }
@@ -126,8 +126,8 @@ mod tests {
 
     /// Scenario: a receiver sends RESOURCE_EXHAUSTED with RetryInfo, the messages of four servers for "too large", or
     /// the 413 of a proxy.
-    /// Guarantee: the first answer is a retry after the delay; the other answers are certain to mean a request that is
-    /// too large.
+    /// Guarantee: the first answer is a retry after the delay; for the other answers, the request is certainly too
+    /// large.
     #[test]
     fn exhausted_differs_from_too_large() {
         let info = ProtobufAny {
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Scenario: this side creates a status for a broken connection, with a code that would be final from a receiver.
+    /// Scenario: tonic creates a status for a broken connection, with a code that would be final if a receiver sent it.
     /// Guarantee: the request is retried.
     #[test]
     fn broken_connection_is_retried() {

@@ -64,7 +64,7 @@ fn accepted(signal: Signal, json: bool, body: &[u8]) -> Answer {
     Answer::Accepted { rejected, message }
 }
 
-/// Returns the message of a `google.rpc.Status`, or the body as text if it is not a status.
+/// Returns the message of a `google.rpc.Status`, or the body as text if the body is not a status.
 fn error_message(json: bool, body: &[u8]) -> String {
     let status = if json {
         let body: Option<serde_json::Value> = serde_json::from_slice(body).ok();
@@ -107,8 +107,8 @@ mod tests {
         }
     }
 
-    /// Scenario: answers have a partial success in both encodings, with the count as a string or a number, another
-    /// signal's field, or an invalid body.
+    /// Scenario: answers contain a partial success in JSON or protobuf, with the count as a string or a number, the
+    /// count of another signal, or an invalid body.
     /// Guarantee: the count of this signal and the message are returned; an invalid body after a 200 counts as
     /// accepted.
     #[test]

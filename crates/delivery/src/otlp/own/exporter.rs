@@ -81,7 +81,7 @@ impl<E: Exporter> FollowingExporter<E> {
     }
 
     /// Sends items to the current receiver. Items that the receiver does not accept for now are queued with the data of
-    /// targets.
+    /// targets. Refused items are dropped and counted.
     async fn deliver(&self, items: impl Items<E>) -> OTelSdkResult {
         let count = self.outgoing.queue().take_held(items.count());
         if count < items.count() {
@@ -129,7 +129,7 @@ impl<E: Exporter> FollowingExporter<E> {
             };
             let (cause, after) = match self.judge(count, &target, answer) {
                 AfterAnswer::Settled | AfterAnswer::Halve => return Ok(()),
-                // Only metrics are kept, and these items are not metrics.
+                // Only refused metrics are kept, and these items are not metrics.
                 AfterAnswer::Refused => {
                     self.outgoing.queue().gave_up(count, Reason::Refused);
                     return Err(failed());
@@ -151,7 +151,8 @@ impl<E: Exporter> FollowingExporter<E> {
         counts.judge(items, 0, target, answer, Instant::now())
     }
 
-    /// Returns the exporter for this target: a new one if the target, its certificates or its compression have changed.
+    /// Returns the exporter for this target. The exporter is rebuilt if the target, its certificates or its compression
+    /// have changed.
     fn built(&self, target: &Arc<Target>) -> Result<Arc<Built<E>>, String> {
         let (link, generation) = target.connection().current();
         let compression = target.compression();
@@ -184,7 +185,7 @@ impl<E: Exporter> FollowingExporter<E> {
         Ok(new)
     }
 
-    /// Wraps a future so that it is polled inside the runtime, whichever thread polls it.
+    /// Wraps a future so that every poll runs inside the runtime, even on a thread outside the runtime.
     fn inside_runtime<F: Future>(&self, future: F) -> RuntimeFuture<F> {
         RuntimeFuture {
             runtime: self.runtime.clone(),
@@ -234,7 +235,7 @@ fn parse_grpc_error(text: &str) -> Answer {
     Answer::from_status(&Status::new(code, ""))
 }
 
-/// A future that is polled inside a runtime. The SDK polls it on its own thread.
+/// A future that is polled inside a runtime, although the SDK polls the future on a thread of the SDK.
 struct RuntimeFuture<F> {
     runtime: Handle,
     future: Pin<Box<F>>,

@@ -66,8 +66,8 @@ fn batch_is_due_by_time_and_by_size() {
 }
 
 /// Scenario: collections have five spans each; the queue has space for eight spans, and a request for three.
-/// Guarantee: spans are counted individually; the spans of a collection stay together, even if the request is too small
-/// for them.
+/// Guarantee: spans are counted individually; the spans of a collection stay together, even if the collection exceeds
+/// the limit of a request.
 #[test]
 fn joined_spans_are_counted_individually() {
     let mut queue = queue();
@@ -82,9 +82,10 @@ fn joined_spans_are_counted_individually() {
     assert_eq!((queue.stats().queued, queue.stats().in_flight), (0, 5));
 }
 
-/// Scenario: the receiver does not accept the signal for eleven minutes, and then accepts it.
-/// Guarantee: the state is new only once; first many queued items are kept, after ten minutes few, and the dropped
-/// items are counted; once the signal was accepted, the whole queue is used.
+/// Scenario: the receiver does not accept the signal for ten minutes, accepts it once, and then does not accept it
+/// again.
+/// Guarantee: the state is new only once; at first, 4 MiB of items are kept, and after ten minutes only 64 KiB; dropped
+/// items are counted; after the signal was accepted, the queue is not reduced again.
 #[test]
 fn unsupported_signal_keeps_fewer_items() {
     let mut queue = Queue::default();
@@ -118,8 +119,8 @@ fn unsupported_signal_keeps_fewer_items() {
     assert_eq!((queue.stats().queued, queue.is_foreign()), (10, false));
 }
 
-/// Scenario: a receiver refuses a large request as too large; later the settings of the queue change, and then the
-/// receiver.
+/// Scenario: a receiver refuses a large request as too large; later, the queue is configured again with the same
+/// receiver, and then with another receiver.
 /// Guarantee: requests are smaller until the receiver changes.
 #[test]
 fn learned_limit_is_kept_for_receiver() {

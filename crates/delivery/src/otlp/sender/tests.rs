@@ -195,7 +195,7 @@ async fn batch_is_retried_until_it_expires() {
 }
 
 /// Scenario: a receiver requests a delay of two minutes and then accepts; another item arrives in the meantime.
-/// Guarantee: no request is sent during the delay, and all items are sent right after it.
+/// Guarantee: no request is sent during the delay, and all items are sent right after the delay.
 #[tokio::test(start_paused = true)]
 async fn requested_delay_is_respected() {
     let pause = Duration::from_secs(120);
@@ -261,7 +261,8 @@ fn unsupported() -> Answer {
 
 /// Scenario: a receiver does not accept the signal ten times, like an ingress during a rollout; an item arrives every
 /// second.
-/// Guarantee: the receiver is probed after exactly 1, 2, 4 ... 60 s; no item is dropped, and finally all are sent.
+/// Guarantee: the receiver is probed after exactly 1, 2, 4 ... 60 s; no item is dropped, and all items are finally
+/// sent.
 #[tokio::test(start_paused = true)]
 async fn unsupported_signal_is_kept_and_probed() {
     let sending = Sending::to(vec![unsupported(); 10]);
@@ -280,7 +281,7 @@ async fn unsupported_signal_is_kept_and_probed() {
     );
 }
 
-/// Scenario: the queue is flushed while a receiver does not accept the signal and never has.
+/// Scenario: the queue is flushed while a receiver does not accept the signal and has never accepted it.
 /// Guarantee: the flush does not wait for the receiver; queued items are dropped and counted.
 #[tokio::test(start_paused = true)]
 async fn flush_does_not_wait_for_unsupported_signal() {
@@ -344,9 +345,9 @@ fn refused() -> Answer {
     }
 }
 
-/// Scenario: if refused requests are kept, a receiver refuses two requests and accepts the following requests; then the
+/// Scenario: refused requests are kept; a receiver refuses two requests and accepts the following requests; then the
 /// receiver permanently refuses one request and accepts all other requests.
-/// Guarantee: the two requests are sent again once each and accepted; the permanently refused request is sent again
+/// Guarantee: each of the two requests is sent again once and accepted; the permanently refused request is sent again
 /// eight times, at least a minute apart, and then dropped; all other items are exported.
 #[tokio::test(start_paused = true)]
 async fn refused_request_is_sent_again() {
@@ -364,7 +365,7 @@ async fn refused_request_is_sent_again() {
     );
     assert_eq!((stats.requests.refused, stats.retries), (2, 2));
 
-    // One refusal, then one for each time that it is sent after an accepted request.
+    // The first request is refused, and is refused again each time that it is sent after an accepted request.
     let begin = Instant::now();
     let mut seen = sending.attempts().len();
     let mut again = Vec::new();
@@ -396,7 +397,7 @@ async fn refused_request_is_sent_again() {
     );
 }
 
-/// Scenario: if refused requests are kept, all requests are refused, more than can be kept; then the daemon shuts down.
+/// Scenario: refused requests are kept; a receiver refuses more requests than can be kept; then the daemon shuts down.
 /// Guarantee: memory is bounded, and every item that was not accepted is counted as refused.
 #[tokio::test(start_paused = true)]
 async fn refused_requests_are_bounded_and_counted() {
@@ -418,8 +419,8 @@ async fn refused_requests_are_bounded_and_counted() {
     assert_eq!((stats.in_flight, stats.dropped.refused), (0, 30));
 }
 
-/// Scenario: with a queue on disk, a receiver accepts a request and does not answer for nine seconds, while ten items
-/// arrive per second.
+/// Scenario: with a queue on disk, a receiver answers each request only after nine seconds, while ten items arrive per
+/// second.
 /// Guarantee: at any time, a kill would lose at most the unanswered request and two seconds of items; all items are
 /// sent once the receiver answers.
 #[tokio::test(start_paused = true)]
@@ -494,7 +495,7 @@ async fn only_accepted_signal_is_stored_on_disk() {
 }
 
 /// Scenario: the queue on disk cannot be opened because a file has its path; the receiver is unavailable for a while.
-/// Guarantee: items are queued in memory, as without a queue on disk, and are sent.
+/// Guarantee: items are queued in memory, as if no queue on disk were configured, and are sent.
 #[tokio::test(start_paused = true)]
 async fn memory_is_used_without_working_disk() {
     let folder = tempfile::tempdir().unwrap();
