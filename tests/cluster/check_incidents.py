@@ -12,9 +12,9 @@ import lab
 import node
 import tools
 
-# 100 MB; the workload keeps up to 256 MB.
+# The heap limit is 96 MiB; the workload keeps up to 256 MB.
 SMALL_HEAP = [("DOTNET_GCHeapHardLimit", "0x6000000"), ("COMPlus_GCHeapHardLimit", "0x6000000")]
-# More than the container's limit, so that the kernel acts before the collector.
+# The heap limit of 512 MiB exceeds the container's memory limit, so the kernel kills the process first.
 WIDE_HEAP = [("DOTNET_GCHeapHardLimit", "0x20000000"), ("COMPlus_GCHeapHardLimit", "0x20000000")]
 
 
@@ -41,7 +41,8 @@ class Incidents(unittest.TestCase):
         return lab.until(f"an incident of {pod} with {rule}", found, patience)
 
     def check_place(self, incident, pod, container, without=()):
-        """Asserts that the place of an incident equals the pod's, with each attribute as text."""
+        """Asserts that the Kubernetes and container attributes of an incident equal the attributes of the pod, except
+        for the attributes in `without`, which must be absent. Lists are comma-separated text."""
         place = {key: value for key, value in incident["resource"].items() if key.startswith(("k8s.", "container."))}
         expected = lab.expected(pod, container)
         expected = {key: value if isinstance(value, str) else ",".join(value) for key, value in expected.items() if key not in without}
@@ -51,7 +52,8 @@ class Incidents(unittest.TestCase):
         """Scenario: the large object heap of a pod is exhausted. A real Prometheus scrapes gcwatch's pod like the
         ServiceMonitor, with the shipped rules, and a real Alertmanager receives its alerts.
         Guarantee: the incident names pod and container. The target has the node's name and no labels of gcwatch's own
-        pod. The alert in the Alertmanager has the symptom, the pod and the namespace."""
+        pod. The alert in the Alertmanager has the symptom, the pod and the namespace, and ends after the pod is
+        deleted."""
         self.cluster.apply(lab.pod("hoarder", lab.container("main", any_runtime(), "lohoos", knobs=SMALL_HEAP)), namespace=lab.APPS)
         pod = lab.running("hoarder")
         incident = self.incident("hoarder", "memory.exhausted")
@@ -70,8 +72,8 @@ class Incidents(unittest.TestCase):
 
     def test_2_killed_by_the_kernel(self):
         """Scenario: a pod grows beyond its memory limit until the kernel kills it.
-        Guarantee: Kubernetes reports OOMKilled, and gcwatch has an incident of the service with namespace, node and
-        container, because a service outlives its pods."""
+        Guarantee: Kubernetes reports OOMKilled, and gcwatch reports an incident of the service. The incident has the
+        namespace, the node and the container but no pod, because a service outlives its pods."""
         container = lab.container("main", any_runtime(), "leak", knobs=WIDE_HEAP)
         container["resources"] = {"requests": {"memory": "64Mi"}, "limits": {"memory": "128Mi"}}
         self.cluster.apply(lab.pod("doomed", container), namespace=lab.APPS)

@@ -1,4 +1,4 @@
-"""The chart and every overlay: installed on the cluster, used, and removed."""
+"""Installs the chart and every overlay on the cluster, uses gcwatch, and removes the installation."""
 
 import json
 import unittest
@@ -20,7 +20,7 @@ class Install(unittest.TestCase):
         self.daemon = lab.Daemon(selector=HTTP)
 
     def no_trace(self):
-        """Asserts that the API server contains the same objects as before."""
+        """Asserts that the API server contains the same objects as before the installation."""
         gone = lambda: self.cluster.objects() == self.before
         try:
             lab.until("everything is removed", gone, 60, 0.5)
@@ -29,8 +29,9 @@ class Install(unittest.TestCase):
             raise
 
     def works(self):
-        """Asserts that gcwatch is Ready, was never restarted, never reached its limit, and that `doctor` runs in its
-        container. Returns the peak memory of the container in bytes, including `doctor`."""
+        """Asserts that gcwatch is Ready and answers, that its container was never restarted and never reached its
+        memory limit of 256 MiB, and that `doctor` runs in the container. Returns the peak memory of the container in
+        bytes, including `doctor`."""
         said = self.cluster.kubectl("--namespace", "gcwatch", "rollout", "status", "daemonset/gcwatch", "--timeout=100s")
         self.assertIn("successfully rolled out", said)
         pod = lab.until("a ready pod", self.daemon.ready)
@@ -46,10 +47,10 @@ class Install(unittest.TestCase):
         return usage
 
     def test_1_chart(self):
-        """Scenario: the packed chart is installed as docs/kubernetes.md describes, with the image that was loaded on
-        the node, and uninstalled.
-        Guarantee: gcwatch is Ready below its limit, `doctor` runs in it, the notes contain working commands, and no
-        object remains."""
+        """Scenario: the packed chart is installed as docs/kubernetes.md describes, with the image that was loaded into
+        the node, and then uninstalled.
+        Guarantee: gcwatch is Ready and stays below its memory limit, `doctor` runs in its container, the notes contain
+        the command for the rollout status, and no object remains."""
         self.cluster.kubectl("create", "namespace", "gcwatch")
         self.cluster.kubectl("label", "namespace", "gcwatch", "pod-security.kubernetes.io/enforce=privileged")
         notes = self.cluster.helm("install", "gcwatch", lab.chart(), "--namespace", "gcwatch", "--set", "image.registry=localhost")
@@ -84,8 +85,9 @@ class Install(unittest.TestCase):
         self.no_trace()
 
     def test_3_plain(self):
-        """Scenario: overlays/plain is installed, alone and with each component.
-        Guarantee: the result is the same as for the chart."""
+        """Scenario: overlays/plain is installed without components, and with each of three components.
+        Guarantee: gcwatch is Ready and stays below its memory limit, `doctor` runs in its container, and no object
+        remains."""
         components = [(), ("without-api-server",), ("host-processes",), ("state-on-host",)]
         for chosen in components:
             with self.subTest(components=chosen):
@@ -93,7 +95,7 @@ class Install(unittest.TestCase):
 
     def test_4_servicemonitor(self):
         """Scenario: overlays/plain is installed with the ServiceMonitor, and the operator's definitions exist.
-        Guarantee: the API server accepts the objects unchanged, and they can be removed."""
+        Guarantee: gcwatch works, the API server keeps `honorLabels` of the ServiceMonitor, and no object remains."""
         definitions = tools.folder("operator", "prometheus_operator")
         at = definitions / "servicemonitors.yaml"
         self.cluster.kubectl("apply", "--server-side", "--filename", at)
@@ -109,8 +111,9 @@ class Install(unittest.TestCase):
         self.overlay(lab.kustomization("servicemonitor"), check)
 
     def test_5_sidecar(self):
-        """Scenario: overlays/sidecar is installed with a .NET 10 application under the name in the overlay.
-        Guarantee: gcwatch reads the process without capabilities and as a non-root user."""
+        """Scenario: overlays/sidecar is installed; the image that the overlay names is a .NET 10 application.
+        Guarantee: gcwatch reads the process as a non-root user without capabilities, and the process has its pod,
+        service and container."""
         if not images.is_there("net10"):
             self.skipTest("no .NET 10")
         self.cluster._ctr("images", "tag", "--force", "localhost/net10:1.0", "docker.io/library/shop:1.0.0")
@@ -132,8 +135,8 @@ class Install(unittest.TestCase):
         self.overlay(folder, check)
 
     def test_6_with_collector(self):
-        """Scenario: overlays/with-collector is installed with the real Collector in place of its image, and with a real
-        Jaeger of deploy/jaeger as its backend, which accepts only traces.
+        """Scenario: overlays/with-collector is installed. A real Collector replaces the Collector image. The backend is
+        a real Jaeger with the configuration of deploy/jaeger, and accepts only traces.
         Guarantee: all pods are Ready, and Jaeger finds the traces of a pod's collections with the attributes of that
         pod."""
         programs = {
@@ -146,7 +149,7 @@ class Install(unittest.TestCase):
         for name, program in programs.items():
             self.cluster.load(lambda at: images.program(at, name, program))
         folder = lab.kustomization(overlay="with-collector")
-        # As the overlay's comment describes.
+        # Set the backend as the overlay's comment describes.
         at = folder / "collector-deployment.yaml"
         at.write_text(at.read_text().replace("backend.example:4317", f"jaeger.{lab.APPS}.svc.cluster.local:4317"))
         self.cluster.apply(*jaeger(), lab.pod("seen", lab.container("main", any_runtime())), namespace=lab.APPS)
@@ -175,8 +178,9 @@ class Install(unittest.TestCase):
 
     def test_7_kubelet(self):
         """Scenario: the chart is installed with the kubelet as the source of metadata; the kubelet asks the API server
-        who may read its pods.
-        Guarantee: all attributes are the same as with the API server, and the account may not list pods."""
+        whether gcwatch may read its pods.
+        Guarantee: all attributes are the same as with the API server. The account may read nodes/pods and may not list
+        pods."""
         self.cluster.kubectl("create", "namespace", "gcwatch")
         self.addCleanup(self.cluster.kubectl, "delete", "namespace", "gcwatch", "--ignore-not-found")
         self.cluster.kubectl("label", "namespace", "gcwatch", "pod-security.kubernetes.io/enforce=privileged")
@@ -196,9 +200,11 @@ class Install(unittest.TestCase):
         self.no_trace()
 
     def test_8_network_policy(self):
-        """Scenario: overlays/plain is installed, its NetworkPolicy is enforced, and gcwatch is restarted behind it.
+        """Scenario: overlays/plain is installed, its NetworkPolicy is enforced, and gcwatch is restarted under the
+        policy.
         Guarantee: gcwatch is Ready and gets the names of a pod from the API server. Pods in the namespace `monitoring`
-        reach its listener, an application does not, and gcwatch reaches no application."""
+        can reach gcwatch's listener, and an application pod cannot. gcwatch can reach the API server but no
+        application."""
         if not policy.can_enforce():
             lab.not_shown("a NetworkPolicy that is enforced: nft(8) or filters on bridges are not there")
             self.skipTest("no nft")
@@ -249,11 +255,12 @@ def any_runtime():
 
 
 def jaeger():
-    """Returns Jaeger with the configuration of deploy/jaeger, and the service with its name."""
+    """Returns the objects of Jaeger: its ConfigMap with the configuration of deploy/jaeger, the service `jaeger`, and
+    the pod."""
     config = (tools.DEPLOY / "jaeger" / "jaeger.yaml").read_text()
     command = {"name": "jaeger", "image": "localhost/jaeger:1.0", "imagePullPolicy": "Never", "args": ["--config=/etc/jaeger/jaeger.yaml"]}
     command["volumeMounts"] = [{"name": "config", "mountPath": "/etc/jaeger"}, {"name": "tmp", "mountPath": "/tmp"}]
-    # By default, its query service listens on loopback.
+    # By default, Jaeger's query service listens on loopback.
     served = config.replace("  jaeger_query:\n", "  jaeger_query:\n    http:\n      endpoint: 0.0.0.0:16686\n")
     pod = lab.pod("jaeger", command, labels={"app": "jaeger"})
     pod["spec"]["volumes"].append({"name": "config", "configMap": {"name": "jaeger"}})

@@ -1,5 +1,5 @@
-""".NET pods as users deploy them: each is read, or reported with the reason why it is not; its attributes equal
-`kubectl get pod -o json`."""
+""".NET pods as users deploy them. gcwatch reads the process of each pod, or reports the reason for not reading the
+process; the attributes equal `kubectl get pod -o json`."""
 
 import unittest
 
@@ -7,7 +7,7 @@ import images
 import lab
 
 
-# An available runtime, for tests that do not depend on the runtime.
+# Returns an available runtime for tests that do not depend on the runtime.
 def any_runtime():
     return next(name for name in ("net8", "net10", "net9", "core31") if images.is_there(name))
 
@@ -43,7 +43,8 @@ class Pods(unittest.TestCase):
     def test_1_runtimes(self):
         """Scenario: pods of each runtime and of NativeAOT run as different users, with a read-only root, no capability
         and an emptyDir at /tmp.
-        Guarantee: each is read with its runtime version, and its place attributes equal the pod's own object."""
+        Guarantee: gcwatch reads each process without lost events. Its Kubernetes and container attributes equal the
+        pod's own object, and its runtime version is known, except for .NET Core 3.1."""
         names = [name for name in images.RUNTIMES if images.is_there(name)]
         self.start(*(lab.pod(f"app-{name}", lab.container("main", name, uid=10001 + at)) for at, name in enumerate(names)))
         for at, name in enumerate(names):
@@ -62,7 +63,7 @@ class Pods(unittest.TestCase):
 
     def test_2_containers(self):
         """Scenario: one pod has an init container that runs .NET for two seconds, then two containers in a shared pid
-        namespace; the containers of another pod do not share it.
+        namespace; another pod has two containers in separate pid namespaces.
         Guarantee: each process has the attributes of its container."""
         image = any_runtime()
         two = [lab.container("front", image, uid=1001), lab.container("back", image, uid=1002)]
@@ -84,8 +85,9 @@ class Pods(unittest.TestCase):
         self.remove("pod/shared", "pod/apart")
 
     def test_3_owners(self):
-        """Scenario: pods belong to a Deployment, a StatefulSet and a DaemonSet; the Deployment is rolled over.
-        Guarantee: each pod has its owners, and the pods of the new replica set have the new replica set."""
+        """Scenario: pods belong to a Deployment, a StatefulSet and a DaemonSet; the Deployment is updated.
+        Guarantee: each process has the owners of its pod. After the update, the process of the new pod has the new
+        replica set, and the process of the old pod is no longer listed."""
         image = any_runtime()
         kinds = {"Deployment": "web", "StatefulSet": "store", "DaemonSet": "agent"}
         self.start(*(lab.workload(kind, name, lab.container("main", image)) for kind, name in kinds.items()))
@@ -118,8 +120,8 @@ class Pods(unittest.TestCase):
 
     def test_4_reasons(self):
         """Scenario: one pod has diagnostics switched off, another has a read-only root and no volume at /tmp.
-        Guarantee: each is reported with its reason in the API, counted in the metric, and has the attributes of its pod
-        although it cannot be read."""
+        Guarantee: the API, the metric and `doctor` report each process with its reason. The process has the attributes
+        of its pod, although gcwatch cannot read it."""
         image = any_runtime()
         off = lab.container("main", image, knobs=[("DOTNET_EnableDiagnostics", "0"), ("COMPlus_EnableDiagnostics", "0")])
         pods = {"silent": ("diagnostics-off", off), "sealed": ("unwritable-directory", lab.container("main", image, tmp=False))}
@@ -141,7 +143,7 @@ class Pods(unittest.TestCase):
 
     def test_5_two_seconds(self):
         """Scenario: a CronJob starts every minute, and its process works for two seconds.
-        Guarantee: the process is read, and has its pod, container, job and cron job."""
+        Guarantee: gcwatch reads the process, whose attributes name the pod, the container, the job and the cron job."""
         def finished():
             pods = [pod for pod in self.cluster.get("pods", "--namespace", lab.APPS)["items"] if pod["metadata"]["name"].startswith("clock-")]
             return [pod for pod in pods if pod["status"]["phase"] == "Succeeded"]
@@ -158,7 +160,7 @@ class Pods(unittest.TestCase):
 
     def test_6_resized(self):
         """Scenario: the memory limit of a running pod is raised in place.
-        Guarantee: the exported limit of the container changes within the same process and session."""
+        Guarantee: the exported limit of the container changes; the process and its session stay the same."""
         self.start(lab.pod("grows", lab.container("main", any_runtime())))
         lab.running("grows")
         first = self.daemon.attached("grows")
@@ -177,8 +179,7 @@ class Pods(unittest.TestCase):
 
     def test_7_rights(self):
         """Scenario: `kubectl auth can-i --list` runs with gcwatch's account.
-        Guarantee: in addition to the rights of every account, it may list and watch pods, and docs/kubernetes.md shows
-        exactly these rights."""
+        Guarantee: in addition to the rights of every account, gcwatch's account may only list and watch pods."""
         listed = lambda account: set(self.cluster.kubectl("auth", "can-i", "--list", "--namespace", "gcwatch", f"--as=system:serviceaccount:gcwatch:{account}").splitlines())
         more = listed("gcwatch") - listed("nobody")
         self.assertEqual([line.split() for line in more], [["pods", "[]", "[]", "[list", "watch]"]])

@@ -1,4 +1,4 @@
-"""The section of docs/kubernetes.md that leads from an empty cluster to a first alert, executed line by line."""
+"""Executes the section of docs/kubernetes.md that leads from an empty cluster to a first alert, line by line."""
 
 import os
 import pathlib
@@ -30,15 +30,16 @@ def steps():
 
 class Start(unittest.TestCase):
     def test_each_step(self):
-        """Scenario: a .NET service runs in a trial namespace, and every command of the section is run in order; `cargo
-        xtask dist` has built the image and the chart.
-        Guarantee: each command succeeds, and the last command shows the incident with its pod."""
+        """Scenario: a .NET service runs in a trial namespace, and every command of the section except `cargo xtask
+        dist` runs in order; `cargo xtask dist` has built the image and the chart before.
+        Guarantee: the commands succeed within 5 min in total, `curl` shows the incident with its pod, and no object
+        remains after the removal."""
         cluster = lab.cluster()
         before = cluster.objects()
         self.addCleanup(cluster.kubectl, "delete", "namespace", "gcwatch", "trial", "--ignore-not-found")
         cluster.kubectl("create", "namespace", "trial")
         container = lab.container("shop", any_runtime(), "lohoos")
-        # The objects that it keeps fit as long as no heap limit is set.
+        # The objects that the workload keeps fit into this limit if no heap limit is set.
         container["resources"]["limits"]["memory"] = "512Mi"
         cluster.apply(lab.workload("Deployment", "shop", container), namespace="trial")
         cluster.kubectl("rollout", "status", "--namespace", "trial", "deployment/shop", "--timeout=60s")
@@ -52,7 +53,7 @@ class Start(unittest.TestCase):
             for line in steps():
                 if line.startswith("cargo xtask dist"):
                     continue
-                # The same files at their place in this run.
+                # Replace the paths of the documentation with the paths of this run.
                 line = re.sub(r"target/dist/gcwatch-\S+-oci-amd64\.tar", shlex.quote(str(lab.archive())), line)
                 line = re.sub(r"target/dist/gcwatch-chart-\S+\.tgz", shlex.quote(str(lab.chart())), line)
                 line = line.removeprefix("sudo ")

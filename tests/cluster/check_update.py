@@ -50,7 +50,7 @@ class Scrape(threading.Thread):
                 address = pod["status"].get("podIP")
                 try:
                     one = lab.Daemon()
-                    # A terminated pod does not answer at its address.
+                    # The timeout is short, because a terminated pod does not answer at its address.
                     one.pod, one.patience = lambda pod=pod: pod, 2
                     page = address and (time.monotonic(), pod["metadata"]["name"], one.targets(), one.metrics())
                 except (OSError, ValueError, http.client.HTTPException):
@@ -91,7 +91,7 @@ class Update(unittest.TestCase):
         return sum(each["restartCount"] for pod in self.cluster.pods(lab.APPS, "app=load") for each in pod["status"]["containerStatuses"])
 
     def own(self):
-        """Returns the pids, inside the room, of gcwatch's process and of its guard."""
+        """Returns the pid of gcwatch's process inside the room."""
         found = []
         for at in pathlib.Path("/proc").iterdir():
             if at.name.isdigit():
@@ -105,9 +105,10 @@ class Update(unittest.TestCase):
         return pid
 
     def test_1_rolling_update(self):
-        """Scenario: the DaemonSet gets a new template while six processes are under load.
-        Guarantee: no process is read by two gcwatch instances at once; no counter of an instance decreases; the new
-        instance reads all processes, none of which was restarted, and reports the time since when it does."""
+        """Scenario: the DaemonSet is restarted with `kubectl rollout restart` while six processes are under load.
+        Guarantee: the two gcwatch instances never read at the same time; no counter of an instance decreases; the new
+        instance reads all processes without lost events, and reports the time at which it attached; no process was
+        restarted."""
         scrape = Scrape(self.daemon)
         scrape.start()
         old = self.daemon.pod()["metadata"]["name"]
@@ -139,13 +140,13 @@ class Update(unittest.TestCase):
                         known[key] = value
                         compared += 1
         self.assertGreater(compared, 1000)
-        # Every run of the process is the same series before and after.
+        # Each process keeps its service.instance.id, so its series continue after the update.
         ids = {each["resource"]["service.instance.id"] for each in now}
         before = {each["resource"].get("service.instance.id") for _, targets, _ in by_pod[old] for each in targets}
         self.assertLessEqual(ids, before)
         for each in now:
             record = self.daemon.ask(f"processes/{each['pid']}")
-            # The start time of the data is not before the start of this gcwatch instance.
+            # The record states the time at which this gcwatch instance attached.
             self.assertIsNotNone(record["history"]["attached_ms"])
             self.assertEqual(each["sessions"], 1)
             self.assertEqual(each["lost_events"] or 0, 0)
@@ -187,12 +188,12 @@ class Update(unittest.TestCase):
     def test_4_stopped(self):
         """Scenario: gcwatch's process is suspended (SIGSTOP), and a pod of the load is deleted with a grace period of
         40 s.
-        Guarantee: the pod exits by itself long before that; gcwatch continues, or the kubelet restarts it, and all
-        processes are read."""
+        Guarantee: the pod exits by itself within 25 s. gcwatch continues or is restarted by the kubelet, and reads all
+        processes again. No pod of the load was restarted."""
         victim = self.cluster.pods(lab.APPS, "app=load")[0]["metadata"]["name"]
         own = self.own()
         os.kill(own, signal.SIGSTOP)
-        # Long enough to fill the sockets.
+        # After 8 s, the socket buffers are full.
         time.sleep(8)
         began = time.monotonic()
         self.cluster.kubectl("delete", "--namespace", lab.APPS, "pod", victim, "--grace-period=40", "--wait", "--timeout=60s")
@@ -209,8 +210,8 @@ class Update(unittest.TestCase):
     def test_5_no_api_server(self):
         """Scenario: the API server is killed, is unavailable for 30 s (5 min with GCWATCH_CLUSTER_LONG), and returns;
         then a pod is created.
-        Guarantee: known metadata stays known and is exported, gcwatch is not restarted, and the new pod has its
-        attributes."""
+        Guarantee: gcwatch reports that its metadata is not current, but keeps the known metadata and reads all
+        processes. Afterwards, the metadata is current, and the new pod has its attributes. gcwatch is not restarted."""
         pod = self.daemon.pod()
         daemon = lab.Daemon()
         daemon.pod = lambda: pod
@@ -231,7 +232,7 @@ class Update(unittest.TestCase):
         lab.until("the node is ready", self.cluster._node_is_ready)
         self.cluster.apply(lab.pod("late", lab.container("main", any_runtime())), namespace=lab.APPS)
         late = lab.running("late")
-        # Attempts are up to one minute apart.
+        # gcwatch retries the API server at intervals of up to one minute.
         target = self.daemon.attached("late", patience=150)
         self.assertEqual(lab.told(target), lab.expected(late, "main"))
         lab.until("metadata is reported as current", lambda: current() == [1.0], 90)

@@ -1,4 +1,5 @@
-"""Builds container images from folders without an engine and a registry: archives for `ctr images import`."""
+"""Builds container images from folders without a container engine or a registry, as archives for `ctr images
+import`."""
 
 import functools
 import hashlib
@@ -13,8 +14,8 @@ import tarfile
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 WORKLOAD = PROJECT / "tests" / "workload" / "workload.dll"
-# Folder of tests/runtimes, command that starts the workload in it, and the visible properties: version and kind of
-# linking.
+# The folder of each runtime that tests/runtimes/fetch provides, and the command that starts the workload in the
+# image.
 RUNTIMES = {
     "core31": ("core3.1.23", ["/app/dotnet", "exec", "--runtimeconfig", "/w/w.runtimeconfig.json", "/w/workload.dll"]),
     "net8": ("net8.0.33", ["/app/run", "/w/workload.dll"]),
@@ -27,7 +28,7 @@ CONFIG = {"runtimeOptions": {"framework": {"name": "Microsoft.NETCore.App", "ver
 
 
 def runtimes():
-    """Returns the folder of tests/runtimes/fetch."""
+    """Returns the folder in which tests/runtimes/fetch stores the runtimes."""
     base = os.environ.get("GCWATCH_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or f"{os.environ['HOME']}/.cache", "gcwatch")
     return pathlib.Path(base) / "runtimes"
 
@@ -38,8 +39,8 @@ def is_there(name):
 
 @functools.cache
 def libraries():
-    """Returns the C and C++ libraries that .NET needs, with the loader: this machine's, at the paths at which programs
-    search them."""
+    """Returns the loader and the C and C++ libraries of this machine that .NET needs, by the paths at which programs
+    search for them."""
     found = {}
     programs = [path for name in RUNTIMES if is_there(name) for path in (runtimes() / RUNTIMES[name][0]).rglob("*")]
     programs = [path for path in programs if path.suffix == ".so" or path.name in ("run", "dotnet", "dosai", "work-aot") and path.is_file()]
@@ -95,8 +96,8 @@ def pause(at, program):
 
 
 def dotnet(at, name):
-    """Builds an application on one of the runtimes like a distroless image: its files and the libraries, without a
-    shell and a user."""
+    """Builds an image of the workload on one of the runtimes. Like a distroless image, it contains the application and
+    the libraries but no shell."""
     folder, command = RUNTIMES[name]
     source = runtimes() / folder
     passwd = b"root:x:0:0:root:/:/nologin\napp:x:1654:1654:app:/:/nologin\n"
@@ -110,7 +111,7 @@ def dotnet(at, name):
 
 
 def program(at, name, path):
-    """Builds an image of one program of this machine with the libraries that it needs."""
+    """Builds an image of one program of this machine and of the libraries that the program needs."""
     said = subprocess.run(["ldd", path], capture_output=True, text=True, timeout=60).stdout
     needed = {found: pathlib.Path(os.path.realpath(found)) for found in re.findall(r"(/lib\S*/(?:ld-linux|lib)\S+)", said)}
     archive(at, name, [layer({**needed, path.name: path}, [("tmp", 0o1777)])], [f"/{path.name}"])

@@ -24,14 +24,14 @@ NOT_SHOWN = []
 
 
 def not_shown(what):
-    """Records a check that was skipped; it counts as neither passed nor failed."""
+    """Records a skipped check, which counts as neither passed nor failed."""
     if what not in NOT_SHOWN:
         NOT_SHOWN.append(what)
 
 
 def until(what, condition, patience=PATIENCE, every=0.25):
-    """Waits until a condition holds. Returns its value. If the wait fails, the error contains the last exception of the
-    condition."""
+    """Waits until a condition returns a true value, and returns this value. Raises AssertionError after `patience`
+    seconds; the error contains the last exception of the condition, if any."""
     end = time.monotonic() + patience
     last = None
     while True:
@@ -47,7 +47,8 @@ def until(what, condition, patience=PATIENCE, every=0.25):
 
 
 def archive():
-    """Returns the image: GCWATCH_IMAGE, or the image that `cargo xtask dist` built."""
+    """Returns the path of the image archive: GCWATCH_IMAGE, or the archive that `cargo xtask dist` built if
+    GCWATCH_IMAGE is unset."""
     if os.environ.get("GCWATCH_IMAGE"):
         return pathlib.Path(os.environ["GCWATCH_IMAGE"])
     found = sorted(DIST.glob("gcwatch-*-oci-amd64.tar"))
@@ -56,14 +57,16 @@ def archive():
 
 
 def chart():
-    """Returns the chart that `cargo xtask dist` built, or the folder of the repository if GCWATCH_IMAGE is set."""
+    """Returns the path of the chart that `cargo xtask dist` built, or the chart's folder in the repository if no chart
+    was built."""
     found = sorted(DIST.glob("gcwatch-chart-*.tgz"))
     return found[0] if found else tools.CHART
 
 
 @functools.cache
 def cluster():
-    """Returns the cluster of this run, which is created at the first use and ended by its room."""
+    """Returns the cluster of this run. The first call starts the cluster and loads the images; the cluster ends with
+    its room."""
     began = time.monotonic()
     made = node.Cluster()
     made.start()
@@ -93,7 +96,8 @@ def cluster():
 
 
 def kustomization(*components, overlay="plain"):
-    """Returns a copy of deploy/kustomize in which the image name is set as a user would set it."""
+    """Copies deploy/kustomize, sets the image name as a user would, and adds the components to the overlay. Returns the
+    folder of the overlay."""
     copy = cluster().folder / "kustomize"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(tools.DEPLOY / "kustomize", copy)
@@ -101,14 +105,14 @@ def kustomization(*components, overlay="plain"):
         at.write_text(at.read_text().replace("newName: gcwatch # REGISTRY/gcwatch", f"newName: {IMAGE}"))
     folder = copy / "overlays" / overlay
     if components:
-        # The comment of each component gives this line.
+        # The comment in each component tells users to add this line.
         with open(folder / "kustomization.yaml", "a") as file:
             file.write(f"components: [{', '.join(f'../../components/{name}' for name in components)}]\n")
     return folder
 
 
 class Daemon:
-    """An installed gcwatch, queried at the address of its pod."""
+    """A gcwatch installation, which is queried at the address of its pod."""
 
     # Timeout for one answer, in seconds.
     patience = 10
@@ -142,12 +146,13 @@ class Daemon:
         return self.ask("targets")["targets"]
 
     def of(self, pod, container=None):
-        """Returns the processes of a pod that gcwatch knows."""
+        """Returns the processes that gcwatch reports for a pod, or only for one of its containers if `container` is
+        set."""
         named = lambda target, key, value: value is None or target["resource"].get(key) == value
         return [each for each in self.targets() if named(each, "k8s.pod.name", pod) and named(each, "k8s.container.name", container)]
 
     def attached(self, pod, container=None, patience=PATIENCE):
-        """Waits until the only process of a pod is attached and has a collection, and returns it."""
+        """Waits until a process of a pod is attached and has a collection, and returns the record of this process."""
         def seen():
             found = [each for each in self.of(pod, container) if each["state"] == "attached" and each["collections"]]
             return found and found[0]
@@ -155,7 +160,7 @@ class Daemon:
         return until(f"gcwatch attached to {pod}", seen, patience)
 
     def metrics(self, name=""):
-        """Returns samples whose names start with `name`: (name, labels, value)."""
+        """Returns the samples whose names start with `name`, each as a tuple of name, labels and value."""
         found = []
         for line in self.get("/metrics").splitlines():
             if line.startswith(name) and not line.startswith("#"):
@@ -168,7 +173,7 @@ class Daemon:
         return [each for each in self.ask("incidents")["incidents"] if each["resource"].get("k8s.pod.name") == pod]
 
     def group(self):
-        """Returns the memory control group of its container."""
+        """Returns the folder of the memory control group of gcwatch's container."""
         (status,) = self.pod()["status"]["containerStatuses"]
         name = status["containerID"].removeprefix("containerd://")
         for at, _, _ in os.walk("/sys/fs/cgroup"):
@@ -178,8 +183,8 @@ class Daemon:
         raise LookupError(f"no control group of {name}")
 
     def memory(self):
-        """Returns the peak memory of its container's control group in bytes, and how often the group reached its
-        limit."""
+        """Returns the peak memory of the control group of gcwatch's container, in bytes, and the number of times that
+        the group reached its limit."""
         at = self.group()
         if (at / "memory.max_usage_in_bytes").exists():
             return int((at / "memory.max_usage_in_bytes").read_text()), int((at / "memory.failcnt").read_text())
@@ -192,8 +197,8 @@ class Daemon:
 
 
 class Watch(threading.Thread):
-    """Polls gcwatch's processes five times per second and keeps the newest record of each, including processes that
-    exit soon."""
+    """Polls gcwatch's list of processes five times per second, and keeps the newest complete record of each process,
+    also after the process has exited."""
 
     def __init__(self, daemon):
         super().__init__(daemon=True)
@@ -208,7 +213,8 @@ class Watch(threading.Thread):
             for target in targets:
                 key = target["pid"], target["resource"].get("container.id")
                 known = self.seen.get(key)
-                # Keep known values, because the last record of an exiting process may contain fewer.
+                # Keep the earlier record if it has more attributes, because the last record of an exiting process can
+                # have fewer.
                 if not known or len(target["resource"]) >= len(known["resource"]):
                     self.seen[key] = target
 
@@ -276,7 +282,8 @@ def running(name, namespace=APPS):
 
 
 def expected(pod, name, owners=()):
-    """Returns the attributes that the pod's own object (`kubectl get pod -o json`) gives one of its containers."""
+    """Returns the attributes that a process in a container must have: the values of the pod's own object (`kubectl get
+    pod -o json`), and `owners`."""
     kinds = {"containerStatuses": "containers", "initContainerStatuses": "initContainers"}
     for statuses, specs in kinds.items():
         for status in pod["status"].get(statuses) or []:
@@ -298,5 +305,5 @@ def expected(pod, name, owners=()):
 
 
 def told(target):
-    """Returns the place of a process as reported by gcwatch."""
+    """Returns the Kubernetes and container attributes that gcwatch reports for a process."""
     return {key: value for key, value in target["resource"].items() if key.startswith(("k8s.", "container."))}

@@ -1,5 +1,5 @@
-"""A cluster with one node, from the programs of tests/kubernetes/build and tests/cluster/build, in the room created by
-room.py."""
+"""A cluster with one node, which runs the programs of tests/kubernetes/build and tests/cluster/build in the room that
+room.py creates."""
 
 import functools
 import http.client
@@ -27,7 +27,7 @@ NODE = "node-1"
 # Addresses of the node, of the API server in pods and of the name server in pods, and the network of the pods.
 ADDRESS, API, NAMES, PODS = "192.168.77.1", "10.0.0.1", "10.0.0.10", "10.244.0.0/24"
 SERVICES = "10.0.0.0/24"
-# Only a hanging part takes this long.
+# Timeout for the start of the node, in seconds. Only a hanging component reaches it.
 PATIENCE = 120
 USERS = {
     "administrator": "system:masters",
@@ -38,7 +38,8 @@ USERS = {
 
 
 class Cluster(without_nodes.Cluster):
-    """etcd, API server, controllers, scheduler, containerd and kubelet, which end with their room."""
+    """The processes of a cluster: etcd, API server, controllers, scheduler, containerd and kubelet. They end with their
+    room."""
 
     def __init__(self, room=None):
         self.folder = pathlib.Path(room or os.environ["GCWATCH_CLUSTER_FOLDER"])
@@ -59,7 +60,7 @@ class Cluster(without_nodes.Cluster):
         common = ["--leader-elect=false", "--bind-address=127.0.0.1"]
         named = lambda user: [f"--{each}={self._kubeconfig(user)}" for each in ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")]
         manager = [f"--root-ca-file={self.folder}/ca.crt", f"--service-account-private-key-file={self.folder}/accounts.key"]
-        # There is only one address for the node, so no controller assigns addresses.
+        # The configuration of CNI contains the pod network of the only node, so no controller assigns pod networks.
         manager += ["--use-service-account-credentials", "--controllers=*,-nodeipam,-node-ipam-controller,-cloud-node-lifecycle-controller"]
         manager += ["--concurrent-gc-syncs=5", *named("system:kube-controller-manager")]
         self.manager = receivers.Process("kube-controller-manager", [self.bin / "kube-controller-manager", *common, *manager], self.folder)
@@ -80,7 +81,8 @@ class Cluster(without_nodes.Cluster):
 
     def _network(self):
         ip = lambda *words: tools.run("ip", *words)
-        # The service's address is the node's own address, so no component has to translate it.
+        # The address of the API server's service is an address of the node itself, so no component has to translate
+        # it.
         ip("address", "add", f"{API}/32", "dev", "lo")
         ip("address", "add", f"{NAMES}/32", "dev", "lo")
         # This device replaces a network card, because the kubelet looks up the address of the default route.
@@ -195,7 +197,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.devmapper", "io.containerd.sna
         return subprocess.run(command, capture_output=True, text=True, timeout=300, check=check)
 
     def load(self, write):
-        """Loads an image: `write` writes its archive to a path, or is the path of an archive."""
+        """Loads an image. `write` is the path of an archive, or a function that writes an archive to a path."""
         at = self.folder / "image.tar"
         if callable(write):
             write(at)
@@ -261,8 +263,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.devmapper", "io.containerd.sna
         return self.ask("GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}")["items"]
 
     def objects(self):
-        """Returns all objects of the API server by kind, namespace and name, except objects that change by themselves:
-        events, leases, endpoints."""
+        """Returns kind, namespace and name of each object of the API server, except events, leases and component
+        statuses, which change by themselves."""
         found = set()
         for group in ["v1", *(each["preferredVersion"]["groupVersion"] for each in self.ask("GET", "/apis")["groups"])]:
             base = f"/apis/{group}" if "/" in group else f"/api/{group}"
@@ -320,7 +322,7 @@ class Names:
 
 
 def main():
-    """Runs a command in the cluster: the implementation of `tests/cluster/run --shell`."""
+    """Starts a cluster and runs a command in it, for `tests/cluster/run --shell`."""
     cluster = Cluster()
     began = time.monotonic()
     cluster.start()

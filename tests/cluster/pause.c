@@ -1,4 +1,4 @@
-/* The process that holds a pod's namespaces. With a shared pid namespace it is process 1, and buries those that nobody waits for. */
+/* The process that holds a pod's namespaces. With a shared pid namespace, it is process 1 and reaps orphans. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-"""Enforces a NetworkPolicy with nftables on the bridge of the pods, because the CNI plugin of this cluster enforces
-none."""
+"""Enforces a NetworkPolicy with nftables on the bridge of the pods, because the CNI plugin of this cluster does not
+enforce policies."""
 
 import shutil
 import subprocess
@@ -40,8 +40,8 @@ def _addresses(peers, namespace):
 
 
 def _accepted(rules, peers, namespace, address, other, own):
-    """Returns lines that accept the allowed connections. `own` matches the pod's address, `other` the address of its
-    peer."""
+    """Yields the rules of nftables that accept the allowed connections. `own` is the expression for the pod's address,
+    and `other` the expression for the address of its peer."""
     for rule in rules or []:
         addresses = _addresses(rule.get(peers), namespace)
         if addresses == set():
@@ -52,8 +52,8 @@ def _accepted(rules, peers, namespace, address, other, own):
 
 
 def enforce(policy):
-    """Enforces a policy, until `lift`, for the pods that it currently selects. Without connection tracking, the packets
-    that open a connection are filtered."""
+    """Enforces a policy for the pods that it currently selects, until `lift` is called. Only the packets that open a
+    connection are filtered, because there is no connection tracking."""
     namespace, spec = policy["metadata"]["namespace"], policy["spec"]
     lines = []
     for pod in lab.cluster().pods(namespace):
@@ -65,7 +65,8 @@ def enforce(policy):
             lines += _accepted(spec.get("egress"), "to", namespace, address, "ip daddr", "ip saddr")
             lines += [f"ip saddr {address} {each}" for each in opens]
         if "Ingress" in spec["policyTypes"]:
-            # A policy does not block the node, which sends these probes. Answers of a name server come from its port.
+            # A NetworkPolicy does not block the node, which sends the probes. Answers of a name server come from port
+            # 53.
             lines += [f"ip daddr {address} ip saddr {{ {node.ADDRESS}, {node.PODS.replace('.0/24', '.1')} }} accept", f"ip daddr {address} udp sport 53 accept"]
             lines += _accepted(spec.get("ingress"), "from", namespace, address, "ip saddr", "ip daddr")
             lines += [f"ip daddr {address} {each}" for each in opens]
@@ -93,8 +94,8 @@ except OSError:
 
 
 def connects(pod, address, port):
-    """Returns the result of a connection from a pod: `open`, `refused` (the packet arrived, but there is no listener),
-    `dropped`."""
+    """Returns the result of a connection from a pod: `open`, `refused` (the packet arrived, but there is no listener)
+    or `dropped`."""
     (status, *_) = pod["status"]["containerStatuses"]
     info = lab.cluster()._ctr("tasks", "list").stdout
     (line,) = [line for line in info.splitlines() if line.startswith(status["containerID"].removeprefix("containerd://"))]

@@ -4,7 +4,7 @@
 
 All processes, mounts and networks end with the room: after the command, after a signal, after GCWATCH_CLUSTER_LIMIT
 seconds, and when this process is killed. Control groups and one folder do not end with the namespaces; this script
-removes them, and checks for leftovers of earlier runs.
+removes them, and also removes the leftovers of earlier runs that were killed.
 """
 
 import ctypes
@@ -21,7 +21,8 @@ import time
 
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 NAME = re.compile(r"gcw-cluster\.(\d+)\.[0-9a-f]+$")
-# Settings that the kubelet changes for the whole machine when it starts; here, the kubelet writes to files.
+# Kernel settings that the kubelet changes for the entire machine when it starts. In the room, files hide these
+# settings, so the kubelet changes only the files.
 KERNEL = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -62,7 +63,7 @@ class Groups:
     def make(self):
         for folder in self.folders:
             folder.mkdir()
-            # Version 1: a cpuset accepts processes only after these two are set.
+            # In version 1, a cpuset accepts processes only after these two files are set.
             for each in ("cpuset.cpus", "cpuset.mems"):
                 if (folder / each).exists():
                     (folder / each).write_text((folder.parent / each).read_text())
@@ -88,7 +89,8 @@ class Groups:
         return found - {0}
 
     def remove(self):
-        """Removes the groups when they are empty. Returns the groups that still exist after ten seconds."""
+        """Kills the remaining processes in the groups and removes the groups. Returns the groups that still exist after
+        10 s."""
         until = time.monotonic() + 10
         while True:
             for folder in self.within():
@@ -187,7 +189,7 @@ def outside(command):
                 if not folder.exists():
                     break
                 time.sleep(0.1)
-        # A killed process may need a moment to release its memory.
+        # A killed process can need up to 10 s to release its memory.
         for _ in range(100):
             left = left_behind(name, groups)
             if not left:
@@ -210,7 +212,7 @@ def mount(*arguments):
 
 
 def furnish(folder):
-    """Creates mounts and network like on a node; they are not visible outside."""
+    """Creates the mounts, the host name and the loopback device of a node, which are visible only in the room."""
     mount("--make-rshared", "/")
     for at, kind, options in hierarchies():
         run("umount", at)
