@@ -1,4 +1,5 @@
-"""The alert rules of Prometheus: they are valid, each rule is tested, and each test can fail."""
+"""Checks that the alert rules of Prometheus are valid, and that the tests of the rules fail without any one of the
+rules."""
 
 import concurrent.futures
 import os
@@ -12,7 +13,7 @@ import tools
 
 FOLDER = tools.DEPLOY / "prometheus"
 FLEET_DAYS = FOLDER / "gcwatch.fleet-days.rules.test.yaml"
-# The rule files with their tests, fast ones first.
+# The rule files with their tests, fast tests first.
 FILES = {
     FOLDER / "gcwatch.rules.yaml": [FOLDER / "gcwatch.rules.test.yaml"],
     FOLDER / "gcwatch.fleet.rules.yaml": [FOLDER / "gcwatch.fleet.rules.test.yaml", FLEET_DAYS],
@@ -26,8 +27,8 @@ def name(rule):
 class Alerts(unittest.TestCase):
     def test_rules(self):
         """Scenario: promtool runs its own checks and the tests of the rules.
-        Guarantee: the checks and the tests pass. (Tests over days pass in test_each_is_tested with only the rules that
-        they need, because promtool takes twice as long with all rules.)"""
+        Guarantee: the checks and the tests pass. (The tests over days run only in test_each_is_tested, with the rules
+        that they need, because promtool takes twice as long with all rules.)"""
         promtool = tools.program("promtool")
         for rules, tests in FILES.items():
             tools.run(promtool, "check", "rules", rules)
@@ -38,7 +39,7 @@ class Alerts(unittest.TestCase):
 
     def test_each_is_tested(self):
         """Scenario: the tests run with all rules, then once for each rule, which is replaced by a rule without results.
-        Guarantee: the tests pass only in the first run."""
+        Guarantee: the tests pass in the first run and fail in every other run."""
         promtool = tools.program("promtool")
         for path, files in FILES.items():
             (document,) = tools.documents(path.read_text())
@@ -55,7 +56,7 @@ class Alerts(unittest.TestCase):
             self.assertEqual(unnoticed, [None])
 
     def needed(self, rules, test):
-        """Returns the rules that a test names, and the rules on which these depend."""
+        """Returns the names of the rules that a test names, and of all rules on which the named rules depend."""
         found, needed = {each for each in rules if each in test}, set()
         while found:
             needed |= found
@@ -63,8 +64,9 @@ class Alerts(unittest.TestCase):
         return needed
 
     def notice(self, promtool, path, document, tests, spoilt):
-        """Returns whether a test fails without this rule. promtool takes minutes for days of all rules, so each test
-        has only the rules that it needs; tests that do not need this rule are skipped."""
+        """Returns whether a test fails without the rule `spoilt`, or with all rules if `spoilt` is None. promtool takes
+        minutes to evaluate all rules over days, so each test runs only with the rules that it needs. Tests that do not
+        need `spoilt` are skipped."""
         with tempfile.TemporaryDirectory(prefix="gcw-alerts.") as folder:
             folder = pathlib.Path(folder)
             for test, needed in tests:
@@ -100,8 +102,8 @@ class Alerts(unittest.TestCase):
 
     def test_scrape_configuration(self):
         """Scenario: the example configuration of Prometheus is checked.
-        Guarantee: promtool accepts it with its rules; service discovery is left out, because Debian's promtool does not
-        know it."""
+        Guarantee: promtool accepts the configuration with the shipped rules. The test removes service discovery,
+        because Debian's promtool does not support it."""
         promtool = tools.program("promtool")
         (scrape,) = tools.documents((FOLDER / "prometheus.yaml").read_text())
         for job in scrape["scrape_configs"]:

@@ -1,4 +1,5 @@
-"""The Helm chart: lint, comparison with the committed renderings, rejection of invalid values."""
+"""Checks the Helm chart: lint, comparison with the committed renderings and with kustomize, rejection of invalid
+values."""
 
 import json
 import pathlib
@@ -13,7 +14,8 @@ def example(case):
 
 
 def sections():
-    """Returns the keys of gcwatch.yaml from its own schema; web.host and web.port replace `listen`."""
+    """Returns the top-level keys in the schema of gcwatch.yaml, except `listen`: the chart's values web.host and
+    web.port replace this key."""
     schema = json.loads((tools.PROJECT / "docs" / "gcwatch.schema.json").read_text())
     return [key for key in schema["properties"] if key != "listen"]
 
@@ -52,13 +54,13 @@ class Chart(unittest.TestCase):
         return tools.run(tools.folder("helm", "helm") / "helm", *words, **more)
 
     def templated(self, *words, **more):
-        """Renders the chart with values that are not one of the cases."""
+        """Renders the chart with the given arguments instead of the values of a case."""
         words = ["gcwatch", tools.CHART, "--kube-version", "1.34.0", "--set", "image.registry=localhost", *words]
         return self.helm("template", *words, **more)
 
     def test_lint(self):
-        """Scenario: helm lint runs strictly with each case.
-        Guarantee: helm reports no fault."""
+        """Scenario: `helm lint --strict` runs with the values of each case.
+        Guarantee: helm succeeds."""
         for case in tools.cases():
             with self.subTest(case=case):
                 self.helm("lint", "--strict", tools.CHART, "--kube-version", "1.34.0", "--values", tools.CHART / "ci" / f"{case}-values.yaml")
@@ -73,7 +75,7 @@ class Chart(unittest.TestCase):
 
     def test_packaged(self):
         """Scenario: the chart is packed, and the package is rendered.
-        Guarantee: the result is the same as from the folder."""
+        Guarantee: the rendering of the package equals the rendering of the folder."""
         import os
         import tempfile
 
@@ -87,12 +89,13 @@ class Chart(unittest.TestCase):
 
     def test_schema_knows_the_configuration(self):
         """Scenario: values.schema.json is compared with gcwatch's own schema.
-        Guarantee: both have the same keys (tests/deploy/run --update)."""
+        Guarantee: the sections of `config.data` in the schema are the keys of gcwatch.yaml (tests/deploy/run
+        --update)."""
         self.assertEqual(schema(), (tools.CHART / "values.schema.json").read_text(), "tests/deploy/run --update")
 
     def test_values_are_in_the_schema(self):
         """Scenario: the keys of values.yaml are compared with its schema.
-        Guarantee: both have the same keys, so that every value is checked."""
+        Guarantee: both have the same keys, except for `global`, so that helm checks every value."""
         (values,) = tools.documents((tools.CHART / "values.yaml").read_text())
         known = json.loads((tools.CHART / "values.schema.json").read_text())["properties"]
         self.assertEqual(set(values), set(known) - {"global"})
@@ -101,9 +104,8 @@ class Chart(unittest.TestCase):
                 self.assertEqual(set(values[key]), set(part["properties"]), key)
 
     def test_wrong_values(self):
-        """Scenario: a value is misspelt, a type is wrong, the configuration contains `listen`, or a section is
-        misspelt.
-        Guarantee: helm rejects each value and names it."""
+        """Scenario: a key is misspelt, a value or a type is wrong, or the configuration contains `listen`.
+        Guarantee: helm rejects each setting and names its key."""
         for wrong, named in (
             ("hostPid=true", "hostPid"),
             ("web.port=99999", "port"),
@@ -119,16 +121,17 @@ class Chart(unittest.TestCase):
                 self.assertIn(named, said)
 
     def test_registry(self):
-        """Scenario: the registry is missing, is only on the node, or has a port and a path.
-        Guarantee: helm prints a remedy if the registry is missing; otherwise the image name is right."""
+        """Scenario: the registry is unset, is `localhost`, or has a port and a path.
+        Guarantee: helm prints a remedy if the registry is unset; otherwise, the image name contains the registry."""
         said = self.helm("template", "gcwatch", tools.CHART, "--kube-version", "1.34.0", status=1)
         self.assertIn("--set image.registry=localhost", said)
         self.assertIn("image: localhost/gcwatch:", self.templated())
         self.assertIn("image: host:5000/team/gcwatch:", self.templated("--set", "image.registry=host:5000/team"))
 
     def test_state(self):
-        """Scenario: the queue's volume is on the node, or there is no volume.
-        Guarantee: the directory in the values is mounted, or no directory is mounted."""
+        """Scenario: the state volume is a host path, or there is no state volume.
+        Guarantee: with a host path, the directory from the values is mounted; without a volume, there is no state
+        directory."""
         on_host = self.templated("--set", "state.volume=hostPath,state.path=/data/gcwatch")
         (pod,) = [each["spec"]["template"]["spec"] for each in tools.documents(on_host) if each["kind"] == "DaemonSet"]
         (volume,) = [each for each in pod["volumes"] if each["name"] == "state"]
@@ -145,20 +148,20 @@ class Chart(unittest.TestCase):
         self.assertEqual((text.count("scheme: HTTPS"), text.count("scheme: https")), (3, 1))
 
     def test_old_cluster(self):
-        """Scenario: a cluster is older than the tested versions.
+        """Scenario: the chart is rendered for a cluster that is older than the supported versions.
         Guarantee: helm refuses the cluster."""
         said = self.helm("template", "gcwatch", tools.CHART, "--kube-version", "1.28.0", status=1)
         self.assertIn("kubeVersion", said)
 
     def test_same_as_kustomize(self):
         """Scenario: the chart's default is compared with kustomize's base.
-        Guarantee: both have the same pod, except for the differences named here."""
+        Guarantee: both have the same pod and update strategy, except for the differences that the test names."""
         by_helm, by_kustomize = (
             next(each for each in tools.documents(text) if each["kind"] == "DaemonSet")["spec"]
             for text in (tools.rendered("default"), tools.kustomized("base"))
         )
         helm, kustomize = by_helm["template"]["spec"], by_kustomize["template"]["spec"]
-        # The chart has this volume if there are rules.
+        # The chart has this volume only if the values contain rules.
         kustomize["volumes"] = [each for each in kustomize["volumes"] if each["name"] != "rules"]
         mounts = kustomize["containers"][0]["volumeMounts"]
         mounts[:] = [each for each in mounts if each["name"] != "rules"]
@@ -171,7 +174,7 @@ class Chart(unittest.TestCase):
 
 def update():
     (tools.CHART / "values.schema.json").write_text(schema())
-    # Render all cases before writing one, so that the old files stay if helm is missing.
+    # Render all cases before writing a file, so that the old files remain if helm is missing.
     examples = {example(case): without_bodies(tools.rendered(case)) for case in tools.cases()}
     for path in (tools.CHART / "examples").glob("*.yaml"):
         path.unlink()

@@ -1,4 +1,5 @@
-"""Each gcwatch.yaml and each Collector configuration in deploy/, checked by the program that reads it."""
+"""Checks each gcwatch.yaml, each Collector configuration and the Jaeger configuration in deploy/ with the program that
+reads the file."""
 
 import os
 import pathlib
@@ -35,7 +36,7 @@ def checked(text):
 class Configuration(unittest.TestCase):
     def test_of_gcwatch(self):
         """Scenario: gcwatch reads the ConfigMaps of kustomize and helm, and the file of the host package.
-        Guarantee: gcwatch accepts each file."""
+        Guarantee: gcwatch accepts each file, and rejects a file with an unknown key."""
         found = {"systemd": (tools.DEPLOY / "systemd" / "gcwatch.yaml").read_text()}
         for name in tools.KUSTOMIZED + tools.cases():
             text = tools.rendered(name) if name in tools.cases() else tools.kustomized(name)
@@ -44,7 +45,7 @@ class Configuration(unittest.TestCase):
                     found[name] = each["data"]["gcwatch.yaml"]
         self.assertEqual(len(found), 1 + len(tools.KUSTOMIZED) + len(tools.cases()) - 1)
         for name, text in found.items():
-            # The container mounts this file, but it does not exist here.
+            # This file exists only in the container, which mounts it.
             text = re.sub(" *certificate: /etc/collector-ca/ca.crt\n", "", text)
             with self.subTest(name=name):
                 status, said = checked(text)
@@ -53,8 +54,8 @@ class Configuration(unittest.TestCase):
         self.assertNotEqual(checked("oltp: {}\n")[0], 0)
 
     def test_rules(self):
-        """Scenario: the rule file of a case passes through the chart.
-        Guarantee: the file is unchanged, and gcwatch accepts it."""
+        """Scenario: gcwatch reads the rule file that the chart has rendered for the case `collector`.
+        Guarantee: gcwatch accepts the file."""
         for each in tools.documents(tools.rendered("collector")):
             if each["kind"] == "ConfigMap" and each["metadata"]["name"].endswith("-rules"):
                 (text,) = each["data"].values()
@@ -63,9 +64,8 @@ class Configuration(unittest.TestCase):
         tools.run(tools.gcwatch(), "rules", "check", path)
 
     def test_of_collectors(self):
-        """Scenario: a real Collector reads each of its configurations.
-        Guarantee: the Collector accepts each configuration, without exporters that the Collector of tests/e2e does not
-        have."""
+        """Scenario: a real Collector reads each Collector configuration, in which `debug` replaces the other exporters.
+        Guarantee: the Collector accepts each configuration."""
         import receivers
 
         collector = receivers.binary("collector", "otelcol")
@@ -97,8 +97,8 @@ class Configuration(unittest.TestCase):
         tools.run(jaeger, "validate", "--config", tools.DEPLOY / "jaeger" / "jaeger.yaml")
 
     def test_of_others(self):
-        """Scenario: every other YAML file of deploy/ that is not a template is parsed.
-        Guarantee: each file is valid YAML without duplicate keys."""
+        """Scenario: every YAML file of deploy/ is parsed, except templates and examples of the chart.
+        Guarantee: each file is valid YAML without duplicate keys, and only default-values.yaml is empty."""
         for path in tools.DEPLOY.rglob("*.yaml"):
             if "templates" not in path.parts and "examples" not in path.parts:
                 with self.subTest(path=path):

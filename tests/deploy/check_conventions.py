@@ -1,8 +1,8 @@
 """The names that gcwatch exports, compared with the registry of OpenTelemetry's semantic conventions in the version of
 its schema.
 
-These tests compare the table of docs/telemetry.md; tests/suite ensures that gcwatch exports nothing else.
-GCWATCH_CONVENTIONS: a checkout of the conventions (default: the checkout of tests/deploy/build conventions).
+These tests compare the table of docs/telemetry.md; tests/suite ensures that gcwatch exports only the names in this
+table. GCWATCH_CONVENTIONS: a checkout of the conventions (default: the checkout of tests/deploy/build conventions).
 """
 
 import functools
@@ -69,8 +69,9 @@ class Conventions(unittest.TestCase):
     maxDiff = None
 
     def check_name(self, name, stability, known):
-        """Asserts that names of the conventions are declared as such with the same stability, and that other names have
-        gcwatch's prefix."""
+        """Asserts that a name is in the conventions with the same stability and is not deprecated, or has gcwatch's
+        prefix if its stability is `gcwatch`. Returns the entry in the conventions, or None for a name of gcwatch or of
+        the metrics specification."""
         if stability == "gcwatch":
             self.assertFalse(name in known, "the conventions have it")
             self.assertTrue(name.startswith("gcwatch.") or name in OF_RUNTIME)

@@ -1,4 +1,5 @@
-"""Dashboards and alert rules with a real Prometheus, which scrapes two gcwatch instances that watch real .NET processes."""
+"""Checks dashboards and alert rules: their form and names, and their results in a real Prometheus, which scrapes two
+gcwatch instances that watch real .NET processes."""
 
 import contextlib
 import json
@@ -20,8 +21,7 @@ DASHBOARDS = sorted((tools.DEPLOY / "grafana" / "dashboards").glob("*.json"))
 RULES = [tools.DEPLOY / "prometheus" / f"gcwatch.{name}" for name in ("rules.yaml", "fleet.rules.yaml")]
 PATIENCE = 300
 
-# Metrics without data here, with the reason: a healthy gcwatch instance does not report them. docs/telemetry.md
-# nevertheless documents each of these metrics.
+# Metrics without data in this test, with the reason. docs/telemetry.md documents each of these metrics.
 WITHOUT_DATA = {
     "gcwatch_export_dropped_total": "nothing is dropped: the metric starts with the first lost item",
     "gcwatch_collections_unexported_total": "the metric starts with the first collection that does not become a span",
@@ -48,7 +48,7 @@ WITHOUT_DATA |= {
     f"gcwatch:{level}:memory_limit_never_reached_bytes:sum": "no process here has a memory limit"
     for level in ("process", "service_version", "service", "namespace", "cluster")
 }
-# These metrics depend on web services, whose requests send no spans here.
+# These metrics need spans of requests, which the services in this test do not send.
 WITHOUT_DATA |= {
     name: "no service sends spans of requests"
     for name in (
@@ -61,7 +61,7 @@ WITHOUT_DATA |= {
         *(f"gcwatch:{level}:requests_lost_seconds:rate5m" for level in ("service_version", "service", "namespace", "cluster")),
     )
 }
-# Recorded series without data here: they need minutes to hours, or an unavailable gcwatch instance.
+# Recorded series without data in this test, because they need minutes to hours, or an unavailable gcwatch instance.
 RECORDED_LATER = {f"gcwatch:{name}" for name in ("process:gc_heap_live_bytes:min2h", "service:gc_heap_live_bytes:min2h")} | {
     "gcwatch:service:gc_heap_live_bytes:delta2h",
     "gcwatch:service:gc_heap_live_bytes:growth1d",
@@ -71,7 +71,7 @@ RECORDED_LATER = {f"gcwatch:{name}" for name in ("process:gc_heap_live_bytes:min
 } | {name for name in WITHOUT_DATA if ":" in name}
 # The processes of each node: background collections, no-GC regions, pinning, a heap at its limit.
 NODES = {"node-1": ["bgcstorm", "nogc", "lohoos"], "node-2": ["pinned", "lohoos"]}
-# Values of variables. Grafana itself generates the regular expressions and the intervals.
+# Values of the dashboards' variables. In production, Grafana generates the regular expressions and the intervals.
 VARIABLES = {
     "$__rate_interval": "20s",
     "$__range": "1m",
@@ -114,7 +114,7 @@ def exported():
         found = re.match(r"\| `([a-z0-9_.]+)` \| (Counter|UpDownCounter|Gauge|Histogram) \| `([^`]*)` \|", line)
         if found:
             name, kind, unit = found.groups()
-            # Names that belong to other exporters in Prometheus.
+            # gcwatch renames these metrics, because other exporters of Prometheus use the names.
             if name.startswith("container."):
                 name = "gcwatch." + name
             name = {"process.thread.count": "process.threads", "process.unix.file_descriptor.count": "process.open_fds"}.get(name, name)
@@ -137,12 +137,14 @@ def metrics(expression):
 
 class Written(unittest.TestCase):
     def test_generated(self):
-        """Scenario: the dashboards are generated again. Guarantee: the committed files match."""
+        """Scenario: the dashboards are generated again.
+        Guarantee: the committed files match."""
         tools.run(tools.DEPLOY / "grafana" / "build", "--check")
 
     def test_names(self):
-        """Scenario: the metrics in dashboards and alert rules are compared with docs/telemetry.md. Guarantee: each
-        metric is documented."""
+        """Scenario: the metrics in dashboards and alert rules are compared with docs/telemetry.md.
+        Guarantee: each metric is documented, and each documented metric is used, except for the metrics that the test
+        names."""
         known = exported()
         self.assertGreater(len(known), 60)
         rules = [rule for path in RULES for group in tools.documents(path.read_text())[0]["groups"] for rule in group["rules"]]
@@ -152,7 +154,7 @@ class Written(unittest.TestCase):
             with self.subTest(place=place):
                 self.assertTrue(metrics(expression))
                 self.assertEqual(metrics(expression) - known - recorded, set())
-        # Conversely, metrics that no dashboard shows are listed here.
+        # Conversely, the test names the documented metrics that neither dashboards nor rules use.
         shown = set().union(*(metrics(expression) for expression in found.values()))
         families = lambda names: {re.sub("_(bucket|count|sum)$", "", name) for name in names}
         # A process can export the metrics of the conventions itself, so dashboards show gcwatch's own metrics.
@@ -160,12 +162,15 @@ class Written(unittest.TestCase):
         conventions = {name for name in families(known) if name.startswith("dotnet_gc_")}
         self.assertEqual(len(conventions), 6)
         hidden = ({"target_info", "gcwatch_rules_loaded_seconds"} | conventions) & (families(known) - families(shown))
-        # Details of control groups, of requests to the API server, and of the guard.
+        # Dashboards and rules need not use each detail of control groups, of requests to the API server, and of the
+        # guard.
         detail = ("gcwatch_container_", "gcwatch_kubernetes_", "gcwatch_guard_")
         self.assertEqual({name for name in families(known) - families(shown) if not name.startswith(detail)}, hidden)
 
     def test_form(self):
-        """Scenario: each dashboard is read. Guarantee: ids and positions are unique, each panel has a title, and no panels overlap."""
+        """Scenario: each dashboard is read.
+        Guarantee: ids are unique, each panel has a title, panels do not overlap, every used variable is defined, and
+        links lead to existing dashboards."""
         uids = set()
         for path in DASHBOARDS:
             dashboard = json.loads(path.read_text())
@@ -197,12 +202,12 @@ class Shown(unittest.TestCase):
     def test_data(self):
         """Scenario: real processes (background collections, no-GC regions, pinning, a heap at its limit) run on two nodes, each with its own
         gcwatch instance; Prometheus scrapes both.
-        Guarantee: every query of every dashboard returns a number, except for the metrics listed above. The sums match
-        the daemons' own API. Every alert rule can be evaluated, one rule pages for the incident on the node whose
-        gcwatch has no receiver of alerts, and every variable has values."""
+        Guarantee: every query of every dashboard returns a number, except for queries of metrics in WITHOUT_DATA. The
+        sums match the daemons' own API. Every alert rule can be evaluated, one rule pages for the incident on the node
+        whose gcwatch has no receiver of alerts, and every variable has values."""
         import receivers
 
-        # The version of the tests, or of the machine: the API used here has not changed since.
+        # Use the Prometheus of tests/e2e, or the Prometheus of the machine: both have the API that the test uses.
         program = receivers.binary("prometheus", "prometheus") or shutil.which("prometheus")
         if program is None:
             tools.left_out("there is no Prometheus: tests/e2e/build prometheus, or Debian's")
@@ -257,18 +262,22 @@ class Shown(unittest.TestCase):
                 recorded = {name for name in recorded if not has_value(name)}
                 time.sleep(1)
             self.assertEqual(recorded, set(), "recorded series without a value")
-            # This rule is for the heap at its limit, which both nodes have. The gcwatch instance of the first node has its own receiver.
+            # Both nodes have an incident of the heap at its limit, but the gcwatch instance of node-1 has its own
+            # receiver of alerts, so Prometheus pages only for node-2.
             firing = lambda: [alert for rule in rules() for alert in rule.get("alerts", []) if alert["state"] == "firing"]
             paged = lambda: {alert["labels"]["node"] for alert in firing() if alert["labels"]["alertname"] == "DotnetGcIncident"}
             prometheus.await_true("the incident pages", lambda: paged() == {"node-2"}, PATIENCE)
             self.assertTrue(ask("query", query='sum(gcwatch_incidents_open{node="node-1",gcwatch_incident_severity=~"error|critical"}) > 0')["result"])
             self.assertEqual([rule["name"] for rule in rules() if rule["health"] != "ok"], [])
-            # No alert about gcwatch itself may fire, except that no receiver listens to its notifications.
+            # No alert about gcwatch itself may fire, except the alert about dropped notifications, which have no
+            # receiver.
             own = {alert["labels"]["alertname"] for alert in firing() if alert["labels"]["alertname"].startswith("Gcwatch")}
             self.assertEqual(own - {"GcwatchNotificationsDropped"}, set())
 
     def agrees(self, ask, webs, prometheus):
-        """Checks that the recorded sums over both nodes are between the totals of the daemons' API before and after. Totals only increase."""
+        """Checks that the scraped counts of collections are between the totals of the daemons' API before and after the
+        query, because totals only increase. Checks that recorded incidents and processes with native memory match the
+        API, too."""
         import receivers
 
         def api(path):
@@ -366,14 +375,14 @@ class Shown(unittest.TestCase):
 
         stack.callback(end)
         self.assertTrue(child.stdout.readline().startswith(b"ready"), mode)
-        # The process prints four ticks per second, which no other code reads.
+        # Drain the output, because the process prints four lines per second.
         threading.Thread(target=lambda: [None for _ in iter(lambda: os.read(child.stdout.fileno(), 4096), b"")], daemon=True).start()
 
     def daemon(self, folder, web, otlp, node):
         import receivers
 
         config = folder / f"{node}.yaml"
-        # No receiver listens there, so failed and waiting notifications have data, too.
+        # No receiver listens at this address, so the metrics of failed and waiting notifications have data, too.
         webhooks = '  webhooks: [{url: "http://127.0.0.1:1/"}]' if node == "node-1" else ""
         config.write_text(f"""
 otlp: {{endpoint: "{otlp}"}}
@@ -398,7 +407,7 @@ alerts:
         import receivers
 
         for path in RULES:
-            # The committed intervals of the groups are minutes.
+            # Shorten the intervals of the groups, which are minutes in the committed files.
             (folder / path.name).write_text(re.sub(r"\binterval: \w+", "interval: 2s", path.read_text()))
         targets = [f"{{targets: ['127.0.0.1:{web}'], labels: {{node: {node}, cluster: blue}}}}" for node, web in zip(NODES, webs)]
         (folder / "prometheus.yml").write_text(f"""

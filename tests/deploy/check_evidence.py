@@ -1,4 +1,5 @@
-"""Evidence stored outside the host on an S3 server on loopback (moto): outages, cut requests and a kill of gcwatch."""
+"""Checks that gcwatch stores evidence on an S3 server (moto, on loopback) in spite of outages, cut requests and a
+kill."""
 
 import contextlib
 import hashlib
@@ -44,7 +45,8 @@ def until(what, condition, patience=120):
 
 
 class Gate:
-    """A proxy for a server that is open, shut, or cuts each connection after some bytes of the request."""
+    """A proxy for a server. Depending on `mode`, the proxy forwards each connection (`open`), closes it (`shut`), or
+    cuts it after 1000 bytes of the request (`cut`)."""
 
     def __init__(self, port):
         self.target, self.mode, self.seen = port, "shut", []
@@ -108,7 +110,7 @@ class Evidence(unittest.TestCase):
 
     @classmethod
     def boto(cls, expression):
-        """Returns the value of an expression with a client `s3` of Amazon's own library."""
+        """Returns the value of an expression in which `s3` is a client of Amazon's library boto3."""
         program = f"import boto3, json; s3 = boto3.client('s3', endpoint_url={cls.s3!r}); print(json.dumps({expression}, default=str))"
         done = subprocess.run([cls.python, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, **KEYS})
         assert done.returncode == 0, done.stderr
@@ -120,7 +122,7 @@ class Evidence(unittest.TestCase):
         return {each["Key"]: each["ETag"].strip('"') for each in found}
 
     def daemon(self):
-        """Starts a daemon that only reads one folder of sockets."""
+        """Starts a daemon that reads only the sockets in the folder of the test."""
         (self.port,) = receivers.free_ports(1)
         (self.top / "rules.yaml").write_text(RULES)
         more = (
@@ -148,10 +150,12 @@ class Evidence(unittest.TestCase):
         return found and found[0]
 
     def test_arrives_complete(self):
-        """Scenario: an incident is recorded and has a burst while the store is unavailable, and gcwatch is killed. The next instance meets a store
-        that cuts each request in the middle, then a working store. A webhook is notified.
-        Guarantee: the bucket has the recording with the bytes that gcwatch serves, the record with the finding, the graph, and nothing else. No
-        object exists before its request is complete. The webhook's message has the addresses without a signature. No file waits on disk."""
+        """Scenario: an incident is recorded and has a burst while the store is unavailable, and gcwatch is killed. For
+        the next gcwatch instance, the store first cuts each request in the middle and then works. A webhook is
+        notified.
+        Guarantee: the bucket has the recording with the bytes that gcwatch serves, the record with the finding, the
+        graph, and no other kinds of objects. No object exists before its request is complete. The webhook's message has
+        the addresses without a signature. Afterwards, no file waits on disk."""
         import check_integrations
 
         with check_integrations.recorder() as self.webhook, process.Workload(self.top, rounds=100000) as running:

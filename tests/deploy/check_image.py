@@ -1,6 +1,7 @@
-"""The content of the image as the Containerfile defines it, run like Kubernetes runs it: a read-only root with only the
-program, as uid 0 with two capabilities and no_new_privs, or as a sidecar without capabilities; the processes are in
-other mount, pid and network namespaces and belong to other users.
+"""Runs the content of the image, as the Containerfile defines it, in the way of Kubernetes: the root is read-only and
+contains only the program. As in the DaemonSet, gcwatch runs as uid 0 with two capabilities and no_new_privs, and the
+.NET process has another user and separate mount, pid and network namespaces. As a sidecar, gcwatch runs without
+capabilities as the user of the process.
 
 No container engine is needed: the "node" is a set of namespaces created by `unshare`, in which this file runs itself
 again (`inside`). A real Collector listens with TLS, a DNS server resolves the name of the Collector through the search
@@ -27,20 +28,20 @@ import urllib.request
 import tools
 
 TARGET = "x86_64-unknown-linux-musl"
-# SYS_PTRACE and DAC_OVERRIDE.
+# Mask of the capabilities SYS_PTRACE and DAC_OVERRIDE.
 CAPABILITIES = 1 << 19 | 1 << 1
 # The search domain in a pod's /etc/resolv.conf, and the name that it resolves.
 SEARCH = "gcwatch.svc.cluster.local svc.cluster.local cluster.local"
 NAME = "collector.gcwatch.svc.cluster.local"
 DNS, COLLECTOR = "127.0.0.53", "127.0.0.10"
 WEB = "http://127.0.0.1:9464"
-# A user other than gcwatch's.
+# The user of the .NET process, and of gcwatch as a sidecar.
 USER = 12345
 PATIENCE = 120
 
 
 def static():
-    """Returns the static program."""
+    """Returns the path of the static program. Skips the test if the program is missing."""
     path = pathlib.Path(os.environ.get("GCWATCH_STATIC") or tools.PROJECT / "target" / TARGET / "release" / "gcwatch")
     if not path.exists():
         tools.left_out(f"there is no static program at {path}: cargo build --release --target {TARGET} (GCWATCH_STATIC)")
@@ -87,13 +88,13 @@ class Image(unittest.TestCase):
     def test_daemonset(self):
         """Scenario: gcwatch runs as in the DaemonSet; the process belongs to another user and has its own namespaces
         and its own /tmp.
-        Guarantee: gcwatch attaches and counts every collection; spans arrive over TLS at a host name; SIGTERM ends
-        gcwatch gracefully, and no lease remains."""
+        Guarantee: gcwatch attaches and counts every collection; spans and metrics arrive over TLS at a Collector that
+        gcwatch addresses by its host name; SIGTERM ends gcwatch gracefully, and no lease remains."""
         self.inside("daemonset")
 
     def test_sidecar(self):
         """Scenario: gcwatch runs as in the sidecar: as the user of the process, without capabilities.
-        Guarantee: the result is the same as for the DaemonSet."""
+        Guarantee: gcwatch attaches, counts, exports and exits as in the DaemonSet."""
         self.inside("sidecar")
 
     def test_without_roots(self):
@@ -112,7 +113,7 @@ def sh(*words, **more):
 
 
 def serve_names(asked):
-    """Runs a DNS server that knows one name."""
+    """Runs a DNS server that resolves one name, and appends each requested name to `asked`."""
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     server.bind((DNS, 53))
 
@@ -144,7 +145,7 @@ def make_certificates(folder):
 
 
 def make_root(folder, program, roots):
-    """Creates the image's files, and mounts the same file systems over them as the kubelet."""
+    """Creates the image's files, and mounts the file systems that the kubelet mounts over them."""
     root = folder / "root"
     for place in ("proc", "run", "tmp", "etc/ssl/certs", "etc/gcwatch/config"):
         (root / place).mkdir(parents=True)
@@ -164,7 +165,8 @@ def make_root(folder, program, roots):
 
 
 def contained(root, user, *words):
-    """Returns the command with which a container runs gcwatch with these credentials."""
+    """Returns a command that runs gcwatch like a container whose user is `user`; only uid 0 keeps the two
+    capabilities."""
     kept = {"cap_sys_ptrace", "cap_dac_override"} if user == 0 else set()
     every = sh("capsh", "--decode=1ffffffffff").strip().partition("=")[2].split(",")
     dropped = ",".join(name for name in every if name not in kept and not name.isdigit())
@@ -283,7 +285,7 @@ service:
                 return values == by_generation
 
             awaited(f"all of {by_generation} are counted", counted, gcwatch)
-            # `kubectl exec ... -- /gcwatch ps`
+            # This command corresponds to `kubectl exec ... -- /gcwatch ps`.
             told = subprocess.run(contained(root, user, "ps", "--format", "ndjson"), capture_output=True, text=True, timeout=PATIENCE)
             processes = [json.loads(line) for line in told.stdout.splitlines()]
             assert [each["attachable"] for each in processes] == [True], told

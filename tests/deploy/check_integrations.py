@@ -1,4 +1,5 @@
-"""Integrations: templates with a real Alertmanager, configurations of the recipes, `kubectl gcwatch`, dashboards for grafana.com."""
+"""Checks the integrations: templates with a real Alertmanager, configurations of the recipes, `kubectl gcwatch`, and
+dashboards for grafana.com."""
 
 import contextlib
 import http.server
@@ -84,7 +85,8 @@ def alert(severity):
 
 class Alertmanager(unittest.TestCase):
     def test_amtool(self):
-        """Scenario: amtool reads the configuration with its templates. Guarantee: amtool reports success and three receivers."""
+        """Scenario: amtool reads the configuration with its templates.
+        Guarantee: amtool reports success and three receivers."""
         said = tools.run(alertmanager() / "amtool", "check-config", ALERTMANAGER / "alertmanager.yaml")
         self.assertIn("SUCCESS", said)
         self.assertIn("3 receivers", said)
@@ -125,7 +127,7 @@ class Alertmanager(unittest.TestCase):
             for name, text in (("slack-url", f"{base}/slack"), ("pagerduty-key", "key"), ("opsgenie-key", "key")):
                 (place / name).write_text(text)
             (document,) = tools.documents((ALERTMANAGER / "alertmanager.yaml").read_text().replace("/etc/alertmanager/", f"{folder}/"))
-            # Only the addresses of the services and the pauses differ.
+            # Change only the addresses of the services and the intervals of the groups.
             document["global"] = {"pagerduty_url": f"{base}/pagerduty", "opsgenie_api_url": f"{base}/opsgenie/"}
             document["route"] |= {"group_wait": "100ms", "group_interval": "1s"}
             (place / "alertmanager.yaml").write_text(yaml.safe_dump(document))
@@ -165,7 +167,8 @@ class Recipes(unittest.TestCase):
         return re.findall(r"```yaml\n(# gcwatch\.yaml\n.*?)```", RECIPES.read_text(), re.DOTALL)
 
     def test_configurations(self):
-        """Scenario: gcwatch reads each gcwatch.yaml in docs/integrations.md. Guarantee: gcwatch accepts each file."""
+        """Scenario: gcwatch reads each gcwatch.yaml in docs/integrations.md.
+        Guarantee: gcwatch accepts each file."""
         self.assertGreaterEqual(len(self.blocks()), 8)
         for block in self.blocks():
             with self.subTest(block=block.splitlines()[1]), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
@@ -233,7 +236,8 @@ class Recipes(unittest.TestCase):
         self.assertEqual(kinds, {("grpc", "DELTA"), ("grpc", "CUMULATIVE"), ("http/protobuf", "CUMULATIVE")})
 
 
-# A stand-in for kubectl: it records its arguments, answers for one pod and one node, and runs the program itself in place of `exec`.
+# A stand-in for kubectl. It records its arguments, answers for one pod and one node, and runs gcwatch directly instead
+# of `exec`.
 KUBECTL = """#!/bin/sh
 printf '%s\\n' "$*" >>"$STAND_IN/calls"
 case "$*" in
@@ -316,8 +320,8 @@ class Kubectl(unittest.TestCase):
             self.assertIn("no .NET process of pod web-1", self.run_plugin(folder, server, "ps", "web-1", status=1)[0])
 
     def test_manifest(self):
-        """Scenario: the manifest for krew is read. Guarantee: the manifest has the required fields and names the
-        program in the tree."""
+        """Scenario: the manifest for krew is read.
+        Guarantee: the manifest has the required fields and names the program in the tree."""
         (manifest,) = tools.documents((PLUGIN.parent / "gcwatch.yaml").read_text())
         self.assertEqual((manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"]), ("krew.googlecontainertools.github.com/v1alpha2", "Plugin", "gcwatch"))
         spec = manifest["spec"]
@@ -347,7 +351,7 @@ class CounterSession(threading.Thread):
         self.read = b""
 
     def run(self):
-        # The test closes the connection.
+        # The test closes the connection, so a read can fail.
         with contextlib.suppress(OSError):
             while piece := self.connection.recv(65536):
                 self.read += piece
@@ -358,10 +362,12 @@ class CounterSession(threading.Thread):
 
 class BesideObi(unittest.TestCase):
     def test_both_in_one_collector(self):
-        """Scenario: a real Collector has the configuration of docs/integrations.md. gcwatch sends no `dotnet.*`, and a session of event counters in the
-        same process replaces OBI and sends its collections to the other receiver.
-        Guarantee: `dotnet.gc.collections` arrives from one agent with the runtime's numbers, and gcwatch's own metric has the same numbers. Both
-        sessions are read at the same time without loss, and resources arrive unchanged."""
+        """Scenario: a real Collector has the configuration of docs/integrations.md. gcwatch sends no `dotnet.*`. A
+        session of event counters in the same process replaces the session of OBI, and the test sends the metric of OBI
+        to the other receiver.
+        Guarantee: `dotnet.gc.collections` arrives only at the receiver of OBI, and gcwatch's own metric counts at least
+        the collections of the workload. gcwatch loses no events while both sessions are open, and resources arrive
+        unchanged."""
         import process
         import receivers
 
@@ -431,7 +437,8 @@ class BesideObi(unittest.TestCase):
 
     @staticmethod
     def metrics(file):
-        """Returns names with their resources and the newest points that the Collector wrote: attributes and count."""
+        """Returns, by name of the metric, the resources and the newest points that the Collector wrote. A point has
+        attributes and a count."""
         import otlp
 
         found = {}
@@ -452,7 +459,8 @@ class BesideObi(unittest.TestCase):
 class Dashboards(unittest.TestCase):
     def test_export(self):
         """Scenario: `deploy/grafana/build --export` runs.
-        Guarantee: each dashboard names its plugins, has no instance id, no fixed data source, and the panels of the committed file."""
+        Guarantee: each exported dashboard names its plugins and equals the committed file, without an instance id and
+        without fixed data sources."""
         with tempfile.TemporaryDirectory(prefix="gcw-grafana.") as folder:
             tools.run(tools.DEPLOY / "grafana" / "build", "--export", folder)
             names = {path.stem for path in (tools.DEPLOY / "grafana/dashboards").glob("*.json")}

@@ -1,4 +1,5 @@
-"""The listener on an address that other machines can reach, without a login, as the chart configures it."""
+"""Checks the listener without a login on an address that other machines can reach, as the chart configures the
+listener."""
 
 import functools
 import json
@@ -52,8 +53,8 @@ class Listener(unittest.TestCase):
     def test_nothing_private_without_a_login(self):
         """Scenario: `demo` with incidents listens on all addresses without logins; a client outside loopback requests
         every documented path, and paths of evidence, with each method.
-        Guarantee: evidence (recordings, flame graphs, requests) is refused, also to root of this machine; agents get no
-        answer; no request can change anything."""
+        Guarantee: the listener refuses evidence (recordings, flame graphs, requests), also on loopback; `/mcp` does not
+        exist; methods other than GET are refused."""
         import receivers
 
         (port,) = receivers.free_ports(1)

@@ -1,4 +1,5 @@
-"""Kubernetes manifests: strictly valid for each supported version, with the minimum privileges that work."""
+"""Checks that the Kubernetes manifests are strictly valid for each supported version, and that they have only the
+privileges that gcwatch needs."""
 
 import json
 import os
@@ -7,10 +8,9 @@ import unittest
 
 import tools
 
-# Versions for which the manifests are made: from the oldest supported version to the newest that kubernetes-validate
-# knows.
+# Supported versions of Kubernetes, up to the newest version for which kubernetes-validate has schemas.
 VERSIONS = ["1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37"]
-# Manifests with fields of later versions, as stated in the comments at these fields.
+# First versions for manifests that have fields of later versions. Comments at these fields name the version.
 SINCE = {"overlays/plain+host-processes": "1.30", "overlays/with-collector+servicemonitor+without-api-server+host-processes": "1.30", "collector": "1.30"}
 MONITORING = "monitoring.coreos.com/v1"
 
@@ -26,13 +26,13 @@ def tearDownModule():
 
 
 def everything():
-    """Returns all objects that are built from deploy/, by name."""
+    """Returns the rendered YAML of each kustomization and of each case of the chart, by name."""
     made = {place: tools.kustomized(place) for place in tools.KUSTOMIZED}
     return made | {case: tools.rendered(case) for case in tools.cases()}
 
 
 def strict(schema):
-    """Returns a definition that rejects unknown fields."""
+    """Returns a copy of a schema that rejects unknown fields."""
     if isinstance(schema, dict):
         made = {key: strict(value) for key, value in schema.items()}
         if "properties" in schema and "additionalProperties" not in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
@@ -50,7 +50,8 @@ def daemonsets():
 
 class Manifests(unittest.TestCase):
     def test_valid(self):
-        """Scenario: all outputs of kustomize and helm are validated for each version.
+        """Scenario: all outputs of kustomize and helm, except objects of the Prometheus Operator, are validated for
+        each version.
         Guarantee: no key is unknown, no type is wrong, and no required field is missing."""
         try:
             import kubernetes_validate
@@ -70,8 +71,8 @@ class Manifests(unittest.TestCase):
         self.assertGreater(checked, 300)
 
     def test_validation_refuses(self):
-        """Scenario: a type is wrong, a key is unknown, or a field is from a later version.
-        Guarantee: validation fails."""
+        """Scenario: a DaemonSet has a wrong type, an unknown key, or a field of a later version.
+        Guarantee: the validation rejects the DaemonSet."""
         try:
             import kubernetes_validate
         except ImportError:
@@ -89,7 +90,7 @@ class Manifests(unittest.TestCase):
 
     def test_operator(self):
         """Scenario: the ServiceMonitors and PrometheusRules are validated.
-        Guarantee: the objects match the operator's definitions and have no unknown keys."""
+        Guarantee: the objects match the operator's definitions without unknown keys."""
         import jsonschema
 
         folder = tools.folder("operator", "prometheus_operator")
@@ -110,9 +111,10 @@ class Manifests(unittest.TestCase):
         self.assertEqual(kinds, {"ServiceMonitor", "PrometheusRule"})
 
     def test_least_privilege(self):
-        """Scenario: each DaemonSet is compared with an ordinary pod.
-        Guarantee: the DaemonSet adds only the two capabilities and hostPID; the only host path is the path that the
-        component `state-on-host` names, and the image's file system is read-only."""
+        """Scenario: the privileges, volumes and probes of each DaemonSet are inspected.
+        Guarantee: the only extra privileges are hostPID, SYS_PTRACE and DAC_OVERRIDE. The only host path is
+        /var/lib/gcwatch with the component `state-on-host`. The root file system is read-only, and the probes use the
+        listener."""
         count = 0
         for name, daemonset, _ in daemonsets():
             with self.subTest(name=name):
@@ -145,7 +147,7 @@ class Manifests(unittest.TestCase):
     def test_sidecar(self):
         """Scenario: the sidecar manifest is inspected.
         Guarantee: the sidecar has no capability and no host namespace; both containers run as one user and share /tmp
-        and the processes."""
+        and the process namespace."""
         (deployment,) = [each for each in tools.documents(tools.kustomized("overlays/sidecar")) if each["kind"] == "Deployment"]
         pod = deployment["spec"]["template"]["spec"]
         self.assertFalse({"hostPID", "hostNetwork", "hostIPC"} & pod.keys())
@@ -157,9 +159,9 @@ class Manifests(unittest.TestCase):
             self.assertIn({"name": "tmp", "mountPath": "/tmp"}, container["volumeMounts"])
 
     def test_rights(self):
-        """Scenario: gcwatch's rights at the API server are inspected.
-        Guarantee: the rights allow listing and watching pods, and nothing if metadata is off. The token is mounted only
-        with metadata."""
+        """Scenario: gcwatch's rights at the API server are inspected in each rendering.
+        Guarantee: gcwatch may list and watch pods if metadata is on, and has no rights otherwise. The token is mounted
+        only if metadata is on."""
         for name, daemonset, all_of_it in daemonsets():
             with self.subTest(name=name):
                 roles = [each for each in all_of_it if each["kind"] in ("ClusterRole", "Role")]
@@ -170,7 +172,8 @@ class Manifests(unittest.TestCase):
 
     def test_kubelet(self):
         """Scenario: metadata comes from the kubelet instead of the API server.
-        Guarantee: the rights allow reading nodes/pods and nothing else."""
+        Guarantee: the only right is to get nodes/pods; gcwatch has the kubelet's address, and the NetworkPolicy does
+        not name the API server's port."""
         helm = tools.folder("helm", "helm") / "helm"
         text = tools.run(helm, "template", "g", tools.CHART, "--kube-version", "1.34.0", "--set", "image.registry=localhost,kubernetes.metadata=kubelet,networkPolicy.egress[0].ports[0].port=4317")
         (role,) = [each for each in tools.documents(text) if each["kind"] == "ClusterRole"]
@@ -181,8 +184,8 @@ class Manifests(unittest.TestCase):
     def test_network(self):
         """Scenario: the chart's NetworkPolicy is rendered by default, with an empty list of destinations, and with one
         destination.
-        Guarantee: the policy exists; it allows ingress to the port from the named clients; egress is open by default
-        and restricted by a list."""
+        Guarantee: the policy allows ingress to port 9464 only from the namespace `monitoring`. Egress is unrestricted
+        by default. With a list, egress is restricted to DNS, the API server and the listed destinations."""
         helm = tools.folder("helm", "helm") / "helm"
 
         def policy(*words):
@@ -217,7 +220,7 @@ class Manifests(unittest.TestCase):
 
     def test_selected(self):
         """Scenario: services, policies and monitors are compared with the pods.
-        Guarantee: each of them selects exactly its pods or services."""
+        Guarantee: each selector matches exactly one pod template, or one service for a ServiceMonitor."""
         for name, text in everything().items():
             made = tools.documents(text)
             pods = [each["spec"]["template"]["metadata"]["labels"] for each in made if each["kind"] in ("DaemonSet", "Deployment")]

@@ -1,4 +1,5 @@
-"""The files of deploy/platforms: rendered, validated with the best available schema, and consistent with their pods."""
+"""Renders the files of deploy/platforms, validates them with the best available schema, and compares them with the
+pods."""
 
 import gzip
 import json
@@ -20,8 +21,8 @@ VALIDATED = "1.34"
 
 
 def end_namespace(child):
-    """Kills the first process of a namespace that `unshare` created, and thereby all others: a change of the user
-    clears `--kill-child`."""
+    """Kills the first process of a pid namespace that `unshare` created; the kernel then kills the other processes in
+    it. `--kill-child` does not suffice, because a change of the user clears it."""
     children = pathlib.Path(f"/proc/{child.pid}/task/{child.pid}/children")
     for pid in children.read_text().split() if children.exists() else []:
         os.kill(int(pid), signal.SIGKILL)
@@ -45,7 +46,7 @@ def pod_of(documents):
 
 
 def strict(schema):
-    """Returns a definition that rejects unknown keys."""
+    """Returns a copy of a schema that rejects unknown keys."""
     if isinstance(schema, dict):
         made = {key: strict(value) for key, value in schema.items()}
         if "properties" in schema and "additionalProperties" not in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
@@ -129,7 +130,7 @@ class Chart(unittest.TestCase):
         self.assertEqual(container["resources"]["requests"]["ephemeral-storage"], container["resources"]["limits"]["ephemeral-storage"])
 
     def test_configurations(self):
-        """Scenario: gcwatch reads gcwatch.yaml of each rendering.
+        """Scenario: gcwatch reads the gcwatch.yaml of each rendering.
         Guarantee: gcwatch accepts each file."""
         for values in sorted(PLATFORMS.glob("*/values.yaml")):
             with self.subTest(platform=values.parent.name), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:

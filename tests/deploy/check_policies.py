@@ -1,4 +1,5 @@
-"""The files of deploy/policies and deploy/vex: valid for their engines, and consistent with gcwatch's pod."""
+"""Checks that the files of deploy/policies and deploy/vex are valid for their engines and consistent with gcwatch's
+pod."""
 
 import datetime
 import json
@@ -68,7 +69,7 @@ class Admission(unittest.TestCase):
 class Kyverno(unittest.TestCase):
     def test_valid(self):
         """Scenario: the exception and the two policies are validated.
-        Guarantee: Kyverno's definitions accept them without unknown keys."""
+        Guarantee: the exception and the policies match Kyverno's definitions without unknown keys."""
         folder = tools.folder("kyverno", "kyverno")
         kinds = {"ClusterPolicy": "clusterpolicies", "PolicyException": "policyexceptions"}
         found = []
@@ -151,7 +152,7 @@ class Kyverno(unittest.TestCase):
         repaired = {each["name"]: each["value"] for each in container["env"]}
         for variables, expected in (({"DOTNET_EnableDiagnostics": "0"}, set()), (repaired, {"dotnet-diagnostic"}), ({"COMPlus_EnableDiagnostics": "0"} | repaired, {"dotnet-diagnostic"})):
             with tempfile.TemporaryDirectory(prefix="gcw-switch.") as folder, process.Workload(folder, rounds=1, **variables):
-                # The program runs, and its runtime opens the port before the program starts.
+                # The program already runs, and its runtime opens the port before the program starts.
                 found = {name.rpartition("-")[0].split("-", 2)[0] + "-" + name.split("-")[1] for name in os.listdir(folder)}
                 self.assertEqual({name for name in found if name.startswith(("dotnet-diagnostic", "clr-debug"))}, expected, variables)
 

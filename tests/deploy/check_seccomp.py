@@ -1,4 +1,5 @@
-"""The seccomp profile: it is generated, refuses calls that access other processes, and is sufficient for gcwatch."""
+"""Checks that the seccomp profile is generated, refuses system calls that access other processes, and is sufficient for
+gcwatch."""
 
 import contextlib
 import ctypes
@@ -17,7 +18,7 @@ import tools
 FOLDER = tools.DEPLOY / "seccomp"
 PROFILE = FOLDER / "gcwatch.json"
 UNDER = [sys.executable, tools.HERE / "under_seccomp.py", PROFILE]
-# Commands that read a process, and words of their output that prove it. {} is the pid.
+# Commands, each with a word that its output must contain. {} is the pid, and {folder} the folder of the test.
 COMMANDS = [
     (["ps"], "{}"),
     (["doctor", "--pid", "{}"], "{}"),
@@ -41,8 +42,8 @@ def sections():
 
 @contextlib.contextmanager
 def workload():
-    """Starts a real process that collects every 4 MiB regardless of the machine's cache. Returns its folder and the
-    process."""
+    """Starts a real process that collects every 4 MiB, regardless of the size of the machine's cache. Yields the folder
+    of the process and the process."""
     import process
 
     if not pathlib.Path(subprocess.run([tools.PROJECT / "tests/runtimes/fetch"], capture_output=True, text=True).stdout.strip(), process.RUNTIME).exists():
@@ -56,7 +57,8 @@ def environment():
 
 
 def daemon(folder, running, before):
-    """Runs `run` with all features: attach, a listener, export over HTTP, bursts, a census, state on disk, a reload, a clean exit."""
+    """Runs `gcwatch run` with all optional parts (listener, export, bursts, a census, a store, state on disk). gcwatch
+    attaches, reloads its configuration and is stopped by SIGTERM. Returns the exit code."""
     import receivers
 
     (web,) = receivers.free_ports(1)
@@ -71,7 +73,8 @@ def daemon(folder, running, before):
     address = f"http://127.0.0.1:{web}"
 
     def answer(path):
-        """Returns the body of an answer, or None: on a busy host an answer can take longer than the timeout."""
+        """Returns the body of an answer, or None if the status is not 200: on a busy host, an answer can take longer
+        than the timeout."""
         status, body = receivers.get(address + path)
         return body.decode() if status == 200 else None
 
@@ -95,7 +98,8 @@ def daemon(folder, running, before):
         child.await_true("the configuration is reloaded", reloaded)
         child.await_true("the process has collections", lambda: targets("collections"))
     finally:
-        # strace does not forward the signal, so signal its child. (A program under the filter has replaced the launcher.)
+        # strace does not forward SIGTERM, so send the signal to its child. (Without strace, gcwatch has replaced the
+        # launcher.)
         if child.child.poll() is None:
             children = pathlib.Path(f"/proc/{child.child.pid}/task/{child.child.pid}/children").read_text().split()
             os.kill(int(children[0]) if "strace" in str(before[0]) else child.child.pid, signal.SIGTERM)
@@ -113,12 +117,14 @@ def commands(folder, running, before):
 
 class Seccomp(unittest.TestCase):
     def test_generated(self):
-        """Scenario: deploy/seccomp/build runs. Guarantee: its output equals the committed profile."""
+        """Scenario: deploy/seccomp/build runs.
+        Guarantee: the output of deploy/seccomp/build equals the committed profile."""
         self.assertEqual(tools.run(FOLDER / "build", "--print"), PROFILE.read_text(), "deploy/seccomp/build")
 
     def test_no_call_looks_into_processes(self):
         """Scenario: the names in the profile are read.
-        Guarantee: calls that read another process, load code into the kernel, mount, or enter a namespace are not among them."""
+        Guarantee: the profile allows no system call that reads another process, loads code into the kernel, mounts, or
+        enters a namespace."""
         allowed = {name for rule in json.loads(PROFILE.read_text())["syscalls"] if rule["action"] == "SCMP_ACT_ALLOW" for name in rule["names"]}
         refused = {"ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise", "bpf", "perf_event_open"}
         refused |= {"mount", "umount2", "setns", "unshare", "chroot", "pivot_root", "init_module", "finit_module", "kexec_load", "io_uring_setup"}
@@ -126,8 +132,9 @@ class Seccomp(unittest.TestCase):
         self.assertEqual(allowed & refused, set())
 
     def test_filter_refuses(self):
-        """Scenario: a process under the profile calls ptrace, process_vm_readv, unshare, clone with a new namespace, clone3, and opens a
-        packet socket. Guarantee: each call fails with EPERM, clone3 with ENOSYS."""
+        """Scenario: a process under the profile calls ptrace, process_vm_readv, unshare, clone with a new namespace,
+        clone3, and opens a packet socket.
+        Guarantee: clone3 fails with ENOSYS, and every other call fails with EPERM."""
         if os.uname().machine != "x86_64":
             tools.left_out("the test has the system call numbers of x86_64")
         program = f"""
@@ -147,7 +154,7 @@ for words in ((101, 0, 0, 0, 0), (310, 1, 0, 0, 0, 0, 0), (272, 0x10000000), (56
 
     def test_works_under_the_profile(self):
         """Scenario: the daemon with every optional part and each command run with a real process under the filter.
-        Guarantee: every command succeeds and shows the process."""
+        Guarantee: the daemon exits with 0, and every command succeeds with the expected output."""
         try:
             ctypes.CDLL("libseccomp.so.2")
         except OSError:
@@ -161,7 +168,8 @@ for words in ((101, 0, 0, 0, 0), (310, 1, 0, 0, 0, 0, 0), (272, 0x10000000), (56
                     self.assertNotIn("Operation not permitted", done.stderr)
 
     def test_calls_are_listed(self):
-        """Scenario: the same programs run under strace. Guarantee: every call is in the file `calls`."""
+        """Scenario: the daemon and the commands run under strace.
+        Guarantee: every system call is in the file `calls`."""
         strace = tools.program("strace")
         named = sections()
         listed = named["traced"] | named["equivalents"] | named["no-such-call"]
@@ -182,7 +190,7 @@ class Container(unittest.TestCase):
     def test_runc(self):
         """Scenario: runc starts gcwatch with the profile, the chart's two capabilities, no_new_privs and a read-only root in the host's pid
         namespace, then a second command in the same container, like `kubectl exec`.
-        Guarantee: the daemon attaches to a real process, and the command lists it."""
+        Guarantee: the daemon attaches to a real process and exits with 0, and the command lists the process."""
         import receivers
 
         runc = shutil.which("runc") or tools.left_out("runc is not on PATH")

@@ -1,4 +1,4 @@
-"""The systemd unit."""
+"""Checks that the systemd unit is valid and allows gcwatch only the privileges and system calls that it needs."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ UNIT = tools.DEPLOY / "systemd" / "gcwatch.service"
 class Unit(unittest.TestCase):
     def test_verified(self):
         """Scenario: systemd-analyze verifies the unit with an existing program.
-        Guarantee: systemd-analyze reports no fault."""
+        Guarantee: systemd-analyze succeeds and prints no message."""
         analyze = tools.program("systemd-analyze")
         with tempfile.TemporaryDirectory(prefix="gcw-unit.") as folder:
             unit = pathlib.Path(folder) / UNIT.name
@@ -35,16 +35,17 @@ class Unit(unittest.TestCase):
     def test_least_privilege(self):
         """Scenario: the lines of the unit are read.
         Guarantee: the unit has the same two capabilities as on Kubernetes, as ambient capabilities and in the bounding
-        set."""
+        set, and NoNewPrivileges."""
         lines = [line for line in UNIT.read_text().splitlines() if "=" in line and not line.startswith("#")]
         for key in ("AmbientCapabilities", "CapabilityBoundingSet"):
             self.assertIn(f"{key}=CAP_SYS_PTRACE CAP_DAC_OVERRIDE", lines)
         self.assertIn("NoNewPrivileges=yes", lines)
 
     def test_system_calls(self):
-        """Scenario: gcwatch attaches to a real process, serves its metrics, tries to send, reloads and exits, under
-        strace.
-        Guarantee: the unit's SystemCallFilter allows every system call of gcwatch."""
+        """Scenario: gcwatch runs under strace: it attaches to a real process, serves its metrics, tries to export,
+        reloads and exits.
+        Guarantee: the unit's SystemCallFilter allows every system call of gcwatch, but neither ptrace nor
+        process_vm_readv."""
         analyze, strace = tools.program("systemd-analyze"), tools.program("strace")
         import gcwatch as program
         import process
@@ -58,7 +59,7 @@ class Unit(unittest.TestCase):
             process.Workload(folder, rounds=50) as workload,
         ):
             (web,) = receivers.free_ports(1)
-            # A separate folder from strace's output, because the folder of the configuration is watched.
+            # The configuration has a separate folder, because gcwatch watches this folder.
             (pathlib.Path(folder) / "etc").mkdir()
             config = pathlib.Path(folder) / "etc" / "gcwatch.yaml"
             keys = f"targets:\n  include: [{{environment: {{GCWATCH_E2E: '{folder}'}}}}]\n  lease_folder: {folder}/leases\n"
@@ -77,7 +78,7 @@ class Unit(unittest.TestCase):
                 reloaded = lambda: any(line.endswith(" 1") and 'outcome="accepted"' in line for line in metrics().splitlines() if line.startswith("gcwatch_config_reloads"))
                 daemon.await_true("it was reloaded", reloaded)
             finally:
-                # strace does not forward the signal, so signal its child.
+                # strace does not forward SIGTERM, so send the signal to its child.
                 (child,) = pathlib.Path(f"/proc/{daemon.child.pid}/task/{daemon.child.pid}/children").read_text().split()
                 tools.os.kill(int(child), tools.signal.SIGTERM)
                 daemon.child.wait(receivers.PATIENCE)

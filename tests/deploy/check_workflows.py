@@ -19,7 +19,7 @@ from tools import PROJECT
 
 GITHUB = PROJECT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
-# Words with which a step may start; each also runs on a laptop.
+# Commands with which a step may start. Each command also runs on a laptop.
 COMMANDS = ("cargo xtask ", "cargo test ", 'cargo "+$(.ci/tools --oldest-rust)" check ', ".ci/", "tests/", "fuzz/", "chmod ")
 AS_ROOT = 'sudo env PATH="$PATH" HOME="$HOME" '
 
@@ -52,8 +52,8 @@ class Workflows(unittest.TestCase):
 
     def test_steps_are_commands(self):
         """Scenario: every step is inspected.
-        Guarantee: each step is a single command of an executable program of the tree, and contains no text from
-        outside."""
+        Guarantee: each step is a single command of an executable program of the tree, and does not insert an expression
+        of GitHub's contexts into the command."""
         for where, step in self.steps():
             if "run" not in step:
                 continue
@@ -75,8 +75,8 @@ class Workflows(unittest.TestCase):
 
     def test_rights_are_few(self):
         """Scenario: the permissions of each workflow are read.
-        Guarantee: the permissions allow only reading, and more only in the job that publishes; no key stays in a
-        checkout; every job has a time limit."""
+        Guarantee: the permissions allow only reading, and more only in the job that publishes; no checkout stores
+        credentials; every job has a time limit."""
         for path in WORKFLOWS:
             (workflow,) = tools.documents(path.read_text())
             self.assertEqual(workflow["permissions"], {"contents": "read"}, path.name)
@@ -90,7 +90,7 @@ class Workflows(unittest.TestCase):
 
     def test_release_has_every_step(self):
         """Scenario: docs/releasing.md is compared with the workflow.
-        Guarantee: both have the same commands in the same order."""
+        Guarantee: the workflow has the expected commands in order, and the page names each command."""
         (release,) = tools.documents((GITHUB / "workflows/release.yml").read_text())
         runs = [step["run"] for job in release["jobs"].values() for step in job["steps"] if "run" in step]
         done = [" ".join(run.split()[2:4]) for run in runs if run.startswith("cargo xtask")]

@@ -1,4 +1,4 @@
-"""The tools of the checks, and the objects that they build from deploy/."""
+"""Finds the tools of the checks, and renders the objects of deploy/ with them."""
 
 import functools
 import hashlib
@@ -18,7 +18,7 @@ DEPLOY = PROJECT / "deploy"
 CHART = DEPLOY / "helm" / "gcwatch"
 # The modules of tests/e2e provide receivers, real processes and recordings.
 sys.path.insert(0, str(PROJECT / "tests" / "e2e"))
-# Timeout for one run of a tool.
+# Timeout for one run of a tool, in seconds.
 PATIENCE = 600
 
 
@@ -68,7 +68,8 @@ def gcwatch():
 
 
 def run(*command, status=0, **more):
-    """Returns the standard output of a command, which must exit with this status."""
+    """Runs a command, which must exit with `status`. Returns its standard output, and its standard error too if
+    `status` is not 0."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=PATIENCE, **more)
     if done.returncode != status:
         raise AssertionError(f"{command[0]} ended with {done.returncode}, not {status}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
@@ -93,14 +94,14 @@ def documents(text):
 
 @functools.cache
 def kustomized(place):
-    """Returns the output of `kustomize build` for a folder of deploy/kustomize, or for an overlay with a component:
-    `plain+servicemonitor`."""
+    """Returns the output of `kustomize build` for a folder of deploy/kustomize, or for an overlay with components
+    (`overlays/plain+servicemonitor`)."""
     kustomize = folder("kustomize", "kustomize") / "kustomize"
     base = DEPLOY / "kustomize"
     overlay, *components = place.split("+")
     if not components:
         return run(kustomize, "build", base / overlay)
-    # Build a copy with an overlay and a component, as a user would write it.
+    # Add a kustomization with the overlay and its components to a copy, as a user would.
     copy = pathlib.Path(os.environ["GCWATCH_DEPLOY_FOLDER"]) / hashlib.sha256(place.encode()).hexdigest()[:12]
     shutil.copytree(base, copy)
     (copy / "own").mkdir()
