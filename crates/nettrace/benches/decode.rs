@@ -5,12 +5,12 @@
 //! the stream through [`Decoder::space`] in chunks of 256 KiB, like a file reader, so the time includes one copy of
 //! every byte.
 //!
-//! Medians on a virtual machine with two cores (`lscpu`: AMD EPYC, family 25, model 17; 64 KiB of L1d each), of which
-//! one is used, for a .NET 10 recording with 269,998 events in 20.3 MB:
+//! The table contains medians for a .NET 10 recording with 269,998 events in 20.3 MB. The virtual machine has two cores
+//! (`lscpu`: AMD EPYC, family 25, model 17; 64 KiB of L1d each), and the benchmarks use one core.
 //!
 //! | | time | bytes | events |
 //! |---|---|---|---|
-//! | its GC events, by time | 3.6 ms | 5.6 GB/s | 75 million/s |
+//! | GC events, by time | 3.6 ms | 5.6 GB/s | 75 million/s |
 //! | no events: only counting and loss detection | 2.8 ms | 7.2 GB/s | 96 million/s |
 //! | all events, by time | 16.5 ms | 1.2 GB/s | 16 million/s |
 //! | all events, in file order | 12.7 ms | 1.6 GB/s | 21 million/s |

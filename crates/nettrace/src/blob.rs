@@ -2,7 +2,7 @@
 //!
 //! Headers in a block are delta-encoded: flags state which fields differ from the previous blob. The state is zero at
 //! the start of each block, so a block can only be read from the front. Uncompressed headers contain every field. The
-//! format allows them, but no runtime writes them.
+//! format allows uncompressed headers, but no runtime writes such headers.
 
 mod read;
 mod write;

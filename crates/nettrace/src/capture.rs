@@ -1,29 +1,31 @@
 //! Tracks the sequence numbers of capture threads to detect losses.
 //!
 //! A writer numbers the events of each capture thread from 1, and dropped events also get a number. Between two events
-//! of a thread, `sequence - last - 1` events were lost. If a thread is new, all events before its first event were
-//! lost. A sequence point contains the current numbers of all threads, including threads whose events were all lost.
+//! of a thread, `sequence - last - 1` events were lost. If the first event of a new thread has the number `n`, `n - 1`
+//! events were lost. A sequence point contains the current numbers of all threads, including threads whose events were
+//! all lost.
 
 use std::collections::HashMap;
 
 use crate::definitions::table_bytes;
 use crate::item::Gap;
 
-/// Number of lost events from which a difference is not a loss. Such a difference means that the thread id was assigned
-/// to a new thread, whose numbers restart at 1.
+/// Number of events that is too large for a gap. If the sequence numbers differ by this number or more, the thread id
+/// was assigned to a new thread, whose numbers restart at 1.
 pub(crate) const LONGEST_GAP: u32 = 1 << 31;
 
 /// A capture thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CaptureThread {
     pub(crate) id: u64,
-    /// Number of the last event, or of the last sequence point.
+    /// Number of the thread's last event, or its number in the last sequence point.
     pub(crate) last: u32,
-    /// Time of the last event or sequence point, in ticks.
+    /// Time of the event or sequence point of `last`, in ticks. For a new thread, the last sequence point of the
+    /// stream, or `None` if there was no sequence point.
     pub(crate) ticks: Option<i64>,
     /// Logical time of the last lookup.
     used: u64,
-    /// Whether the first number proves no loss, because the thread was possibly known before and forgotten.
+    /// Whether the next number does not prove a loss, because the thread was possibly forgotten earlier.
     unproven: bool,
 }
 
@@ -32,7 +34,7 @@ pub(crate) struct CaptureThread {
 pub(crate) struct CaptureThreads {
     threads: Vec<CaptureThread>,
     places: HashMap<u64, usize>,
-    /// Time of the last sequence point of the stream, in ticks.
+    /// Time of the last sequence point of the stream, in ticks; `None` if there was no sequence point.
     point: Option<i64>,
     clock: u64,
     forgotten: u64,
@@ -83,7 +85,7 @@ impl CaptureThreads {
     }
 
     /// Records that a sequence point at `ticks` confirms the number `sequence` for thread `id`. Returns the gap before
-    /// the sequence point, or `None` if no event was lost.
+    /// the sequence point, or `None` if the number does not prove a loss.
     pub(crate) fn confirm(&mut self, id: u64, sequence: u32, ticks: i64) -> Option<Gap> {
         let place = self.place(id);
         let known = self.threads.get_mut(place)?;
@@ -147,8 +149,8 @@ impl CaptureThreads {
 }
 
 impl CaptureThread {
-    /// Records an event whose number is not the expected number. Returns the gap before the event, or `None` if no
-    /// event was lost.
+    /// Records an event whose number is not the expected number. Returns the gap before the event, or `None` if the
+    /// number does not prove a loss.
     #[cold]
     pub(crate) fn jump(&mut self, sequence: u32, ticks: i64) -> Option<Gap> {
         let gap = self.gap(sequence.wrapping_sub(self.last).wrapping_sub(1), ticks);
@@ -164,8 +166,8 @@ impl CaptureThread {
         self.unproven = false;
     }
 
-    /// Returns the gap of `lost` events, or `None` if the difference is not a loss. V6 thread ids are unknown here, so
-    /// `thread` is the capture thread.
+    /// Returns the gap of `lost` events, or `None` if the difference does not prove a loss. V6 thread ids are unknown
+    /// here, so `thread` is the capture thread.
     fn gap(&self, lost: u32, before: i64) -> Option<Gap> {
         let is_gap = lost > 0 && lost < LONGEST_GAP && !self.unproven;
         is_gap.then_some(Gap {
@@ -242,7 +244,8 @@ mod tests {
     }
 
     /// Scenario: V6 removes a thread, and its index is reused.
-    /// Guarantee: the loss at the end of the thread is reported, and the other threads are still tracked.
+    /// Guarantee: the loss at the end of the thread is reported, the other threads are still tracked, and the numbers
+    /// of the reused index restart at 1.
     #[test]
     fn removed_thread_restarts_numbering() {
         let mut threads = CaptureThreads::new(MAX_CAPTURE_THREADS);

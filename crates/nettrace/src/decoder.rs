@@ -23,10 +23,10 @@ pub struct Decoder {
     header: Option<TraceHeader>,
     /// Whether the header is the next item.
     announce: bool,
-    /// The event block at the front of the input that is being decoded.
+    /// The event block that is being decoded, at the front of the input; `None` between event blocks.
     open: Option<OpenBlock>,
     intake: Intake,
-    /// A sequence point to deliver after the waiting events.
+    /// A sequence point to deliver after the waiting events; `None` if no sequence point waits.
     point: Option<Point>,
     order: Order,
     stacks: bool,
@@ -144,13 +144,14 @@ impl Decoder {
     }
 
     /// Releases all events that wait for their order. Call this method if a live stream is idle. The runtime writes its
-    /// buffers about every 100 ms, so after two or three such periods no older event will arrive.
+    /// buffers about every 100 ms, so no older event arrives after 200 to 300 ms without data.
     pub fn flush(&mut self) {
         self.intake.queue.flush();
     }
 
-    /// Releases unused memory. This method is for streams that are idle most of the time; a stream that is read at full
-    /// speed should keep its buffers. Call [`Decoder::next_item`] until it returns `None` first.
+    /// Releases unused memory. Before calling this method, call [`Decoder::next_item`] until it returns `None`. This
+    /// method is for streams that are idle most of the time; a stream that is read at full speed should keep its
+    /// buffers.
     pub fn shrink(&mut self) {
         self.input.shrink();
         self.intake.queue.shrink();
@@ -191,7 +192,7 @@ impl Decoder {
         self.header.as_ref()
     }
 
-    /// Returns the events, bytes and losses counted so far.
+    /// Returns the counters of the stream so far.
     pub fn stats(&self) -> &Stats {
         &self.intake.stats
     }

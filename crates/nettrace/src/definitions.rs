@@ -9,8 +9,8 @@ use crate::limits::{DENSE_METADATA_IDS, Limits};
 use crate::metadata::Metadata;
 use crate::options::Interest;
 
-/// Maximum length up to which the list of definitions grows in small steps. A live stream has few definitions and
-/// retains them, so large steps would waste memory.
+/// Length up to which the list of definitions grows in small steps. A live stream has few definitions and retains them,
+/// so large steps would waste memory.
 const SMALL_LIST: usize = 64;
 const GROWTH_STEP: usize = 4;
 
@@ -40,7 +40,8 @@ pub(crate) struct Definitions {
     sparse: HashMap<u32, Target>,
     /// Definitions with label overrides applied.
     changed: HashMap<(u32, Overrides), Target>,
-    /// Whether the limit for definitions with overrides was reached. In that case, no more are created.
+    /// Whether a definition with overrides exceeded a limit. In this case, no more definitions with overrides are
+    /// created.
     changes_exhausted: bool,
     memory: usize,
     max_definitions: usize,
@@ -82,7 +83,7 @@ impl Definitions {
     /// Records a definition of the stream. `offset` is the position of the definition in the stream, in bytes.
     pub(crate) fn define(&mut self, metadata: Metadata, offset: u64) -> Result<(), Error> {
         let id = metadata.id;
-        // The definition is repeated unchanged.
+        // Ignore a definition that is repeated unchanged.
         if let Target::Uninteresting(place) | Target::Wanted(place) = self.target(id)
             && self
                 .list
@@ -242,7 +243,7 @@ mod tests {
         assert_eq!(definitions.target(1), Target::Unknown);
     }
 
-    /// Scenario: a stream keeps sending definitions.
+    /// Scenario: a stream redefines a metadata id more often than the limit allows definitions.
     /// Guarantee: the decoder returns an error at the limit.
     #[test]
     fn endless_definitions_reach_a_limit() {

@@ -2,8 +2,8 @@
 //!
 //! The caller provides the values that only the caller knows: sequence numbers that start at 1 per capture thread,
 //! timestamps that increase per capture thread, and `is_sorted` only for events that no older event follows. The
-//! encoder does the rest: blocks of about 100 KiB, definitions and stacks before the events that refer to them,
-//! delta-encoded headers, absolute alignment, and a sequence point before the end.
+//! encoder creates blocks of about 100 KiB, writes definitions and stacks before the events that refer to them,
+//! delta-encodes headers, aligns blocks, and writes a sequence point before the end.
 //!
 //! ```
 //! use nettrace::encode::{Encoder, EventRecord};
@@ -63,7 +63,7 @@ pub const BLOCK_BYTES: usize = 100 << 10;
 pub struct Encoder {
     format: Format,
     out: Vec<u8>,
-    /// Number of bytes that were removed before `out`. Alignment is relative to the start of the stream.
+    /// Number of bytes that were taken before the bytes in `out`. Alignment is relative to the start of the stream.
     taken: u64,
     metadata: Blobs,
     /// V6: rows of the next metadata block.

@@ -65,7 +65,7 @@ pub enum Error {
         reading: &'static str,
         /// The number in the stream.
         value: u64,
-        /// The limit, from [`limits`](crate::limits).
+        /// The limit that the number exceeds, see [`limits`](crate::limits).
         limit: u64,
     },
 }
@@ -88,7 +88,7 @@ impl Error {
         }
     }
 
-    /// Returns the offset of the error in the stream, or `None` if the stream as a whole is not readable.
+    /// Returns the offset of the error in the stream, or `None` if the stream is empty or has an unsupported format.
     pub fn offset(&self) -> Option<u64> {
         match self {
             Self::UnsupportedObject { offset, .. }

@@ -1,7 +1,7 @@
 //! Parses bytes into blocks: the prolog, V4 objects and V6 blocks.
 //!
-//! Every function inspects the available bytes and returns a result, requests more bytes, or rejects the bytes. No
-//! function waits for bytes that cannot arrive.
+//! Every function inspects the available bytes and returns a result, requests more bytes, or rejects the bytes. A
+//! function requests more bytes only if these bytes can complete a valid part of the stream.
 
 use crate::cursor::Cursor;
 use crate::error::Error;
@@ -10,8 +10,8 @@ use crate::limits::MAX_TYPE_NAME_BYTES;
 
 /// Start of every stream.
 pub(crate) const MAGIC: &[u8; 8] = b"Nettrace";
-/// Text after the magic and a length in V4. Older streams (NetPerf) start with the length and this text, without the
-/// magic.
+/// Text that follows the magic and a length field in V4. Older streams (NetPerf) start with the length and this text,
+/// without the magic.
 pub(crate) const SERIALIZATION: &[u8; 20] = b"!FastSerialization.1";
 /// Tags of V4 objects.
 pub(crate) const TAG_NULL: u8 = 1;
@@ -310,8 +310,8 @@ mod tests {
         [&MAGIC[..], &20_u32.to_le_bytes(), SERIALIZATION].concat()
     }
 
-    /// Scenario: both prologs are cut at every position.
-    /// Guarantee: a prolog is complete at its full length, incomplete before, and never an error.
+    /// Scenario: the prologs of V4 and V6 are cut at every position.
+    /// Guarantee: a prolog is complete only at its full length; a shorter prolog is incomplete, not an error.
     #[test]
     fn prolog_is_complete_at_full_length() {
         let v6 = [&MAGIC[..], &[0; 4], &[6, 0, 0, 0], &[9, 0, 0, 0]].concat();
@@ -350,7 +350,7 @@ mod tests {
         [&[TAG_BEGIN, TAG_BEGIN, TAG_NULL][..], &words, name, &[TAG_END]].concat()
     }
 
-    /// Scenario: an event block has each possible alignment and is cut at every position.
+    /// Scenario: the head of an event block starts at each possible alignment, and is cut at every position.
     /// Guarantee: the content starts at a multiple of 4 in the stream, and the padding belongs to the head.
     #[test]
     fn content_is_aligned_in_the_stream() {

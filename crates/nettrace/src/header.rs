@@ -43,7 +43,7 @@ pub struct SystemTime {
     pub year: u16,
     /// 1 to 12.
     pub month: u16,
-    /// 0 is Sunday. Not required to determine the time, and not checked.
+    /// 0 is Sunday. This value is neither checked nor used to determine the time.
     pub day_of_week: u16,
     /// 1 to 31.
     pub day: u16,
@@ -125,17 +125,20 @@ pub struct TraceHeader {
     pub system_time: SystemTime,
     /// Value of the traced machine's tick counter at `system_time`: the start of the session.
     pub sync_ticks: i64,
-    /// Ticks per second, greater than 0. On Linux 1,000,000,000 (CLOCK_MONOTONIC); different on other systems.
+    /// Ticks per second, greater than 0. The frequency is 1,000,000,000 on Linux (CLOCK_MONOTONIC), and different on
+    /// other systems.
     pub frequency: i64,
     /// Size of a pointer in the traced process, and therefore in payloads.
     pub pointer_size: PointerSize,
-    /// Process id in the pid namespace of the process. `None` in V6 of one-collect, which records whole machines.
+    /// Process id in the pid namespace of the process; `None` in V6 streams of one-collect, which records whole
+    /// machines.
     pub process_id: Option<u32>,
-    /// Number of processors. NativeAOT writes 65,535.
+    /// Number of processors; `None` if a V6 header does not contain the number. NativeAOT writes 65,535.
     pub processors: Option<u32>,
-    /// Interval between two samples of the CPU profiler, in nanoseconds, even if the profiler is off.
+    /// Interval between two samples of the CPU profiler, in nanoseconds; `None` if a V6 header does not contain the
+    /// interval. Runtimes write the interval even if the profiler is off.
     pub sampling_rate_ns: Option<u32>,
-    /// V6: key-value pairs without a field in this type, in their original order.
+    /// V6: key-value pairs, in their original order, that have no field in this type or whose value is not a number.
     pub properties: Vec<(String, String)>,
 }
 

@@ -84,8 +84,8 @@ mod tests {
     use super::*;
 
     /// Scenario: bytes arrive in chunks and are consumed in different chunks.
-    /// Guarantee: the bytes keep their order, the offset counts them, and memory does not grow with the stream. A
-    /// shrunk buffer has at most twice the size of its content.
+    /// Guarantee: the bytes keep their order, the offset counts the consumed bytes, and memory does not grow with the
+    /// stream. A shrunk buffer has at most twice the size of its content.
     #[test]
     fn buffer_keeps_byte_order() {
         let mut input = Input::default();

@@ -44,7 +44,7 @@ pub(crate) struct Intake {
     threads: CaptureThreads,
     indexes: ThreadIndexes,
     labels: LabelLists,
-    /// Losses of removed threads whose end is still unknown.
+    /// Gaps of removed threads, which wait for the time of the next sequence point or the end of the stream.
     open_gaps: Vec<Gap>,
 }
 
@@ -247,7 +247,8 @@ impl Intake {
     /// Decodes a V4 metadata block, which contains blobs.
     pub(crate) fn metadata_v4(&mut self, mut reader: BlobReader, content: &[u8], base: u64) -> Result<(), Error> {
         while let Some((_, payload)) = reader.next(content, base)? {
-            // Only the padding of an uncompressed blob follows a payload.
+            // The reader is at the end of the payload or, for an uncompressed blob, after the padding that follows the
+            // payload. The offset is therefore exact except for this padding.
             let filling = reader.at - payload.len();
             let offset = base + filling.min(content.len()) as u64;
             let metadata = Metadata::read_v4(payload, offset)?;

@@ -3,7 +3,7 @@
 use crate::header::{PointerSize, TraceHeader};
 use crate::metadata::Metadata;
 
-/// A part of the stream.
+/// A part of a decoded stream.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Item<'a> {
@@ -11,9 +11,11 @@ pub enum Item<'a> {
     Header(&'a TraceHeader),
     /// An event selected by [`Options::interest`](crate::Options::interest).
     Event(Event<'a>),
-    /// A loss of events. Delivered as soon as it is detected, before events that still wait for their order.
+    /// A loss of events. The decoder delivers a gap as soon as it detects the loss, before events that still wait for
+    /// their order.
     Gap(Gap),
-    /// The time of a sequence point, in ticks. Every older event was delivered or lost, and no later event is older.
+    /// The time of a sequence point, in ticks. Every older event was delivered, excluded by
+    /// [`Options::interest`](crate::Options::interest), or lost. No later event is older.
     SequencePoint(i64),
 }
 
@@ -31,7 +33,8 @@ pub struct Event<'a> {
     /// Thread that wrote the event into its buffer. Order and sequence numbers are per capture thread. V4: OS thread
     /// id. V6: thread index; 0 if one-collect does not report the thread.
     pub capture_thread: u64,
-    /// V6: OS id of the process of the thread. V4: `None`; see [`TraceHeader::process_id`].
+    /// V6: OS id of the process of the thread; `None` if the stream does not contain the id. V4: always `None`; see
+    /// [`TraceHeader::process_id`].
     pub process: Option<u64>,
     /// Processor number; `None` if unknown. Runtimes on Linux do not write the number.
     pub processor: Option<u32>,
@@ -39,11 +42,12 @@ pub struct Event<'a> {
     pub sequence: u32,
     /// Whether the writer guarantees that no event later in the stream is older.
     pub is_sorted: bool,
-    /// The activity to which the event belongs.
+    /// Id of the activity to which the event belongs; `None` if the event has no activity.
     pub activity_id: Option<[u8; 16]>,
-    /// The activity that caused the event.
+    /// Id of the activity that caused the event; `None` if the event has no related activity.
     pub related_activity_id: Option<[u8; 16]>,
-    /// Call stack of the event; `None` unless [`Options::stacks`](crate::Options::stacks) is set.
+    /// Call stack of the event; `None` if [`Options::stacks`](crate::Options::stacks) is not set, if the stream does
+    /// not contain the stack, or if the stack was dropped at a limit.
     pub stack: Option<Stack<'a>>,
     /// Fields of the event, in the layout of the provider.
     pub payload: &'a [u8],
@@ -96,7 +100,7 @@ pub struct Gap {
 /// How a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// The stream ended with the end tag. Nothing is missing.
+    /// The stream ended with the end tag. No part of the stream is missing.
     Clean,
     /// The stream ended without the end tag: the process was killed, the disk was full, or the reader stopped. Every
     /// complete block was delivered.
@@ -112,8 +116,8 @@ pub enum Ending {
 mod tests {
     use super::*;
 
-    /// Scenario: a stack of a 32-bit process ends with half an address.
-    /// Guarantee: only complete addresses are returned.
+    /// Scenario: the stacks of a 32-bit and a 64-bit process end with an incomplete address.
+    /// Guarantee: a stack returns only its complete addresses, in the pointer size of the process.
     #[test]
     fn frame_has_pointer_size_of_process() {
         let bytes = [1, 0, 0, 0x80, 2, 0, 0, 0, 9, 9];

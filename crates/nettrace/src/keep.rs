@@ -8,10 +8,10 @@
 //! While a stream is read, a block is only copied. A rewritten stream contains the definitions, and its events are
 //! renumbered: from 1 for each capture thread, with the gaps of the original stream, so that a reader counts only the
 //! losses within the rewritten stream. A loss immediately before the first event of a thread also counts, because a
-//! frame contains the numbers that its threads had reached before it.
+//! frame contains the last number of each of its threads before the frame.
 //!
-//! Stacks are omitted: they are addresses, and the stream cannot resolve them without a rundown. V6 streams are not
-//! retained, because no runtime sends V6 over its socket.
+//! A rewritten stream omits stacks, because stacks are addresses that a reader cannot resolve without a rundown. V6
+//! streams are not retained, because no runtime sends V6 over its socket.
 
 mod rewrite;
 
@@ -101,7 +101,7 @@ impl Block<'_> {
         out.extend(self.content);
     }
 
-    /// Returns the capture threads in the block, with the numbers that they had reached before it.
+    /// Returns the capture threads in the block, with the last number of each thread before the block.
     fn befores(&self) -> Vec<SequenceStart> {
         let mut ids = match self.is {
             BlockContent::Definitions => return Vec::new(),

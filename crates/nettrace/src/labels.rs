@@ -232,7 +232,7 @@ mod tests {
     }
 
     /// Scenario: blocks claim more lists than they contain, are truncated, or have unknown labels.
-    /// Guarantee: each block is an error, and no memory is allocated for the claim.
+    /// Guarantee: each block is an error, and the claim of four billion lists is rejected at the limit.
     #[test]
     fn damaged_list_is_refused() {
         let mut lists = LabelLists::new(100);

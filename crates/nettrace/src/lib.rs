@@ -4,8 +4,8 @@
 //! A [`Decoder`] accepts bytes in chunks of any size and returns [`Item`]s: the header, events, gaps (events that the
 //! writer lost) and sequence points. It performs no I/O and has no clock. The payload of an event borrows from the
 //! decoder until the next item is requested, and the decoder does not allocate in steady state. An [`encode::Encoder`]
-//! writes such streams. The module [`keep`] retains the last blocks of a stream while it is read, and writes them as a
-//! new stream.
+//! writes such streams. The module [`keep`] retains the last blocks of a stream while the decoder reads the stream, and
+//! writes these blocks as a new stream.
 //!
 //! ```
 //! use nettrace::{Decoder, Error, Item, Options};
@@ -65,10 +65,11 @@
 //!
 //! * A block is decoded when it is complete. A stream can end anywhere: every complete block is delivered, and
 //!   [`Ending`] describes how the stream ended.
-//! * **Order.** Within a capture thread, events are sorted by time. Across threads, the writer sends one run of events
-//!   after the other. An event that is marked as sorted guarantees that no later event in the stream is older. Waiting
-//!   events up to its timestamp are therefore merged by time and delivered. A sequence point, the end of the stream and
-//!   [`Decoder::flush`] release all waiting events. Events with the same timestamp keep their order in the stream.
+//! * **Order.** Within a capture thread, events are sorted by time. Across threads, events are not sorted: the writer
+//!   sends a run of events of one thread, then a run of the next thread. An event that is marked as sorted guarantees
+//!   that no later event in the stream is older. Waiting events up to its timestamp are therefore merged by time and
+//!   delivered. A sequence point, the end of the stream and [`Decoder::flush`] release all waiting events. Events with
+//!   the same timestamp keep their order in the stream.
 //! * **Losses.** A writer numbers the events of a capture thread, including dropped events. Missing numbers become a
 //!   [`Gap`] as soon as the decoder detects them, even if only a sequence point reveals them, and even if the events
 //!   would not be delivered. A number that decreases is not a loss: the thread id was assigned to a new thread.

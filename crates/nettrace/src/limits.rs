@@ -41,20 +41,21 @@ pub const MAX_TYPE_NAME_BYTES: usize = 64;
 pub const MAX_HEADER_PROPERTIES: usize = 1024;
 
 /// Maximum length of a string in a definition, in bytes of the stream. Names of providers, events and fields are
-/// identifiers.
+/// identifiers, which are much shorter.
 pub const MAX_STRING_BYTES: usize = 64 << 10;
 
-/// Maximum number of fields in a definition, including nested fields. .NET methods have at most a few dozen parameters.
+/// Maximum number of fields in a definition, including nested fields. Fields are the parameters of a .NET method, and a
+/// method has at most a few dozen parameters.
 pub const MAX_FIELDS: usize = 4096;
 
-/// Maximum nesting depth of the fields in a definition. The reader is recursive.
+/// Maximum nesting depth of the fields in a definition. The reader is recursive, so this limit bounds the call stack.
 pub const MAX_FIELD_DEPTH: usize = 16;
 
 /// Maximum number of retained definitions per stream (V6 can discard definitions at a sequence point). A runtime has
 /// several hundred native events, and each EventSource has several dozen.
 pub const MAX_DEFINITIONS: usize = 1 << 16;
 
-/// Maximum memory of all definitions, in bytes: 512 bytes for each of [`MAX_DEFINITIONS`].
+/// Maximum memory of all definitions, in bytes: an average of 512 bytes for each of [`MAX_DEFINITIONS`] definitions.
 pub const MAX_METADATA_BYTES: usize = 32 << 20;
 
 /// Metadata ids below this value are found by index, and all other ids by hash. Writers assign ids from 1.
@@ -77,10 +78,12 @@ pub const MAX_LABEL_LISTS: usize = 1 << 18;
 /// megabytes. Additional stacks are dropped and counted.
 pub const MAX_STACK_BYTES: usize = 64 << 20;
 
-/// Maximum number of threads in a sequence point. Each thread can report a loss, and these losses wait together.
+/// Maximum number of threads in a sequence point. Each thread can report a loss, and all these losses wait for delivery
+/// at the same time.
 pub const MAX_SEQUENCE_POINT_THREADS: usize = 1 << 18;
 
-/// Maximum number of gaps that wait for delivery. Decoding pauses in the middle of a block until they are taken.
+/// Maximum number of gaps that wait for delivery while an event block is decoded. Decoding pauses in the middle of the
+/// block until the gaps are taken. A sequence point adds one gap per thread regardless of this limit.
 pub const MAX_QUEUED_GAPS: usize = 1024;
 
 /// Maximum size of events that wait for their order, in bytes. A runtime scans its buffers every 100 ms, and the
@@ -89,7 +92,7 @@ pub const MAX_QUEUED_GAPS: usize = 1024;
 pub const DEFAULT_MAX_PENDING_BYTES: usize = 32 << 20;
 
 /// Limits for everything that grows with a stream. At a limit, the decoder returns an error with the name of the
-/// limited part ([`Error::LimitExceeded`](crate::Error::LimitExceeded)), or counts the items that it drops in
+/// limited part ([`Error::LimitExceeded`](crate::Error::LimitExceeded)), or counts the affected items in
 /// [`Stats`](crate::Stats).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -98,9 +101,11 @@ pub struct Limits {
     /// Maximum size of events that wait for their order, in bytes. Above it, the oldest events are delivered early and
     /// counted ([`Stats::released_early`](crate::Stats::released_early)).
     pub max_pending_bytes: usize,
-    /// Maximum number of retained definitions. More definitions are an error.
+    /// Maximum number of retained definitions. More definitions are an error. Label overrides (V6) that need more
+    /// definitions are ignored.
     pub max_definitions: usize,
-    /// Maximum memory of all definitions, in bytes. More memory is an error.
+    /// Maximum memory of all definitions, in bytes. More memory is an error. Label overrides (V6) that need more memory
+    /// are ignored.
     pub max_metadata_bytes: usize,
     /// Maximum number of capture threads whose numbers are tracked. Above it, the least recently used threads are
     /// forgotten and counted ([`Stats::threads_forgotten`](crate::Stats::threads_forgotten)).
@@ -143,7 +148,7 @@ impl Limits {
     ///
     /// Runtimes write blocks of 100 KiB; a block is larger only if a sequence point has more than 8,000 threads. 512
     /// KiB of waiting events are about 3,000 events. This is more than 1,000 collections per second produce in the 100
-    /// ms between two scans of the runtime. The garbage collector has less than 100 kinds of events. Linux allows
+    /// ms between two scans of the runtime. The garbage collector has fewer than 100 kinds of events. Linux allows
     /// 65,530 memory mappings per process by default, which is enough for about 32,000 threads.
     pub const fn for_one_live_process() -> Self {
         Self {

@@ -14,8 +14,8 @@ use std::borrow::Cow;
 
 use crate::error::Error;
 
-/// The providers of a runtime. Almost all definitions of a live stream use them, so definitions do not store copies of
-/// these names.
+/// The providers of a runtime. Almost all definitions of a live stream have one of these providers, so definitions do
+/// not store copies of these names.
 const OF_RUNTIME: [&str; 4] = [
     "Microsoft-Windows-DotNETRuntime",
     "Microsoft-Windows-DotNETRuntimePrivate",
@@ -72,8 +72,8 @@ impl Metadata {
         v6::read(row, base)
     }
 
-    /// Writes the payload of a blob in a V4 metadata block. Fields that V4's first list cannot express (arrays) go into
-    /// a V5 tag.
+    /// Writes the payload of a blob in a V4 metadata block. If V4's first list cannot express a field (for example an
+    /// array), all fields go into a V5 tag.
     pub(crate) fn write_v4(&self, out: &mut Vec<u8>) {
         v4::write(self, out);
     }

@@ -17,8 +17,8 @@ pub enum Order {
 
 /// A function that selects the events to deliver. The decoder calls it once per definition (V6: also once per
 /// combination of labels that changes a definition). If the function returns `None`, events of the definition are
-/// counted and checked for losses, but not delivered. If it returns `Some(tag)`, they are delivered with the tag, so
-/// that a consumer classifies definitions, not events.
+/// counted and checked for losses, but not delivered. If the function returns `Some(tag)`, the events are delivered
+/// with the tag. A consumer therefore classifies definitions instead of events.
 pub type Interest = Box<dyn FnMut(&Metadata) -> Option<u32> + Send>;
 
 /// Options of a [`Decoder`](crate::Decoder). By default, all events are delivered in order of time, without stacks.

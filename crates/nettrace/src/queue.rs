@@ -6,8 +6,9 @@
 //! can be released at a sequence point, at the end, and if the owner calls [`Decoder::flush`](crate::Decoder::flush).
 //!
 //! Entries are stored in order of arrival, and payloads in an arena. A run is a range of entries with ascending
-//! timestamps, regardless of the thread. The heap contains the oldest entry of each run. Memory is reused when all
-//! events have been delivered, and compacted when most of them have been, so nothing is allocated in steady state.
+//! timestamps, regardless of the thread. The heap contains the oldest entry of each run. The queue reuses its memory
+//! when all events have been delivered, and compacts its memory when most events have been delivered. In steady state,
+//! the queue therefore allocates no memory.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -56,16 +57,18 @@ pub(crate) type Activities = [[u8; 16]; 2];
 
 const ACTIVITIES_BYTES: usize = 32;
 
-/// Size of an entry without its payload, in bytes: the entry, and its run in the worst case.
+/// Size of a waiting event without its activities and payload, in bytes. In the worst case, each event forms its own
+/// run.
 const ENTRY_BYTES: usize = size_of::<WaitingEvent>() + size_of::<EntryRun>();
 
-/// Minimum memory for compaction, in bytes. Below this size, compaction is not worth the effort.
+/// Minimum memory in use for a compaction, in bytes. Compacting less memory costs more time than it saves memory.
 const COMPACTION_BYTES: usize = 16 << 10;
 
 /// Memory that remains after a shrink, in bytes, so that an almost idle stream need not allocate memory for each event.
 const KEPT_BYTES: usize = 4 << 10;
 
-/// Amount of memory, in bytes, that is moved in less time than any receive operation takes.
+/// Maximum memory, in bytes, that a shrink moves to release any unused memory. Moving this amount takes less time than
+/// any receive operation.
 const CHEAP_TO_MOVE: usize = 32 << 10;
 
 /// A run, with its oldest undelivered entry and its end.
@@ -102,9 +105,9 @@ pub(crate) struct Queue {
     /// Size of the waiting events, in bytes.
     waiting_bytes: usize,
     waiting: usize,
-    /// Timestamp up to which events can be delivered.
+    /// Timestamp up to which events can be delivered; `None` if no event has been released.
     released: Option<i64>,
-    /// Number of further events that can be delivered because too many wait.
+    /// Number of further events that can be delivered because too many events wait.
     early: usize,
     /// Whether all currently waiting events can be delivered.
     flushing: bool,

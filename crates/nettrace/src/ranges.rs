@@ -3,7 +3,7 @@
 /// A map from ids to indexes of a table. Ids ascend; if an id is repeated, the numbering restarts.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
-    /// The first id of each block, and its index.
+    /// The first id of each block, and the index of this id in the table.
     blocks: Vec<(u32, usize)>,
 }
 
@@ -38,7 +38,7 @@ impl Ranges {
         (place < end).then_some(place)
     }
 
-    /// Returns the number of blocks, in which consecutive blocks are merged.
+    /// Returns the number of blocks. Blocks with consecutive ids count as one block.
     pub(crate) fn len(&self) -> usize {
         self.blocks.len()
     }
@@ -58,7 +58,8 @@ mod tests {
     use super::*;
 
     /// Scenario: blocks are consecutive, then one block skips ids, then one block repeats ids.
-    /// Guarantee: each id has its index, skipped ids have no index, and repeated ids invalidate the table.
+    /// Guarantee: each id has its index, and skipped ids have no index. After a repeated id, only the ids of the last
+    /// block have an index.
     #[test]
     fn id_maps_to_index() {
         let mut ranges = Ranges::default();

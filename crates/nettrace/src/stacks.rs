@@ -1,4 +1,4 @@
-//! Stacks between two sequence points. Events refer to them by id.
+//! Stacks between two sequence points. Events refer to a stack by its id.
 
 use crate::cursor::Cursor;
 use crate::error::Error;
@@ -36,7 +36,7 @@ impl Stacks {
         self.arena.capacity() + self.places.capacity() * size_of::<StackBytes>() + self.ranges.memory_bytes()
     }
 
-    /// Returns the addresses of a stack, or `None` if the stream does not contain it or it was dropped.
+    /// Returns the addresses of a stack, or `None` if the stream does not contain the stack or the stack was dropped.
     pub(crate) fn get(&self, id: u32) -> Option<&[u8]> {
         let place = self.places.get(self.ranges.place(id, self.places.len())?)?;
         self.arena.get(place.at..)?.get(..place.length)
@@ -125,7 +125,8 @@ mod tests {
         assert_eq!(stacks.get(1), Some(&b"new"[..]));
     }
 
-    /// Scenario: a block contains more stacks than the limit allows, and another claims more stacks than it contains.
+    /// Scenario: a block contains more stacks than the limit allows, and another block claims more stacks than it
+    /// contains.
     /// Guarantee: dropped stacks are counted; the claim is an error with its offset.
     #[test]
     fn dropped_stacks_are_counted() {

@@ -32,7 +32,7 @@ pub struct Stats {
     pub delivered: u64,
     /// Events that [`Options::interest`](crate::Options::interest) excluded.
     pub uninteresting: u64,
-    /// Events whose definition is not in the stream, for example because its start was lost.
+    /// Events whose definition is not in the stream, for example because the start of the stream was lost.
     pub unknown_metadata: u64,
     /// Events that the writer dropped; `None` if the writer does not number events (one-collect).
     pub lost: Option<u64>,
@@ -43,9 +43,9 @@ pub struct Stats {
     pub late: u64,
     /// Definitions read.
     pub definitions: u64,
-    /// Timestamp of the oldest event, in ticks.
+    /// Timestamp of the oldest event, in ticks; `None` if no event was read.
     pub first_event: Option<i64>,
-    /// Timestamp of the newest event, in ticks.
+    /// Timestamp of the newest event, in ticks; `None` if no event was read.
     pub last_event: Option<i64>,
     /// Blocks read.
     pub blocks: BlockCounts,

@@ -1,4 +1,4 @@
-//! V6 thread indexes, which map an index to an OS thread and its process.
+//! Thread indexes of V6. Each index identifies an OS thread and its process.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ pub(crate) struct Identity {
 #[derive(Debug, Default)]
 pub(crate) struct ThreadIndexes {
     known: HashMap<u64, Identity>,
-    /// The most recent lookup. Events of a thread occur in runs.
+    /// The index and the result of the most recent lookup. Consecutive events usually have the same thread.
     last: Option<(u64, Identity)>,
     unresolved: u64,
     most: usize,
@@ -113,7 +113,7 @@ impl Identity {
                     row.skip_utf8(READING)?;
                     row.skip_utf8(READING)?;
                 }
-                // Parts have no length, so the parts after an unknown one cannot be read.
+                // Parts have no length, so the parts after an unknown part cannot be read.
                 _ => break,
             }
         }
@@ -125,10 +125,10 @@ impl Identity {
 mod tests {
     use super::*;
 
-    /// Scenario: one thread has all known parts and unknown parts, another has no parts, and then an index is removed
-    /// and redefined.
-    /// Guarantee: an index resolves to the ids in the stream, or to itself if there are no ids; a removed index is
-    /// unknown again.
+    /// Scenario: one thread has a name, both ids and an unknown part, and another thread has no parts. The second index
+    /// is then redefined and removed, and finally all indexes are removed.
+    /// Guarantee: an index resolves to the newest ids in the stream, or to itself if the stream has no ids; a removed
+    /// index is unknown.
     #[test]
     fn index_resolves_to_thread() {
         let mut indexes = ThreadIndexes::new(100);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     /// Scenario: rows are truncated.
-    /// Guarantee: each row is an error with its offset.
+    /// Guarantee: each row causes an error with the offset of the damage.
     #[test]
     fn truncated_row_is_refused() {
         let mut indexes = ThreadIndexes::new(100);

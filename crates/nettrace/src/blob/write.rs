@@ -58,7 +58,7 @@ impl BlobHeader {
         }
     }
 
-    /// Appends this header with every field. The payload follows and, in V4, zeros up to a multiple of 4.
+    /// Appends this header with every field. The caller appends the payload and, in V4, zeros up to a multiple of 4.
     pub(crate) fn write_whole<const V6: bool>(&self, out: &mut Vec<u8>) {
         let header: u32 = if V6 { 52 } else { 80 };
         out.extend((header - 4).saturating_add(self.payload_size).to_le_bytes());

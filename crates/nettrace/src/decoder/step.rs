@@ -19,7 +19,7 @@ pub(super) enum Position {
     EndTag(BlockKind),
     /// A V6 block is next.
     Block,
-    /// A block is being skipped; contains the number of bytes left.
+    /// A block is being skipped. Contains the number of bytes that are left to skip.
     Skipping(BlockKind, usize),
     End,
 }

@@ -45,7 +45,7 @@ impl Blobs {
         }
         self.out.extend(payload);
         if !self.compressed && !self.v6 {
-            // The size of the block header is a multiple of 4, too.
+            // The size of the block header is a multiple of 4, so aligned blobs in `out` are also aligned in the block.
             self.out.resize(self.out.len().next_multiple_of(4), 0);
         }
         self.before = *header;

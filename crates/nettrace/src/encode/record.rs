@@ -16,15 +16,15 @@ pub struct EventRecord<'a> {
     pub capture_thread: u64,
     /// V4: OS thread id. V6: thread index.
     pub thread: u64,
-    /// Processor number, if known.
+    /// Processor number; `None` if unknown.
     pub processor: Option<u32>,
     /// Id of a stack written by [`Encoder::stack_block`](super::Encoder::stack_block); 0 if there is no stack.
     pub stack_id: u32,
     /// Time of the event, in ticks.
     pub timestamp: i64,
-    /// The activity to which the event belongs.
+    /// Id of the activity to which the event belongs; `None` if the event has no activity.
     pub activity_id: Option<[u8; 16]>,
-    /// The activity that caused the event.
+    /// Id of the activity that caused the event; `None` if the event has no related activity.
     pub related_activity_id: Option<[u8; 16]>,
     /// Whether no later event of the stream is older than this event.
     pub is_sorted: bool,
@@ -35,7 +35,8 @@ pub struct EventRecord<'a> {
 }
 
 impl<'a> EventRecord<'a> {
-    /// Creates a record from a decoded event, without its stack, because stack ids are local to a stream.
+    /// Creates a record from a decoded event. The record has no stack, because stack ids are local to a stream, and no
+    /// labels.
     pub fn from_event(event: &Event<'a>) -> Self {
         Self {
             metadata_id: event.metadata.id,
@@ -80,11 +81,11 @@ pub enum Label {
 pub struct ThreadRecord<'a> {
     /// The index in events.
     pub index: u64,
-    /// OS thread id.
+    /// OS thread id; `None` if unknown.
     pub thread: Option<u64>,
-    /// OS process id.
+    /// OS process id; `None` if unknown.
     pub process: Option<u64>,
-    /// Name of the thread.
+    /// Name of the thread; `None` if the thread has no name.
     pub name: Option<&'a str>,
 }
 

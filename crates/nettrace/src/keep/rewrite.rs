@@ -37,7 +37,7 @@ impl Rewriter {
     ///
     /// # Errors
     ///
-    /// Never fails for a header that a decoder has read.
+    /// Returns an error if the header does not fit into a block. A header that a decoder has read always fits.
     pub fn new(header: &TraceHeader) -> Result<Self, EncodeError> {
         Ok(Self {
             encoder: Encoder::new(Format::V4, header)?,
@@ -50,7 +50,7 @@ impl Rewriter {
         })
     }
 
-    /// Adds frames. Frames with definitions must precede the events that refer to them. Damaged parts are omitted, see
+    /// Adds frames. Frames with definitions must precede the events that refer to them. Damaged parts are omitted; see
     /// [`Self::is_damaged`].
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Rewriter {
                         self.damaged = true;
                         return Ok(());
                     };
-                    // In V4, the meaning of an id does not change.
+                    // In V4, the meaning of an id does not change, so a repeated definition is omitted.
                     if self.defined.insert(metadata.id) {
                         self.encoder.definition_v4(payload)?;
                     }
@@ -175,7 +175,7 @@ impl Rewriter {
                 ..EventRecord::default()
             })?;
         }
-        // The original block boundaries are kept, so no event is held back.
+        // Each frame becomes a separate block, so `take` returns the events of every frame.
         self.encoder.flush()
     }
 
@@ -195,7 +195,7 @@ impl Rewriter {
     /// Adds threads that no earlier frame contained.
     fn meet(&mut self, frame: &Frame<'_>) {
         for (id, last, known) in frame.befores() {
-            // If the number is unknown, the thread is not added, so that its first number proves no loss.
+            // If the number is unknown, the thread is not added, so that its first number does not prove a loss.
             if known {
                 self.threads.entry(id).or_insert(Numbers { read: last, written: 0 });
             }

@@ -1,4 +1,4 @@
-//! Fields of a definition, for all versions.
+//! Fields of a definition, for all versions of the format.
 
 /// A field of an event's payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,8 +9,8 @@ pub struct Field {
     pub kind: FieldType,
 }
 
-/// The layout of a field. The numbers are values of .NET's TypeCode. Numbers of 19 and above are specific to the
-/// format.
+/// The layout of a field. The number of a type is a value of .NET's TypeCode. Numbers of 19 and above are specific to
+/// the format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldType {
     /// 1: a sequence of fields.
@@ -64,11 +64,11 @@ pub enum FieldType {
     DataLocation(Box<FieldType>),
     /// 26 (V6): a boolean, one byte.
     Bool8,
-    /// An unknown number.
+    /// A type with an unknown number.
     Other(u32),
 }
 
-/// The types that are fully described by their number.
+/// The types, except `Bool8`, that are fully described by their number.
 const PLAIN: [(u32, FieldType); 19] = [
     (3, FieldType::Bool32),
     (4, FieldType::Utf16Unit),
@@ -161,7 +161,7 @@ fn inner_memory(kind: &FieldType) -> usize {
 mod tests {
     use super::*;
 
-    /// Scenario: the numbers include every known number and larger ones.
+    /// Scenario: the numbers include every known number and larger numbers.
     /// Guarantee: each number round-trips through its type, so no two types share a number.
     #[test]
     fn type_number_round_trips() {

@@ -259,7 +259,7 @@ mod tests {
     }
 
     /// Scenario: a definition has a field of an unknown type.
-    /// Guarantee: with the first list, the definition has no fields; with a V5 tag, the other fields are present.
+    /// Guarantee: with the first list, the definition has no fields; with a V5 tag, the definition has all fields.
     #[test]
     fn definition_survives_unknown_field_type() {
         let fields = vec![field("a", FieldType::Other(77)), field("b", FieldType::U16)];

@@ -46,7 +46,7 @@ pub(super) fn read(row: &[u8], base: u64) -> Result<Metadata, Error> {
             PROVIDER_GUID => optionals.take(16, READING_OPTIONALS).map(|_| ())?,
             LEVEL => metadata.level = Some(u32::from(optionals.u8(READING_OPTIONALS)?)),
             VERSION => metadata.version = Some(u32::from(optionals.u8(READING_OPTIONALS)?)),
-            // Optional parts have no length, so the parts after an unknown one cannot be read.
+            // Optional parts have no length, so the parts after an unknown part cannot be read.
             _ => break,
         }
     }
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Scenario: a definition has every kind of type and all optional parts.
+    /// Scenario: a definition has every kind of nested type, and every optional part that the writer supports.
     /// Guarantee: the definition round-trips; reading a definition that is cut at any position returns an error.
     #[test]
     fn definition_round_trips() {
@@ -216,7 +216,8 @@ mod tests {
     }
 
     /// Scenario: a definition has optional parts that only interactive tools need, and then an unknown part.
-    /// Guarantee: the parts are skipped, the parts after them are read, and the unknown part ends the list.
+    /// Guarantee: the parts for interactive tools are skipped, later parts are read, and parts after the unknown part
+    /// are ignored.
     #[test]
     fn unused_optionals_are_skipped() {
         let mut bytes = vec![1, 1, b'P', 2, 1, b'N', 0, 0];

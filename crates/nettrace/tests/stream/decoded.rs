@@ -138,7 +138,7 @@ pub(crate) fn story_of(mut decoder: Decoder, bytes: &[u8], piece: usize) -> Stor
     }
 }
 
-/// Decodes a stream that arrives as a whole.
+/// Decodes a stream that arrives in one chunk.
 pub(crate) fn story(bytes: &[u8], options: Options) -> Story {
     story_in_pieces(bytes, options, bytes.len())
 }

@@ -35,10 +35,10 @@ fn facts() -> impl Iterator<Item = &'static Facts> {
     FACTS.iter().filter(|(name, ..)| recordings::has(name))
 }
 
-/// Scenario: recordings are of .NET Core 3.1, .NET 8, 9, 10 and NativeAOT, with losses, with stacks and rundown, and of
-/// a killed process.
-/// Guarantee: the numbers of events, sorted events, losses and blocks are those of an independent reader; each event
-/// has its definition; no event is late, so the guarantee of sorted events holds.
+/// Scenario: the recordings are from .NET Core 3.1, .NET 8, 9 and 10, and NativeAOT. Some recordings have losses, or
+/// stacks and rundown, and one process was killed.
+/// Guarantee: the numbers of events, sorted events, losses and blocks equal the numbers of an independent reader; each
+/// event has its definition; no event is late, so the guarantee of sorted events holds.
 #[test]
 fn counts_match_independent_reader() {
     for (name, events, sorted, lost, [metadata, stack, event, sequence_point], clean) in facts() {
@@ -175,8 +175,8 @@ fn gap_is_between_two_times() {
 }
 
 /// Scenario: a consumer wants only some events of the recording with losses.
-/// Guarantee: exactly the wanted events are delivered, with their tag; the other events are counted, and their losses
-/// are detected.
+/// Guarantee: exactly the wanted events are delivered, with their tag; the other events are counted, and all losses are
+/// detected.
 #[test]
 fn losses_are_found_among_uninteresting_events() {
     let bytes = recordings::bytes("net10b-loss");
@@ -256,7 +256,7 @@ fn bytes_after_the_end_are_ignored() {
     }
 }
 
-/// Scenario: a consumer reads the header first.
+/// Scenario: a decoder reads a recording.
 /// Guarantee: the header is the first item, occurs once, and remains available.
 #[test]
 fn header_is_first_item() {

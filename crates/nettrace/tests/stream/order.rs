@@ -82,7 +82,7 @@ fn flush_delivers_waiting_events() {
 }
 
 /// Scenario: a stream with unsorted events is read in the order of the file.
-/// Guarantee: no event waits.
+/// Guarantee: every event is delivered immediately, in the order of the stream.
 #[test]
 fn event_does_not_wait_in_file_order() {
     let (mut encoder, mut decoder) = (encoder(), Decoder::new(everything(Order::File)));
@@ -99,8 +99,8 @@ fn event_does_not_wait_in_file_order() {
 }
 
 /// Scenario: a loss is detected while older events wait; a sequence point reveals another loss.
-/// Guarantee: the first gap is delivered immediately, before the waiting events; the second is delivered before the
-/// sequence point.
+/// Guarantee: the first gap is delivered immediately, before the waiting events; the second gap is delivered before the
+/// events that the sequence point releases.
 #[test]
 fn gap_does_not_wait() {
     let (mut encoder, mut decoder) = (encoder(), Decoder::new(everything(Order::Time)));
@@ -128,7 +128,7 @@ fn waiting_events_keep_their_definition() {
     assert!(ids.map(|event| event.metadata.event_id).eq([1, 2]));
 }
 
-/// Scenario: events have no definition, as after a lost start.
+/// Scenario: events have no definition, as in a stream whose start was lost.
 /// Guarantee: the events are counted and not delivered, without an error; their sequence numbers count.
 #[test]
 fn events_without_definition_are_counted() {

@@ -94,7 +94,7 @@ fn large_recording_can_end_anywhere() {
             continue;
         }
         let whole = digest(&bytes, everything(Order::File));
-        // 500 cuts per recording: the largest recordings take milliseconds per cut.
+        // The number of cuts per recording is limited, because each cut of the largest recordings takes milliseconds.
         let mut cuts: Vec<_> = (0..500).map(|_| seeded.below(bytes.len() + 1)).collect();
         cuts.sort_unstable();
         let mut before = 0;

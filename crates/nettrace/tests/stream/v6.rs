@@ -237,7 +237,7 @@ fn unknown_thread_keeps_its_index() {
 }
 
 /// Scenario: V6 items are written in V4, and items are too long for their length field.
-/// Guarantee: the encoder returns an error.
+/// Guarantee: the encoder returns an error for each item.
 #[test]
 fn unencodable_item_is_refused() {
     let mut v4 = Encoder::new(Format::V4, &header(Format::V4)).unwrap();
@@ -283,7 +283,7 @@ const ONE_COLLECT: &[u8] = include_bytes!("one-collect.nettrace");
 
 /// Scenario: a stream was written by one-collect.
 /// Guarantee: each sample has its process, thread, processor, time, stack and payload; the header has its values and no
-/// process.
+/// process id.
 #[test]
 fn one_collect_output_is_read() {
     let story = story(ONE_COLLECT, everything(Order::Time));
