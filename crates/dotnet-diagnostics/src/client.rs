@@ -20,7 +20,8 @@ use crate::message::{
 };
 use crate::session::Session;
 
-/// Maximum part of an environment block that is read at once, in bytes. Limits the allocation for a wrong length.
+/// Maximum part of an environment block that is read at once, in bytes. The limit bounds the allocation if the reported
+/// length is wrong.
 const ENVIRONMENT_CHUNK: usize = 64 << 10;
 
 /// A client that sends commands to one runtime.
@@ -93,7 +94,8 @@ impl Client {
         }
     }
 
-    /// Returns the current environment of the process (`/proc/PID/environ` contains the environment at its start).
+    /// Returns the current environment of the process (`/proc/PID/environ` contains the environment at the start of the
+    /// process).
     ///
     /// # Errors
     /// Returns [`Error::Runtime`] with an unknown command for .NET Core 3.x.
@@ -126,9 +128,9 @@ impl Client {
     /// [`Session::compromises`] lists the settings that this variant could not express.
     ///
     /// # Errors
-    /// Returns [`Error::Request`] if no runtime accepts the configuration or if it would disturb the target; in this
-    /// case, nothing is sent. After [`Error::Silent`], a runtime can still start the session. Such a session ends at
-    /// its first write to the closed connection.
+    /// Returns connection errors and refusals, see [`Error`]. Returns [`Error::Request`], and sends no command, if no
+    /// runtime accepts the configuration or if the configuration would disturb the target. After [`Error::Silent`], a
+    /// runtime can still start the session. Such a session ends at its first write to the closed connection.
     pub async fn collect_tracing(&self, config: &SessionConfig) -> Result<Session, Error> {
         self.collect_tracing_with(config, config.versions()).await
     }
@@ -172,11 +174,11 @@ impl Client {
     /// sessions, which still include the session that is ending (`ep-config.c`; runtime issue 121462). The runtime
     /// therefore keeps producing the events of a Verbose session while any other session is open, although no session
     /// receives them. With many pinned handles, pauses become ten times as long on .NET 8 to 11. The start of any later
-    /// session of the same provider corrects the levels; a session of another provider does not. A client that is
-    /// killed has the same effect.
+    /// session of the same provider corrects the levels; a session of another provider does not. A session that ends
+    /// because its client was killed has the same effect.
     ///
-    /// Call this method if another tool's session may have ended while another session continues, and after each own
-    /// session that requested more events than the other sessions.
+    /// Call this method if the session of another tool has possibly ended while any other session continues. Also call
+    /// this method after each own session that requested more events than the other sessions.
     ///
     /// # Errors
     /// Returns the errors of a session, see [`Error`], and [`Error::Silent`] if the operation takes longer than

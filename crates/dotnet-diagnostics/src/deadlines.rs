@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Maximum duration of each step. Every wait is limited by one of these deadlines.
+/// Maximum duration of each step of a command.
 ///
 /// If a runtime is stopped (SIGSTOP, a debugger, a full freeze), the kernel still accepts its connections, but the
 /// runtime does not respond. Only a deadline can detect this.
@@ -13,8 +13,8 @@ pub struct Deadlines {
     pub connect: Duration,
     /// Sending a command. The default is 3 s. A command fits into the socket buffer.
     pub write: Duration,
-    /// Time from a command to its complete response. The default is 5 s. One thread of the runtime serves all commands,
-    /// one after the other.
+    /// Time from a command to its complete response. The default is 5 s. One thread of the runtime serves all commands
+    /// sequentially.
     pub answer: Duration,
     /// Time from CollectTracing to its response. The default is 15 s. The runtime enables providers first, which takes
     /// seconds under load.
@@ -22,8 +22,8 @@ pub struct Deadlines {
     /// Time from [`crate::Session::request_stop`] to the end of the drained stream. The default is 20 s. The rundown of
     /// a large program takes several seconds.
     pub stop: Duration,
-    /// Time that a command waits for a runtime to connect (reverse connect), and time that such a connection has to
-    /// identify itself. The default is 5 s. A runtime reconnects immediately, or after at most 500 ms.
+    /// Time that a command waits for a runtime to connect (reverse connect), and time within which a new connection
+    /// must identify itself. The default is 5 s. A runtime reconnects immediately, or after at most 500 ms.
     pub advertise: Duration,
 }
 

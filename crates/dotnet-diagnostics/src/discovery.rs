@@ -1,15 +1,16 @@
 //! Finds the .NET processes on this host and their diagnostics sockets.
 //!
 //! A runtime listens on `{TMPDIR or /tmp}/dotnet-diagnostic-{pid}-{key}-socket`. The directory and the pid are from the
-//! perspective of the runtime's own mount and pid namespaces, and the key is the start time of the process. All four
-//! values are in `/proc`, so the exact name is known before a directory is read, and an old socket of another process
+//! perspective of the runtime's own mount and pid namespaces, and the key is the start time of the process. `/proc`
+//! contains all these values, so the exact name is known before a directory is read. An old socket of another process
 //! with the same pid is never mistaken for the socket of the process. If the environment cannot be read, the directory
 //! is taken from the kernel's table of listening sockets. Directories configured by the operator
 //! ([`Scan::with_sockets`]) can also contain sockets of processes that are not in `/proc`.
 //!
 //! Invariants:
-//! * Discovery does not connect to sockets, with one exception: it connects once to a socket file in the host's own
-//!   directory that belongs to no visible process, to check whether a process listens ([`StaleSocket::refused`]).
+//! * Discovery does not connect to sockets, with one exception: for each socket file in the directories of the scan
+//!   that belongs to no visible process, it connects once to check whether a process listens
+//!   ([`StaleSocket::refused`]).
 //! * A path that a process chose is resolved only inside the root directory of that process ([`SocketAddress::open`]).
 //! * Every read is bounded. A process that exits during the scan is omitted, which is not an error.
 //! * A process that cannot be attached to is listed with the reason ([`Obstacle`]), not omitted.

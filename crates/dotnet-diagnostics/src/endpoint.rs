@@ -23,7 +23,7 @@ const QUEUE_RETRY: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     kind: Kind,
-    /// Process id in the pid namespace of this program, if known. The listener of a socket must have this id.
+    /// Process id in the pid namespace of this program; `None` if unknown. The listener of a socket must have this id.
     pid: Option<u32>,
     connections: Connections,
 }
@@ -55,7 +55,8 @@ impl Endpoint {
     /// Creates an endpoint for the socket of a discovered process.
     ///
     /// # Errors
-    /// Returns [`Error::NotAttachable`] with [`Process::obstacle`] if the process has one, or if it has no socket.
+    /// Returns [`Error::NotAttachable`] with [`Process::obstacle`], or with [`Reason::NoSocket`] if the process has
+    /// neither an obstacle nor a socket.
     pub fn for_process(process: &Process) -> Result<Self, Error> {
         let pid = process.pid;
         let listener = process.visible.then_some(pid);
@@ -140,8 +141,8 @@ impl Endpoint {
         after: Duration,
     ) -> Result<UnixStream, Error> {
         let deadline = Instant::now() + after;
-        // The path can be on any file system, including one that the target controls. The open can block, and so can
-        // the connection, because the kernel checks permissions with that file system.
+        // The path can be on any file system, including one that the target controls. Opening the path and connecting
+        // to the socket can block, because the kernel checks permissions with that file system.
         let mut opened = None;
         loop {
             let address = address.clone();

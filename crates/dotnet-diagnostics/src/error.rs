@@ -21,7 +21,7 @@ const TOO_OLD: &str = "update it to .NET Core 3.1 or later";
 /// The target of a command: a process, a socket, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Process id in the pid namespace of this program, if known.
+    /// Process id in the pid namespace of this program; `None` if unknown.
     pub pid: Option<u32>,
     /// Path of the socket, from the perspective of this program. For a runtime that connects to this program, the path
     /// of the reverse port.
@@ -110,7 +110,7 @@ pub enum Error {
         /// Kind of file found.
         found: &'static str,
     },
-    /// The socket belongs to another user.
+    /// This program has no permission to open the socket or to connect to it.
     #[error("no permission to connect to {peer} ({source}); {}", PERMISSION)]
     Permission {
         /// The process or socket.
@@ -268,7 +268,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the runtime does not support the command. It can support an older variant.
+    /// Returns whether the runtime does not support the command. The runtime can support an older variant of the
+    /// command.
     pub fn is_unknown_command(&self) -> bool {
         matches!(
             self,

@@ -3,7 +3,7 @@
 //! A runtime writes its stream with blocking writes, and ends its sessions when it exits. While the reader does not
 //! read, the socket buffer fills (about 200 KB), the write blocks, and the exit of the runtime blocks too, even after
 //! SIGTERM (measured with 3.1, 8, 9, 10 and NativeAOT). Closing the stream unblocks the runtime. A stopped reader
-//! cannot close its stream, so another process must do it.
+//! cannot close its stream, so another process must close it.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;

@@ -7,7 +7,7 @@
 //!
 //! # Layers
 //!
-//! Each module uses only the modules above it.
+//! Each module uses only modules in earlier rows of the table.
 //!
 //! | Module | Content |
 //! |---|---|
@@ -28,15 +28,17 @@
 //!
 //! # Invariants
 //!
-//! * **Every wait is limited.** Every step has a deadline ([`Deadlines`]): if a runtime is stopped, the kernel still
-//!   accepts connections for it, but the runtime never responds.
+//! * **Every step of a command has a deadline** ([`Deadlines`]). If a runtime is stopped, the kernel still accepts
+//!   connections for the runtime, but the runtime never responds. Only two waits have no deadline: reading a session
+//!   before a stop is requested, and [`reverse::ReversePort::accept`].
 //! * **Time is used only for deadlines.** The clock is tokio's clock, which a test can pause. No time is measured,
 //!   reported or stored.
 //! * **One command per connection.** The runtime serves one command and closes the connection after an error. If the
 //!   runtime does not support the newest variant of a command, the client retries an older variant on a new connection.
-//! * **The target is not disturbed.** Keywords that cause garbage collections are refused
-//!   ([`message::MessageError::InducingKeywords`]). Stacks and rundown are off by default. A session that is dropped is
-//!   stopped. A program that can be stopped itself should use a [`Guard`] ([`Client::guarded`]).
+//! * **The target is not disturbed.** Keywords that cause garbage collections are refused unless the caller allows them
+//!   ([`message::MessageError::InducingKeywords`]). Stacks and rundown are off by default. A session that is dropped in
+//!   a tokio runtime is stopped. A program that another process can suspend (SIGSTOP) should use a [`Guard`]
+//!   ([`Client::guarded`]).
 //! * **Responses come from the expected process.** The process that listens is compared with the process in the name of
 //!   the socket, and a path that a process chose never leads outside the root directory of that process.
 //! * **No byte of a stream is lost.** The client never reads beyond the end of a response.
@@ -52,7 +54,7 @@
 //! # async fn example() -> Result<(), Error> {
 //! let process = Scan::host().inspect(4321)?;
 //! let client = Client::new(Endpoint::for_process(&process)?);
-//! // `None` is returned for .NET Core 3.x, which responds but cannot identify itself.
+//! // The result is `None` for .NET Core 3.x, which responds but cannot identify itself.
 //! if let Some(info) = client.probe().await? {
 //!     println!("{} on .NET {:?}", process.name, info.runtime_version);
 //! }

@@ -2,8 +2,8 @@
 //!
 //! A message is a [`Frame`]: 14 bytes of magic, a 16-bit size, a command set, a command id, 16 reserved bits and a
 //! payload. All values are little-endian. [`Request::encode`] turns a [`Request`] into a frame. [`decode_frame`]
-//! extracts the frame of a response from a buffer that can still be incomplete, and [`Answer::decode`] interprets it. A
-//! runtime that connects to a tool (reverse connect) first sends an [`Advertise`], which is not a frame.
+//! extracts the frame of a response from a buffer that can still be incomplete, and [`Answer::decode`] interprets this
+//! frame. A runtime that connects to a tool (reverse connect) first sends an [`Advertise`], which is not a frame.
 //!
 //! Invariants:
 //! * No input causes a panic, or an allocation larger than a small multiple of the input.

@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-/// The reason as one word.
+/// A reason why a process cannot be attached to, as one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
     /// The runtime's diagnostics are disabled in its environment.
     DiagnosticsOff,
-    /// The socket does not exist, for an unknown reason.
+    /// The socket does not exist, because `TMPDIR` is too long or for an unknown reason.
     NoSocket,
     /// The directory for the socket is missing, read-only, or not writable by the process.
     UnwritableDirectory,
-    /// The file in place of the socket is not a socket: a link, a file, a device.
+    /// The file in place of the socket is not a socket, but for example a link, a regular file or a device.
     NotASocket,
     /// The runtime is older than .NET Core 3.0.
     TooOld,
@@ -41,7 +41,7 @@ pub enum Reason {
     NotDotnet,
     /// The process has exited.
     Exited,
-    /// The operating system reported another error, which is in the detail.
+    /// The operating system reported another error. The detail contains the error.
     Failed,
 }
 

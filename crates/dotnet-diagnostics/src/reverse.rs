@@ -1,9 +1,9 @@
 //! A port to which runtimes connect: `DOTNET_DiagnosticPorts=PATH,nosuspend`.
 //!
 //! A runtime (.NET 5 and later) connects to the socket, identifies itself ([`Advertise`]) and waits for one command on
-//! that connection. It reconnects for the next command. [`ReversePort`] keeps the newest waiting connection of each
-//! runtime, by cookie. A [`Client`] on [`ReversePort::endpoint`] takes the connection for a command and waits for the
-//! next connection.
+//! that connection. The runtime reconnects for the next command. [`ReversePort`] keeps the newest waiting connection of
+//! each runtime, by cookie. A [`Client`] on [`ReversePort::endpoint`] takes the connection for a command and waits for
+//! the next connection.
 //!
 //! Invariants:
 //! * The socket file has mode 0600 from its creation. A live socket is never replaced. The port deletes its socket file
@@ -37,7 +37,7 @@ pub use crate::waiting::{AdvertisedRuntime, MAX_RUNTIMES};
 /// Maximum number of connections that have not identified themselves yet. Each connection holds a file descriptor until
 /// it identifies itself or [`Deadlines::advertise`] passes.
 pub const MAX_GREETINGS: usize = 256;
-/// Delay after the system refused to accept a connection (no file descriptors left).
+/// Delay after the system failed to accept a connection, for example because no file descriptors are left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// A socket to which runtimes connect.
@@ -55,8 +55,8 @@ impl ReversePort {
     /// process listens is replaced.
     ///
     /// # Errors
-    /// Returns [`Error::Port`] if another process already listens on the path, if the path is longer than 107 bytes and
-    /// no runtime could connect to it, or if the system reports an error.
+    /// Returns [`Error::Port`] if another process already listens on the path, if the path is a file that is not a
+    /// socket, if the path is too long for runtimes (more than 107 bytes), or if the system reports an error.
     ///
     /// # Panics
     /// Panics outside a tokio runtime.

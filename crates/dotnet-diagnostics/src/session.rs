@@ -74,7 +74,7 @@ pub struct Session {
     held: Option<Box<dyn GuardedStream>>,
     endpoint: Endpoint,
     deadlines: Deadlines,
-    /// Wakes the reader at the deadline of the stop.
+    /// Timer that wakes the reader at the deadline of the stop; `None` until a reader waits for the deadline.
     timer: Option<Pin<Box<Sleep>>>,
     stop: Option<Stop>,
     ended: bool,
@@ -117,7 +117,7 @@ impl Session {
         self.id
     }
 
-    /// Returns the variant of CollectTracing that the runtime supports.
+    /// Returns the variant of CollectTracing that started the session.
     pub fn version(&self) -> CollectVersion {
         self.version
     }
@@ -132,8 +132,8 @@ impl Session {
         self.endpoint.peer()
     }
 
-    /// Returns whether the guard has shut down the stream because nothing was read for too long. In that case, the end
-    /// of the stream is not the end of the session's events.
+    /// Returns whether the guard has shut down the stream because the client did not read for too long. In this case,
+    /// the end of the stream is not the end of the session's events. Returns `false` if the client has no guard.
     pub fn was_closed_by_guard(&self) -> bool {
         self.held.as_ref().is_some_and(|held| held.was_closed())
     }
@@ -155,14 +155,15 @@ impl Session {
     }
 
     /// Reads bytes of the stream. Returns 0 at the end of the stream, or for an empty buffer. The end tag of the stream
-    /// shows whether it is complete: the stream of a process that was killed has no end tag.
+    /// shows whether the stream is complete: the stream of a process that was killed has no end tag.
     ///
     /// This method is cancel safe: no byte is lost if the future is dropped.
     ///
     /// # Errors
     /// Returns [`Error::Silent`] if the stream has not ended within [`Deadlines::stop`] after
-    /// [`request_stop`](Self::request_stop), or the error of StopTracing if that command failed. Without a stop
-    /// request, there is no deadline, because a program without collections can be silent for any length of time.
+    /// [`request_stop`](Self::request_stop), or the error of StopTracing if StopTracing failed. Returns [`Error::Io`]
+    /// if the system reports an error. Without a stop request, there is no deadline, because a program without
+    /// collections can be silent for any length of time.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
         poll_fn(|cx| self.poll_read(cx, buffer)).await
     }

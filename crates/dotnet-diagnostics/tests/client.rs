@@ -104,7 +104,7 @@ async fn partial_response_is_reassembled() {
 
 /// Scenario: the response is a foreign protocol, a frame of impossible size, a command, a payload that is too short, or
 /// a connection that is closed in the middle or immediately.
-/// Guarantee: each has a specific error, which contains the socket and the command.
+/// Guarantee: each response has a specific error, which contains the socket and the command.
 #[tokio::test]
 async fn invalid_response_has_specific_error() {
     async fn error(answer: Vec<u8>) -> Error {
@@ -493,7 +493,7 @@ async fn stream_ends_when_process_is_killed() {
 }
 
 /// Scenario: `recompute_levels` runs a session with a runtime that ends the stream when it is stopped, and with a
-/// runtime that never ends it.
+/// runtime that never ends the stream.
 /// Guarantee: the session is a regular session that is stopped and drained; the second call returns at its deadline.
 /// Every connection counts as open until it is closed, and no connection remains open.
 #[tokio::test]

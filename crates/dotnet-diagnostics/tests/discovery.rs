@@ -470,10 +470,11 @@ fn configured_socket_is_used() {
     assert_eq!(process.socket.unwrap().host_path(), at(&host.path("tmp"), 83, 0));
 }
 
-/// Scenario: gcwatch and a program in another container share a directory of sockets but no pid namespace; both have
-/// pid 1 and started in the same hundredth of a second. Another process in gcwatch's `/proc` also has such a name.
-/// Guarantee: the socket is assigned to the program, an invisible process, and not to gcwatch; the other process keeps
-/// its socket.
+/// Scenario: the scanning process and a program in another container share a directory of sockets, but not a pid
+/// namespace. Both processes have pid 1 and started in the same hundredth of a second. The directory also contains the
+/// socket of another visible process.
+/// Guarantee: the socket is assigned to the program, which is an invisible process, and not to the scanning process.
+/// The visible process keeps its socket.
 #[test]
 fn socket_with_our_own_name_is_of_another_process() {
     let host = Host::new();

@@ -16,7 +16,7 @@ const MAX_RACES: u32 = 8;
 /// The location of a socket: a path, and the root directory for the path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SocketAddress {
-    /// Root of the process's mount namespace (`/proc/PID/root`), if it differs from the root of this process.
+    /// Root of the process's mount namespace (`/proc/PID/root`); `None` if the path is in the root of this process.
     root: Option<PathBuf>,
     path: PathBuf,
     /// Whether the last component can be a symbolic link.
@@ -75,8 +75,8 @@ impl SocketAddress {
         }
     }
 
-    /// Opens the parent directory of the socket as a location (`O_PATH`), to watch or compare it. The descriptor cannot
-    /// be read.
+    /// Opens the parent directory of the socket as a location (`O_PATH`), so that the caller can watch or compare the
+    /// directory. The descriptor cannot be read.
     ///
     /// # Errors
     /// Returns the error of the system.

@@ -20,7 +20,7 @@ const MAX_MAPS_BYTES: u64 = 32 << 20;
 const MAX_UPTIME_BYTES: u64 = 256;
 /// Size of an ELF header, which contains the machine of a program.
 const ELF_HEADER_BYTES: u64 = 64;
-/// Libraries that only a .NET runtime maps. NativeAOT and single-file programs map none of them.
+/// Libraries that only a .NET runtime maps. NativeAOT and single-file programs map neither of these libraries.
 const LIBRARIES: [&str; 2] = ["/libcoreclr.so", "/libclrjit.so"];
 
 /// A process that possibly runs .NET.
@@ -139,8 +139,8 @@ impl<'a> Candidate<'a> {
         directories
     }
 
-    /// Returns whether this is the process that scans. A socket named by the operator never belongs to this process: in
-    /// separate pid namespaces, both processes can have pid 1 and the same start time.
+    /// Returns whether this candidate is the scanning process. A socket named by the operator never belongs to this
+    /// process: in separate pid namespaces, both processes can have pid 1 and the same start time.
     pub(super) fn is_own(&self) -> bool {
         self.host.own_pid() == Some(self.pid)
     }
@@ -204,8 +204,8 @@ mod tests {
     use super::super::process::Evidence;
     use super::*;
 
-    /// Scenario: the mapped files are of a framework-dependent program, a self-contained program, and a program without
-    /// .NET but with similar file names.
+    /// Scenario: the mapped files belong to a framework-dependent program, a self-contained program, and a program
+    /// without .NET but with similar file names.
     /// Guarantee: the library is identified by its exact file name, and its version by the directory of the framework.
     #[test]
     fn library_and_version_are_found_in_maps() {

@@ -19,8 +19,8 @@ pub struct Credentials {
     pub no_new_privileges: Option<bool>,
     /// Seccomp mode: 0 disabled, 1 strict, 2 filter.
     pub seccomp: Option<u8>,
-    /// Whether the process is in the host's initial user namespace. Only there, its capabilities apply to all
-    /// processes.
+    /// Whether the process is in the host's initial user namespace. Capabilities apply to all processes only in this
+    /// namespace.
     pub initial_user_namespace: Option<bool>,
 }
 
@@ -161,8 +161,8 @@ mod tests {
 
     const HOST: &str = "         0          0 4294967295\n";
 
-    /// Scenario: status and map are of the host's root user, of a container user, of a user namespace, and of an old
-    /// kernel.
+    /// Scenario: the files are from the root user of the host, from a user namespace, and from a kernel that reports no
+    /// permissions.
     /// Guarantee: the effective ids and sets are parsed, and missing values are unknown.
     #[test]
     fn credentials_are_read() {

@@ -57,7 +57,7 @@ impl Candidate<'_> {
 
     fn with_socket(&self, process: &mut Process, address: SocketAddress, socket: &OwnedFd) {
         process.evidence = Some(Evidence::Socket);
-        // If this check fails, the permission to connect is unknown; a later connection shows it.
+        // If this check fails, the permission to connect is unknown until a client connects.
         if !may_connect(socket).unwrap_or(true) {
             process.obstacle = Some(Obstacle::new(
                 Reason::Permission,

@@ -71,7 +71,7 @@ impl Host {
         &self.given
     }
 
-    /// Returns gcwatch's pid in this `/proc`, or `None` if this `/proc` does not contain gcwatch.
+    /// Returns the pid of this process in this `/proc`, or `None` if this `/proc` does not contain this process.
     pub(super) fn own_pid(&self) -> Option<u32> {
         let link = std::fs::read_link(self.proc_root.join("self")).ok()?;
         link.to_str()?.parse().ok()

@@ -15,7 +15,7 @@ use crate::text::shown;
 
 /// Age below which a process possibly has not created its socket yet, in clock ticks (10 s).
 const STARTING_TICKS: u64 = 1000;
-/// First major version whose runtime listens.
+/// First major version whose runtime listens on a diagnostics socket.
 const FIRST_VERSION: u32 = 3;
 /// Remedy if the socket is stale or the reason is unknown.
 const START_ANEW: &str = "restart it with a writable TMPDIR and without DOTNET_EnableDiagnostics=0";
@@ -41,7 +41,7 @@ pub(super) struct Missing<'a> {
 }
 
 impl Missing<'_> {
-    /// Returns the reason. The most certain reasons are checked first.
+    /// Returns the obstacle. The most certain reasons are checked first.
     pub(super) fn obstacle(&self) -> Obstacle {
         if let Some(variable) = self.environ.and_then(|environ| environ.switched_off.as_ref()) {
             return Obstacle::new(

@@ -73,9 +73,10 @@ pub fn parse_stat(stat: &[u8]) -> Option<Stat> {
 /// The ids in `/proc/PID/status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Process id in the innermost pid namespace (last number of `NSpid`); `None` before Linux 4.1.
+    /// Process id in the innermost pid namespace (last number of `NSpid`); `None` if the file does not contain it
+    /// (before Linux 4.1).
     pub ns_pid: Option<u32>,
-    /// Effective user id.
+    /// Effective user id; `None` if the file does not contain it.
     pub uid: Option<u32>,
 }
 
@@ -104,11 +105,13 @@ pub struct Environ {
     pub tmpdir: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`, in which a later runtime can create its socket; `None` if unset, empty or relative.
     pub runtime_dir: Option<PathBuf>,
-    /// The variable that disables the diagnostics socket, as found (`DOTNET_EnableDiagnostics=0`).
+    /// First variable that disables the diagnostics socket, with its value (`DOTNET_EnableDiagnostics=0`); `None` if no
+    /// variable disables the socket.
     pub switched_off: Option<String>,
 }
 
-/// Parses `/proc/PID/environ`. If a name occurs twice, the first variable counts, as for `getenv`.
+/// Parses `/proc/PID/environ`. If `TMPDIR` or `XDG_RUNTIME_DIR` occurs twice, the first variable counts, as for
+/// `getenv`.
 pub fn parse_environ(environ: &[u8]) -> Environ {
     let mut parsed = Environ::default();
     let (mut tmpdir_seen, mut runtime_dir_seen) = (false, false);
@@ -162,8 +165,9 @@ pub fn parse_uptime(uptime: &[u8]) -> Option<u64> {
     seconds.checked_mul(100)?.checked_add(hundredths)
 }
 
-/// Returns the display name of a process: the first argument that is a `.dll` (for `dotnet app.dll`), the file name of
-/// the program, or the name of its main thread. Control characters are replaced, so the name is safe to display.
+/// Returns the display name of a process: the first of its first eight arguments that is a `.dll` (for `dotnet
+/// app.dll`), otherwise the file name of the program, otherwise the name of its main thread. Control characters are
+/// replaced, so the name is safe to display.
 pub fn display_name(cmdline: &[u8], comm: &str) -> String {
     let file_name = |argument: &[u8]| {
         let name = argument.rsplit(|&byte| byte == b'/').next().unwrap_or(argument);
@@ -238,7 +242,7 @@ mod tests {
     }
 
     /// Scenario: a process is in a container, another is on the host, and an old kernel has no `NSpid`.
-    /// Guarantee: the innermost pid and the effective uid are returned.
+    /// Guarantee: the innermost pid and the effective uid are returned; missing values are `None`.
     #[test]
     fn status_contains_inner_pid() {
         let status = b"Name:\tdotnet\nPid:\t4321\nUid:\t1000\t1654\t1000\t1000\nNSpid:\t4321\t88\t1\n";
@@ -261,7 +265,7 @@ mod tests {
 
     /// Scenario: environments contain `TMPDIR` and `XDG_RUNTIME_DIR` once, empty and twice, a relative
     /// `XDG_RUNTIME_DIR`, and each spelling of the switch.
-    /// Guarantee: the values are interpreted like in the runtime.
+    /// Guarantee: the values are interpreted as in the runtime.
     #[test]
     fn environ_contains_directory_and_switch() {
         let tmpdir = |environ: &[u8]| parse_environ(environ).tmpdir;
@@ -304,7 +308,8 @@ mod tests {
 
     /// Scenario: command lines are of a framework-dependent program, a custom host, a thread without arguments and a
     /// hostile program.
-    /// Guarantee: the name is human-readable, contains no control characters, and is limited in length.
+    /// Guarantee: the name is the file name of the assembly or of the program, or the thread name. The name contains no
+    /// control characters and is limited in length.
     #[test]
     fn display_name_is_human_readable() {
         assert_eq!(
@@ -320,7 +325,7 @@ mod tests {
         assert_eq!(display_name(&[b'n'; 5000], "n").len(), MAX_NAME_CHARS);
     }
 
-    /// Scenario: an uptime has the format of the kernel, and another is invalid.
+    /// Scenario: an uptime has the format of the kernel, and another uptime is invalid.
     /// Guarantee: the valid uptime is in ticks of 1/100 s, and the invalid uptime is rejected.
     #[test]
     fn uptime_is_in_ticks() {

@@ -29,7 +29,8 @@ impl Machine {
         Some(Self(number))
     }
 
-    /// Parses the start of a file. Returns `None` if it is not a little-endian or big-endian ELF file.
+    /// Parses the start of a file. Returns `None` if the bytes are not the start of a little-endian or big-endian ELF
+    /// file.
     pub fn parse(header: &[u8]) -> Option<Self> {
         let bytes: [u8; 2] = header.get(18..20)?.try_into().ok()?;
         if !header.starts_with(b"\x7fELF") {
@@ -64,9 +65,9 @@ impl fmt::Display for Machine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Program {
-    /// Machine for which the file is built.
+    /// Machine for which the file is built; `None` if the file is not an ELF file.
     pub machine: Option<Machine>,
-    /// File name of the emulator, if the process is an emulator that runs a program of another architecture.
+    /// File name of the emulator that runs a program of another architecture; `None` if the process is not an emulator.
     pub emulator: Option<String>,
 }
 
@@ -80,7 +81,7 @@ impl Program {
     }
 
     /// Returns a description of the difference if the program runs in an emulator or is built for a different
-    /// architecture from this program, and `None` otherwise.
+    /// architecture from this program, or `None` otherwise.
     pub fn foreign(&self) -> Option<String> {
         self.foreign_to(Machine::own())
     }
@@ -125,7 +126,7 @@ mod tests {
 
     /// Scenario: the files are this program, headers of other machines in both byte orders, a script, a truncated file,
     /// and an emulator.
-    /// Guarantee: only programs of other machines are foreign.
+    /// Guarantee: only programs of other machines and emulated programs are foreign.
     #[test]
     fn program_of_other_machine_is_recognized() {
         let own = std::fs::read("/proc/self/exe").unwrap();

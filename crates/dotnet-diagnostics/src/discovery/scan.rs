@@ -37,7 +37,8 @@ pub struct Listing {
     pub stale: Vec<StaleSocket>,
 }
 
-/// A socket file whose process has exited. This crate never deletes it, because it can belong to another program.
+/// A socket file whose process has exited. This crate never deletes the file, because the file can belong to another
+/// program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StaleSocket {
@@ -99,9 +100,10 @@ impl Scan {
     }
 
     /// Adds the sockets at paths configured by the operator. A path is a runtime socket, or a directory of runtime
-    /// sockets, which is read. A socket with the name of a process in `/proc` is assigned to that process, wherever its
-    /// own socket is. The other sockets belong to processes that are not visible to this program
-    /// ([`Process::visible`]), for example in a sidecar that shares only the directory with them.
+    /// sockets, which is read. A socket with the name of a process in `/proc` is assigned to that process if the
+    /// process has no socket in its own `TMPDIR`. The other sockets belong to processes that are not visible to this
+    /// program ([`Process::visible`]), for example if this program is a sidecar that shares only the directory with the
+    /// other containers.
     #[must_use]
     pub fn with_sockets<'p>(self, paths: impl IntoIterator<Item = &'p Path>) -> Self {
         let found: Vec<_> = paths.into_iter().flat_map(Self::sockets_at).collect();
@@ -285,8 +287,8 @@ impl Scan {
         Ok(process)
     }
 
-    /// Returns the runtime library that a process has mapped. .NET Core 3.x does not report its version, but the
-    /// directory of the library contains it ([`Evidence::version`]). Returns `None` if there is no such library, as in
+    /// Returns the runtime library that a process has mapped. .NET Core 3.x does not report its version, but the path
+    /// of the library contains the version ([`Evidence::version`]). Returns `None` if there is no such library, as in
     /// single-file and NativeAOT programs, or if the mapped files are not readable.
     pub fn runtime_library(&self, pid: u32) -> Option<Evidence> {
         let candidate = Candidate::read(&self.host, pid).ok().flatten()?;
@@ -298,8 +300,7 @@ fn has_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 
-/// Returns the process of a configured socket of which only the socket is visible, or `None` if the socket does not
-/// exist.
+/// Returns a process of which only the configured socket is visible, or `None` if the socket does not exist.
 fn behind(name: SocketName, address: &SocketAddress) -> Option<Process> {
     let (socket, obstacle) = match address.open() {
         Ok(socket) => (Some(socket), None),
@@ -356,7 +357,8 @@ fn stale(name: SocketName, path: PathBuf) -> Option<StaleSocket> {
 fn try_connect(path: &Path) -> Result<(), Errno> {
     let file = SocketAddress::found(None, path).open()?;
     let address = SocketAddrUnix::new(descriptor_path(&file))?;
-    // The socket is non-blocking. A full connection queue means that a process listens.
+    // The connect does not block. If the connection queue is full, the connect fails with `EAGAIN`, which means that a
+    // process listens.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::connect(&socket, &address)

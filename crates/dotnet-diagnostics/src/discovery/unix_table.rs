@@ -66,7 +66,7 @@ pub struct AcceptedConnection<'a> {
     pub name: SocketName,
     /// Path as bound by the listener, in its own mount namespace.
     pub path: &'a Path,
-    /// Inode of the runtime's end of the connection. It is unique on the host while the connection is open.
+    /// Inode of the runtime's end of the connection. The inode is unique on the host while the connection is open.
     pub inode: u64,
 }
 
@@ -88,8 +88,8 @@ pub struct AcceptedConnections {
 }
 
 impl AcceptedConnections {
-    /// Consumes the next chunk of the table, and calls `found` for each accepted connection in it. Bytes after the last
-    /// line feed are retained for the next chunk.
+    /// Consumes the next chunk of the table, and calls `found` for each accepted connection in the completed lines.
+    /// Bytes after the last line feed are retained for the next chunk.
     pub fn take(&mut self, piece: &[u8], mut found: impl FnMut(AcceptedConnection<'_>)) {
         let mut lines = piece.split(|&byte| byte == b'\n');
         let rest = lines.next_back().unwrap_or_default();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     /// Scenario: a line is very long and arrives in many chunks; the table follows.
-    /// Guarantee: at most one line is retained, and the lines after it are found.
+    /// Guarantee: at most [`MAX_LINE`] bytes are retained, and the connections in later lines are found.
     #[test]
     fn endless_line_is_bounded() {
         let (mut table, mut found) = (AcceptedConnections::default(), 0);

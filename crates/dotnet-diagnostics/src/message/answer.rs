@@ -21,7 +21,7 @@ pub const MAX_ENVIRONMENT_VARIABLES: u32 = 1 << 17;
 pub enum Answer<'a> {
     /// The command succeeded. The layout of the payload depends on the command.
     Ok(&'a [u8]),
-    /// The command was refused, with the runtime's reason.
+    /// The runtime refused the command for this reason.
     Error(RuntimeError),
 }
 
@@ -176,7 +176,7 @@ mod tests {
     }
 
     /// Scenario: an environment block of 4 GB is announced, and a block has a count larger than its size.
-    /// Guarantee: both are errors, before memory of that size is allocated.
+    /// Guarantee: both claims are errors, and so is a count above the limit.
     #[test]
     fn claimed_length_is_checked() {
         let huge = [0xff, 0xff, 0xff, 0xff, 0, 0];

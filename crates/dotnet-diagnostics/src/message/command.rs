@@ -4,8 +4,8 @@ use std::fmt;
 
 /// A command of the protocol.
 ///
-/// Only commands that do not change the target (or resume it) are included. Dumps, profilers, startup hooks and changes
-/// to the environment are deliberately omitted.
+/// Only commands that do not change the target, and the command that resumes the target, are included. Dumps,
+/// profilers, startup hooks and changes to the environment are deliberately omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Command {
     /// Stops an event session (.NET Core 3.0 and later).
@@ -89,7 +89,7 @@ impl Command {
         }
     }
 
-    /// Returns the command with these numbers, or `None` if it is not one of [`Command::ALL`].
+    /// Returns the command with these numbers, or `None` if no command in [`Command::ALL`] has these numbers.
     pub fn from_wire(set: u8, id: u8) -> Option<Self> {
         Self::ALL
             .into_iter()

@@ -95,7 +95,7 @@ pub enum MessageError {
     InducingKeywords {
         /// Name of the provider.
         provider: String,
-        /// The keywords in question.
+        /// The keywords that are not allowed.
         keywords: u64,
     },
 }

@@ -31,7 +31,7 @@ pub enum Progress<'a> {
         /// that never reads beyond this length leaves the bytes after the frame in the socket.
         needed: usize,
     },
-    /// The frame is complete. Bytes after it belong to the following data (an event stream, an environment block).
+    /// The frame is complete. Later bytes belong to the data after the frame (an event stream, an environment block).
     Complete {
         /// The frame.
         frame: Frame<'a>,

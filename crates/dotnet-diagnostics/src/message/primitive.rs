@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     /// Scenario: a string field claims 2^32 - 1 units, and three bytes follow.
-    /// Guarantee: the error contains the field and its offset, and no memory is allocated for the claim.
+    /// Guarantee: the error contains the field, its offset, the claimed size and the number of remaining bytes.
     #[test]
     fn string_longer_than_payload_is_refused() {
         let payload = [0xff, 0xff, 0xff, 0xff, 1, 2, 3];

@@ -6,7 +6,7 @@ use super::command::InfoVersion;
 use super::error::MessageError;
 use super::primitive::{Fields, Payload};
 
-/// Identity of a runtime: a random GUID created at its start. Displayed in the usual format of a GUID.
+/// Identity of a runtime: a random GUID created at its start. The text form is the usual form of a GUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cookie(pub [u8; 16]);
 
@@ -42,16 +42,17 @@ pub struct ProcessInfo {
     /// Command line without the quoting of arguments. CoreCLR: `HOST HOST.dll ARGS`. NativeAOT: only the first
     /// argument.
     pub command_line: String,
-    /// `Linux`, `macOS`, `Windows` or `Unknown`.
+    /// Operating system: `Linux`, `macOS`, `Windows` or `Unknown`.
     pub os: String,
-    /// `x64`, `arm64`, `x86`, `arm32`, ...
+    /// Architecture: `x64`, `arm64`, `x86`, `arm32`, ...
     pub arch: String,
-    /// Name of the assembly with the entry point. Available since version 2; can be empty while the runtime is
+    /// Name of the assembly with the entry point; `None` before version 2. The name can be empty while the runtime is
     /// suspended at startup.
     pub entry_assembly: Option<String>,
-    /// Version of the runtime, for example `10.0.14`. Available since version 2.
+    /// Version of the runtime, for example `10.0.14`; `None` before version 2.
     pub runtime_version: Option<String>,
-    /// Portable runtime identifier, for example `linux_musl_x64`. Available since version 3.
+    /// Portable runtime identifier, for example `linux_musl_x64`; `None` before version 3, or if the response does not
+    /// contain it.
     pub runtime_identifier: Option<String>,
 }
 

@@ -29,7 +29,7 @@ pub struct SessionConfig {
     /// Information about loaded code that the runtime sends when the session ends.
     pub rundown: Rundown,
     /// Whether each event contains a call stack. Stacks can be disabled since .NET 9; older runtimes always collect
-    /// them ([`Compromise::StacksIncluded`]).
+    /// stacks ([`Compromise::StacksIncluded`]).
     pub stacks: bool,
     /// Providers with their groups of events and levels.
     pub providers: Vec<Provider>,
@@ -73,10 +73,10 @@ pub struct Provider {
     pub keywords: u64,
     /// Level from 0 (always) to 5 (verbose); 4 is informational.
     pub level: u32,
-    /// Provider-specific `key=value` pairs, separated by `;`.
+    /// Provider-specific `key=value` pairs, separated by `;`; `None` if the provider needs no arguments.
     pub arguments: Option<String>,
-    /// Filter by event id, in addition to keywords and level. Supported since .NET 10; older runtimes send all events
-    /// ([`Compromise::NoEventFilter`]).
+    /// Filter by event id, in addition to keywords and level; `None` for all event ids. Supported since .NET 10; older
+    /// runtimes send all events ([`Compromise::NoEventFilter`]).
     pub filter: Option<EventFilter>,
 }
 
@@ -98,7 +98,7 @@ pub enum EventFilter {
 pub enum Compromise {
     /// Stacks are collected although they were disabled.
     StacksIncluded,
-    /// The default rundown is sent instead of the requested one.
+    /// The runtime sends the default rundown instead of the requested rundown.
     DefaultRundown,
     /// Events are not filtered by id.
     NoEventFilter,
@@ -198,9 +198,9 @@ impl SessionConfig {
         Ok(())
     }
 
-    /// Returns the variants of the command to try, in order: the oldest that can express every setting, then older
-    /// variants, which can express fewer settings. A newer variant than necessary is never tried first, so that simple
-    /// sessions work on every runtime immediately.
+    /// Returns the variants of the command to try, in order: the oldest variant that can express every setting, then
+    /// older variants, which can express fewer settings. A newer variant than necessary is never tried first, so that
+    /// simple sessions work on every runtime immediately.
     pub fn versions(&self) -> &'static [CollectVersion] {
         use CollectVersion::{V2, V3, V4, V5, V6};
         let all = &[V6, V5, V4, V3, V2];
@@ -235,8 +235,8 @@ mod tests {
     use super::*;
 
     /// Scenario: sessions require increasingly new variants.
-    /// Guarantee: the first variant is the oldest that can express the session; older variants follow and list the
-    /// settings that they lose.
+    /// Guarantee: the first variant is the oldest variant that can express the session; older variants follow and list
+    /// the settings that they lose.
     #[test]
     fn oldest_sufficient_variant_is_first() {
         use CollectVersion::{V2, V3, V4, V5, V6};
