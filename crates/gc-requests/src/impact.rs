@@ -15,8 +15,8 @@ pub const MAX_IMPACTS: usize = 1_024;
 pub struct Impacts(BTreeMap<u32, RequestImpact>);
 
 impl Impacts {
-    /// Adds a request to the impact of each collection that stopped it. If there are more than [`MAX_IMPACTS`] impacts,
-    /// the impacts with the lowest numbers are dropped.
+    /// Adds a request to the impact of each collection in its listed stops ([`Request::hits`]). If there are more than
+    /// [`MAX_IMPACTS`] impacts, the impacts of the collections with the lowest numbers are dropped.
     pub fn add(&mut self, request: &Request) {
         for (place, hit) in request.hits.iter().enumerate() {
             let Some(number) = hit.collection else { continue };
@@ -37,8 +37,8 @@ impl Impacts {
         }
     }
 
-    /// Removes and returns the impact of a collection, or `None` if the collection stopped no request or its impact was
-    /// dropped.
+    /// Removes and returns the impact of a collection. Returns `None` if no added request lists the collection, or if
+    /// the impact was dropped or already taken.
     pub fn take(&mut self, number: u32) -> Option<RequestImpact> {
         self.0.remove(&number)
     }

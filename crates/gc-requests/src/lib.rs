@@ -1,8 +1,9 @@
 //! Determines which requests of a .NET service were paused by collections, and the duration of these pauses.
 //!
 //! ASP.NET Core reports every request that ends, with its trace and span ids, if a session enables the events of its
-//! `DiagnosticListener` ([`session`]). The same session contains the start and end of the collector's stops, on the
-//! same clock. This crate combines both. The crate performs no I/O and has no clock.
+//! `DiagnosticListener` ([`session`]). The same session reports the start and end of each stop of the collector, with
+//! timestamps of the same clock. This crate combines the requests with the stops. The crate performs no I/O and has no
+//! clock.
 //!
 //! ```text
 //! clr_gc::stream (events) -> payload   parses the strings of an event into fields of a request
@@ -21,15 +22,16 @@
 //! | start of a request | `Activity.StartTimeUtc`, wall clock, resolution 100 ns | offset of the two clocks |
 //! | a stop | `SuspendEEBegin` to `RestartEEBegin` of one thread | the clock of the stream |
 //!
-//! The timestamp of the event is not used as the end of the request: a pause between the two makes the timestamp up to
-//! 14 ms late.
+//! The timestamp of the event is not used as the end of the request: a pause between the end and the event makes the
+//! timestamp up to 14 ms late.
 //!
 //! # Invariants
 //!
-//! * The time that a request lost is at most its duration, and at most the sum of the times of its stops.
+//! * The lost time of a request is at most its duration, and at most the sum of the durations of its stops.
 //! * Unknown values are `None`. A request without an activity has no start, and a request that overlaps lost events has
 //!   no lost time.
-//! * The memory per live process is bounded: [`stops::MAX_STOPS`], [`requests::MAX_WAITING`], [`impact::MAX_IMPACTS`].
+//! * The memory per live process is bounded by [`stops::MAX_STOPS`], [`requests::MAX_WAITING`] and
+//!   [`impact::MAX_IMPACTS`].
 
 // Time is passed in as a value, and all state has a single owner: no clock, no lock (clippy.toml).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]

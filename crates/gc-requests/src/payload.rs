@@ -13,7 +13,7 @@ use crate::session::{END_REQUEST, SOURCE, UNHANDLED};
 
 /// Ticks of 100 ns from year 1 to 1970.
 const UNIX_EPOCH_TICKS: i64 = 621_355_968_000_000_000;
-/// Maximum length of a text that is compared or parsed, in characters. Ids have 32, names 48.
+/// Maximum length of a key, id, number or flag that is parsed, in characters. The longest id has 32 characters.
 const MAX_UNITS: usize = 64;
 /// Maximum length of a retained path, in characters.
 pub const MAX_PATH_CHARS: usize = 256;
@@ -39,9 +39,9 @@ pub struct CompletedRequest {
     /// Path of the request; `None` if the session did not request paths. [`Self::route`] replaces the path immediately
     /// after parsing.
     pub path: Option<String>,
-    /// Class of the path or the source, as an index of [`crate::route::Routes`]; `None` if no class matches.
+    /// Class of the path or the source, as an index into [`crate::route::Routes`]; `None` if no class matches.
     pub route: Option<u8>,
-    /// Whether the activity is part of another activity of the process, which is counted separately.
+    /// Whether the activity is part of another activity of the process. A part does not count as a separate request.
     pub is_part: bool,
 }
 
@@ -55,8 +55,8 @@ pub struct EndedActivity {
 }
 
 impl EndedActivity {
-    /// Parses the payload of an `ActivityStop` event. Returns `None` if the payload is truncated, has no times, or
-    /// belongs to a source without a class.
+    /// Parses the payload of an `ActivityStop` event. Returns `None` if the payload is truncated, has no valid start or
+    /// duration, or belongs to a source without a class.
     pub fn read(payload: &[u8], routes: &Routes) -> Option<Self> {
         let mut texts = Texts(payload);
         let source = texts.next()?;
@@ -108,7 +108,7 @@ impl CompletedRequest {
         let mut end = None;
         for _ in 0..texts.count()? {
             let (key, value) = (texts.next()?, texts.next()?);
-            // The comparison starts with the length, in which most keys differ.
+            // The comparison of strings starts with their lengths, and most keys differ in length.
             match key.ascii(&mut [0; MAX_UNITS])? {
                 "EndTimestamp" => end = value.number(),
                 "StartTicks" => ended.start_unix_ns = value.number().and_then(unix_ns),
@@ -126,8 +126,8 @@ impl CompletedRequest {
     }
 }
 
-/// Converts `DateTime.Ticks` to Unix nanoseconds. Returns `None` for times before 1970. 0 ticks mean that the activity
-/// was never started.
+/// Converts `DateTime.Ticks` to Unix nanoseconds. Returns `None` if the result is not positive or does not fit. 0 ticks
+/// mean that the activity was never started.
 fn unix_ns(ticks: i64) -> Option<i64> {
     let since = ticks.checked_sub(UNIX_EPOCH_TICKS)?;
     (since > 0).then(|| since.checked_mul(100)).flatten()
@@ -202,9 +202,9 @@ impl Text<'_> {
         (id != [0; N]).then_some(id)
     }
 
-    /// Returns whether `ActivityTraceFlags` marks a span as recorded, or `None` if the text is empty because there is
-    /// no activity. The method `ToString()` of the flags writes their names, separated by commas (`Recorded,
-    /// RandomTraceId`), or a number if a flag has no name. Unknown names are ignored.
+    /// Returns whether `ActivityTraceFlags` marks a span as recorded, or `None` if the text is empty, which means that
+    /// the request has no activity. The method `ToString()` of the flags writes their names, separated by commas
+    /// (`Recorded, RandomTraceId`), or a number if a flag has no name. Unknown names are ignored.
     fn flags(self) -> Option<bool> {
         let mut flags = self;
         while let Some((flag, rest)) = flags.split_comma() {
@@ -216,8 +216,8 @@ impl Text<'_> {
         (!self.0.is_empty()).then_some(false)
     }
 
-    /// Returns the text before the first comma without surrounding spaces, and the text after it, or `None` if the text
-    /// is empty.
+    /// Returns the text before the first comma without surrounding spaces, and the text after the comma, or `None` if
+    /// the text is empty.
     fn split_comma(self) -> Option<(Self, Self)> {
         const SPACE: [u8; 2] = [b' ', 0];
         let comma = self.0.chunks_exact(2).position(|unit| unit == [b',', 0]);
@@ -295,8 +295,8 @@ mod tests {
         assert_eq!((ended.failed, ended.path.as_deref()), (false, Some("/json")));
     }
 
-    /// Scenario: a request ends with an unhandled exception. There is no logging and no listener, so the request has no
-    /// activity and its values are empty.
+    /// Scenario: a request ends with an unhandled exception. The process has neither logging nor a listener, so the
+    /// request has no activity, and the values of the activity are empty.
     /// Guarantee: the request is parsed as failed, with unknown start, trace id, sampling and status.
     #[test]
     fn request_without_activity_is_parsed() {
@@ -308,10 +308,10 @@ mod tests {
         assert_eq!((ended.sampled, ended.status), (None, None));
     }
 
-    /// Scenario: activities are of a source with a class and of another source; one activity is part of a request; one
-    /// payload is truncated at each byte.
-    /// Guarantee: times, span and class of the first source are parsed; the other source and truncated payloads are
-    /// ignored; the part is marked as such.
+    /// Scenario: one activity belongs to a source with a class, and one belongs to a source without a class; one
+    /// activity is part of a request; a payload is truncated at each byte.
+    /// Guarantee: the end, span and class of the first activity are parsed; the source without a class and truncated
+    /// payloads are ignored; the activity within a request is marked as a part.
     #[test]
     fn activity_is_parsed() {
         let routes = Routes::new([crate::route::Route {
@@ -354,7 +354,7 @@ mod tests {
     }
 
     /// Scenario: flags are in the formats of DiagnosticSource before 11 and since 11; some contain a flag without a
-    /// name or names of later versions.
+    /// name, or names from later versions.
     /// Guarantee: a request is sampled if it is recorded, regardless of other flags; without an activity, sampling is
     /// unknown.
     #[test]
@@ -392,8 +392,8 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: arbitrary flags of one byte are written like .NET does, with names for none, the first one, the
-        /// first two, or the first three flags.
+        /// Scenario: .NET versions that have names for none or for the first one, two or three flags write an arbitrary
+        /// byte of flags.
         /// Guarantee: the lowest bit determines whether the request is sampled.
         #[test]
         fn lowest_flag_marks_sampled_request(flags: u8, named in 0_usize..4) {

@@ -1,4 +1,4 @@
-//! A request with the time that collections took from it.
+//! A completed request, and the time for which the collector stopped it.
 
 use crate::payload::CompletedRequest;
 use crate::stops::Stop;

@@ -1,4 +1,4 @@
-//! Turns events into requests.
+//! Converts the events of a session into requests with their lost time.
 
 use std::collections::VecDeque;
 
@@ -14,8 +14,8 @@ use crate::stops::{MAX_STOPS, Stops};
 /// oldest request without evaluation, with unknown lost time.
 pub const MAX_WAITING: usize = 16_384;
 
-/// Time after the start of a session within which the provider processes the filter of this session. The processing
-/// takes 0.25 s.
+/// Time after the start of a session within which the provider processes the filter of this session. Later messages are
+/// about filters of other sessions. The processing takes 0.25 s.
 const OWN_FILTER_TIMEOUT_NS: i64 = 2_000_000_000;
 
 /// Maximum change of the offset between the clocks from one reading to the next, while the wall clock is slewed.
@@ -26,8 +26,8 @@ const CLOCKS_APART_NS: i64 = 5_000_000;
 enum Clock {
     /// Unix nanoseconds of the stream's sync point, from the two clocks of the host; `None` if still unknown.
     Live(Option<i64>),
-    /// A recording. The wall clock of its header is truncated to 1 ms and refined by the requests: no request ended
-    /// before it started, so the shortest request shows the offset best.
+    /// A recording. The wall clock in its header is truncated to 1 ms. The requests refine the offset: no request ends
+    /// before its start, so the shortest request is the tightest bound.
     Recorded,
 }
 
@@ -45,7 +45,7 @@ pub struct Requests {
     /// Sync point of the header, in Unix nanoseconds; `None` before the first event.
     header_unix_ns: Option<i64>,
     seen: u64,
-    /// Whether a request without a parent was sampled, which only an SDK does.
+    /// Whether a request without a parent was sampled. Only an SDK samples such a request.
     shows_sdk: bool,
     /// Time at which the filter of another session replaced the filter of this session; `None` if it was not replaced.
     taken: Option<i64>,
@@ -194,8 +194,8 @@ impl Requests {
             Clock::Live(base) => base,
             Clock::Recorded => {
                 let header = self.header_unix_ns?;
-                // The value is within the millisecond that the header truncates, and not below the value that requests
-                // prove.
+                // The requests prove a minimum. The header is truncated to 1 ms, so the result is at most 1 ms above
+                // the value of the header.
                 let proven = self.distance.unwrap_or(header);
                 Some(proven.clamp(header, header.saturating_add(1_000_000)))
             }

@@ -28,7 +28,7 @@ impl Routes {
         Self((!routes.is_empty()).then_some(routes))
     }
 
-    /// Returns whether any class is for paths, so that the session must request paths.
+    /// Returns whether any class is for paths. If so, the session must request paths.
     pub fn need_paths(&self) -> bool {
         self.all().iter().any(|route| route.path.is_some())
     }
@@ -39,7 +39,7 @@ impl Routes {
         sources.map(|route| &*route.name)
     }
 
-    /// Returns the index of the first source for which `is` returns true, or `None` if there is no such source.
+    /// Returns the index of the first class for a source whose name fulfils `is`, or `None` if no source fulfils it.
     pub fn source(&self, is: impl Fn(&str) -> bool) -> Option<u8> {
         let place = self
             .all()
@@ -72,8 +72,9 @@ mod tests {
 
     /// Scenario: paths are classified by patterns with and without stars; one class is for a source; more classes than
     /// the maximum are passed.
-    /// Guarantee: a path has the first class that matches; a path without a match has no class. Only a class for paths
-    /// makes paths necessary, only a source is found by its name, and further classes are ignored.
+    /// Guarantee: a path has the first class that matches; a path without a match has no class. Paths are requested
+    /// only if there is a class for paths, only sources are found by their names, and classes beyond the maximum are
+    /// ignored.
     #[test]
     fn first_matching_class_is_used() {
         let route = |name: &str, path: &str| Route {

@@ -10,12 +10,12 @@
 pub const PROVIDER: &str = "Microsoft-Diagnostics-DiagnosticSource";
 /// Keywords for messages (which report how the filter was interpreted) and events.
 pub const KEYWORDS: u64 = 0x3;
-/// Level Informational.
+/// Event level `Informational`.
 pub const LEVEL: u32 = 4;
 /// Name of the bridged events. The ids of these events differ between versions.
 pub const EVENT: &str = "Event";
-/// Name of the messages in which the provider reports how it interpreted a filter of any session. Every session
-/// receives them.
+/// Name of the messages in which the provider reports how it interpreted the filter of a session. Every session
+/// receives the messages about all filters.
 pub const MESSAGE: &str = "Message";
 /// Name of the listener for requests.
 pub const SOURCE: &str = "Microsoft.AspNetCore";
@@ -81,7 +81,8 @@ pub fn is_source(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Scenario: there is no source, one source, texts with a meaning in a filter, or the source of the requests.
+    /// Scenario: the list of sources is empty, contains one valid source, or contains the source of the requests and
+    /// texts with a special meaning in a filter.
     /// Guarantee: the filter has a line for each valid source, and no line for other texts.
     #[test]
     fn valid_source_is_line_of_filter() {

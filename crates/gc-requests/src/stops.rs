@@ -18,9 +18,9 @@ const MAX_OPEN: usize = 64;
 pub struct Stop {
     /// Time of SuspendEEBegin.
     pub begin: i64,
-    /// Time of RestartEEBegin, at which the collector releases the threads. The pauses of collections use RestartEEEnd,
-    /// but the thread that wakes the other threads is often overtaken by them. On a busy machine, it writes
-    /// RestartEEEnd milliseconds later, while requests already run.
+    /// Time of RestartEEBegin, at which the collector releases the threads. The pauses of collections end at
+    /// RestartEEEnd instead. The collector's thread writes RestartEEEnd after it has woken the other threads. On a busy
+    /// machine, this event is milliseconds late, and requests already run.
     pub end: i64,
     /// Number of the collection that caused the stop; `None` if no collection ran in the stop.
     pub collection: Option<u32>,
@@ -89,7 +89,8 @@ impl Stops {
                 if self.open.len() >= MAX_OPEN {
                     self.open.remove(0);
                 }
-                // The new stop is the newest of its thread. If an earlier stop is still open, its end was lost.
+                // The new stop is the newest of its thread. If an earlier stop of the thread is still open, the end of
+                // the earlier stop was lost.
                 self.open.retain(|open| open.thread != thread);
                 let is_final = begin.reason == SuspendReason::FOR_GC_PREP;
                 self.open.push(OpenStop {
@@ -138,8 +139,8 @@ impl Stops {
                     restarting,
                     ..
                 } = self.open.remove(place);
-                // A thread announces its stop before it waits for the end of another stop, so one stop can be overtaken
-                // once. If it is overtaken twice, its end was lost.
+                // A thread announces its stop before it waits for the end of another stop, so a stop can be overtaken
+                // once. If a stop is overtaken twice, its end was lost.
                 self.open.retain_mut(|open| {
                     open.overtaken += u8::from(open.stop.begin < stop.begin);
                     open.overtaken < 2
@@ -241,7 +242,7 @@ mod tests {
     /// Scenario: a background collection has two stops, with a foreground collection between them, and a profiler also
     /// suspends the threads.
     /// Guarantee: each stop belongs to its collection; the concurrent part and the profiler's stop do not count. A stop
-    /// ends with the start of the restart.
+    /// ends at RestartEEBegin.
     #[test]
     fn background_collection_counts_only_its_stops() {
         let mut stops = Stops::new(MINUTE, MAX_STOPS);
@@ -281,7 +282,7 @@ mod tests {
     }
 
     /// Scenario: there are more stops than the limit, and stops older than the retention time.
-    /// Guarantee: all stops are known since the end of the newest dropped stop, and not before.
+    /// Guarantee: the stops are known from the end of the newest dropped stop, and unknown for earlier times.
     #[test]
     fn time_of_oldest_known_stop_is_updated() {
         let mut stops = Stops::new(1_000, 3);
