@@ -1,10 +1,10 @@
-//! Resource attributes of a pod, according to the semantic conventions and their page on Kubernetes (non-normative,
-//! 1.44).
+//! Resource attributes of a pod, according to version 1.44 of the semantic conventions and their non-normative page on
+//! Kubernetes.
 //!
 //! `service.name` is the first of: the annotation `resource.opentelemetry.io/service.name`; by option, the labels
 //! `app.kubernetes.io/instance` and `app.kubernetes.io/name`; the deployment, replica set, stateful set, daemon set,
 //! cron job or job; the pod. The environment of the process (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`) takes
-//! precedence over all of these, except for `k8s.*` and `container.*`.
+//! precedence over all of these sources, except for the attributes `k8s.*` and `container.*`.
 //!
 //! `service.instance.id` remains the id of the run, because the page's `namespace.pod.container` is the same for all
 //! processes of a container.
@@ -26,7 +26,8 @@ const RESOURCE: &str = "resource.opentelemetry.io/";
 /// Maximum number of annotations that become resource attributes.
 const MAX_ANNOTATED: usize = 32;
 
-/// Attributes that annotations cannot set: attributes of the producer of the data, and attributes that gcwatch detects.
+/// Prefixes of attributes that annotations cannot set: attributes of the producer of the data, and attributes that
+/// gcwatch detects.
 const NOT_ANNOTATED: [&str; 5] = ["telemetry.", "process.", "container.id", "k8s.pod.uid", "gcwatch."];
 
 const INSTANCE: &str = "app.kubernetes.io/instance";
@@ -36,7 +37,7 @@ const VERSION: &str = "app.kubernetes.io/version";
 /// The label by which a deployment distinguishes its replica sets.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// Returns the attributes shared by all containers of a pod, each name once.
+/// Returns the attributes that all containers of a pod share. Each name occurs once.
 pub(crate) fn describe_pod(name: &str, object: &PodObject, settings: &Settings) -> Vec<KeyValue> {
     let meta = &object.metadata;
     let mut out = Attributes::default();
@@ -95,7 +96,8 @@ pub(crate) fn describe_container(container: &ContainerSpec) -> Vec<KeyValue> {
     out.0
 }
 
-/// Returns the owners of a pod that the metadata of the pod names, outermost first.
+/// Returns the controller of a pod, preceded by the deployment or cron job that owns the controller. The result is
+/// empty if the pod has no controller or the controller has an unknown kind.
 fn owner(meta: &ObjectMeta) -> Vec<(&'static Attribute, String)> {
     let owners = meta.owner_references.as_deref().unwrap_or_default();
     let Some(OwnerReference { kind, name, .. }) = owners.iter().find(|owner| owner.controller == Some(true)) else {
@@ -128,7 +130,7 @@ fn cron_job(job: &str) -> Option<&str> {
     (is_time && !name.is_empty()).then_some(name)
 }
 
-/// The parts of `registry:5000/shop/web:1.2@sha256:...`.
+/// The parts of an image reference such as `registry:5000/shop/web:1.2@sha256:...`.
 #[derive(Debug, PartialEq, Eq)]
 struct Image<'a> {
     name: &'a str,
@@ -151,7 +153,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Attributes. The first value of each name is kept.
+/// A list of attributes that keeps the first value of each name.
 #[derive(Debug, Default)]
 struct Attributes(Vec<KeyValue>);
 

@@ -1,5 +1,5 @@
-//! One request to a Kubernetes server: token, deadlines, bounded bodies, and the meaning of a status. The connection is
-//! behind [`Transport`], so that tests need neither sockets nor real time.
+//! Client of a Kubernetes server: sends the token, applies deadlines, limits the size of bodies, and converts status
+//! codes to errors. [`Transport`] hides the connection, so that tests need neither sockets nor real time.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use processes::text::bounded;
 
 /// Maximum number of bytes of an error's body that are read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
-/// Timeout for the start of an answer, and for the whole answer.
+/// Timeout for the start of an answer, and for its complete body.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum delay that a server can request.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// A transport for requests. An implementation follows no redirect, and repeats no request that the server can have
-/// received.
+/// A transport for requests. An implementation does not follow redirects, and does not repeat a request that the server
+/// can have received.
 pub(crate) trait Transport: Send + Sync {
     /// The body of an answer.
     type Body: Body;
 
-    /// Sends `GET path` and waits until the answer starts. `path` includes its query, if any. A transport that cannot
-    /// protect the token on its way omits the token.
+    /// Sends `GET path` and waits until the answer starts. `path` includes its query, if any. A transport whose
+    /// connection could reveal the token omits the token.
     fn get(
         &self,
         path: &str,
@@ -80,8 +80,8 @@ impl<T: Transport> Client<T> {
         &self.server
     }
 
-    /// Returns the body of an answer that is not an error. If a token was rejected and its file has been replaced, the
-    /// new token is sent once, immediately.
+    /// Sends `GET path` and returns the body of a successful answer. If the server rejects the token and the token file
+    /// has been replaced, the request is repeated once, immediately, with the new token.
     pub(crate) async fn get(&self, path: &str) -> Result<T::Body, AnswerError> {
         let token = self.token().await;
         let first = self.attempt(path, token.as_ref()).await;
@@ -94,13 +94,15 @@ impl<T: Transport> Client<T> {
         }
     }
 
-    /// Returns the whole body of an answer of at most `limit` bytes.
+    /// Sends `GET path` like [`Self::get`], and returns the complete body. A body of more than `limit` bytes is an
+    /// error.
     pub(crate) async fn whole(&self, path: &str, limit: usize) -> Result<Vec<u8>, AnswerError> {
         let body = self.get(path).await?;
         within(ANSWER_TIMEOUT, whole(body, limit)).await
     }
 
-    /// Creates an object. An object that already exists on the server counts as created.
+    /// Creates an object with `POST path`. An object that already exists on the server counts as created. A replaced
+    /// token is used as in [`Self::get`].
     pub(crate) async fn post(&self, path: &str, body: Vec<u8>) -> Result<(), AnswerError> {
         let token = self.token().await;
         let first = self.create(path, token.as_ref(), body.clone()).await;
@@ -136,7 +138,8 @@ impl<T: Transport> Client<T> {
     }
 }
 
-/// Returns the body of an answer that is not an error.
+/// Returns the body of a successful answer, or the error that the answer reports. The token is removed from the message
+/// of the error.
 async fn accepted<B: Body>(answer: Answer<B>, token: Option<&Token>) -> Result<B, AnswerError> {
     if answer.status.is_success() {
         return Ok(answer.body);
@@ -155,8 +158,9 @@ async fn accepted<B: Body>(answer: Answer<B>, token: Option<&Token>) -> Result<B
     Err(refusal(answer.status, &refused, retry_after))
 }
 
-/// Returns the meaning of an answer that is an error. `retry_after` is the value of the header, in seconds. A date is
-/// not supported, because Kubernetes servers do not send one.
+/// Converts the status and details of a failed request to an error. `retry_after` is the value of the header, in
+/// seconds; if it is `None`, the delay in `details` is used. A date is not supported, because Kubernetes servers do not
+/// send dates.
 pub(crate) fn refusal(status: StatusCode, details: &Status, retry_after: Option<u64>) -> AnswerError {
     let answer = match &details.message {
         Some(message) => format!("{status}: {}", bounded(message)),

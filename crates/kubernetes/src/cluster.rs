@@ -1,5 +1,5 @@
-//! The cluster from the point of view of a pod: the API server's address from the environment, and token and
-//! certificates of the service account.
+//! The cluster of gcwatch's own pod: the address of the API server from the environment, and the token and certificates
+//! of the service account.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -33,7 +33,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Reads the environment of this process.
+    /// Reads the address of the API server from the environment of this process. The service account is not read.
     pub(crate) fn from_environment() -> Result<Self, SetupError> {
         Ok(Self {
             url: api_server(std::env::var_os(HOST), std::env::var_os(PORT))?,
@@ -55,7 +55,7 @@ impl ServiceAccount {
         }
     }
 
-    /// Returns whether both files exist. Pods can be without an account.
+    /// Returns whether both files exist. A pod does not necessarily have a service account.
     pub(crate) fn is_mounted(&self) -> bool {
         self.token.exists() && self.certificates.exists()
     }
@@ -86,7 +86,7 @@ fn api_server(host: Option<OsString>, port: Option<OsString>) -> Result<Url, Set
     url.ok().filter(is_host).ok_or_else(|| invalid(HOST, &host))
 }
 
-/// Reads a whole small file. More than `limit` bytes are an error.
+/// Reads a file. A file of more than `limit` bytes is an error.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?
@@ -109,7 +109,7 @@ mod tests {
 
     /// Scenario: the host is a name, an IPv4 or an IPv6 address, with and without brackets, with the default port and
     /// with another port.
-    /// Guarantee: each becomes a valid URL with TLS.
+    /// Guarantee: each host and port is converted to a valid `https` URL.
     #[test]
     fn api_server_is_found_by_name_and_address() {
         let urls = [
@@ -153,8 +153,8 @@ mod tests {
         }
     }
 
-    /// Scenario: files have exactly the maximum size, or more.
-    /// Guarantee: at most `limit` bytes are read, and a file that is too large is an error.
+    /// Scenario: a file has the maximum size, is larger, or does not exist.
+    /// Guarantee: the file of the maximum size is read; the larger and the missing file are errors.
     #[test]
     fn files_are_read_within_their_limit() {
         let folder = tempfile::tempdir().unwrap();

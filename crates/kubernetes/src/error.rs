@@ -1,4 +1,5 @@
-//! Errors of the setup and of requests to Kubernetes. Every message states the problem, its place, and the remedy.
+//! Errors of the setup and of requests to Kubernetes. A message states the problem, and the remedy if an operator can
+//! act.
 
 use std::io;
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ pub(crate) enum SetupError {
     Tls(String),
 }
 
-/// Error returned if an answer is not usable. The log messages add the name of the server
+/// Error returned if a request receives no usable answer. The log messages add the name of the server
 /// ([`super::client::Client::server`]).
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AnswerError {
@@ -49,7 +50,7 @@ pub(crate) enum AnswerError {
     #[error("the server answered {answer}")]
     Refused {
         answer: String,
-        /// Delay that the server requests (429, 503).
+        /// Delay that the server requests (429, 503); `None` if the server requests no delay.
         retry_after: Option<Duration>,
     },
     #[error("cannot connect: {0}; check the address, the NetworkPolicy and the server's certificate")]
@@ -73,7 +74,7 @@ impl AnswerError {
         matches!(self, Self::Forbidden(_) | Self::Unauthorized(_))
     }
 
-    /// Returns the delay that the server requests, or `None` if it requests no delay.
+    /// Returns the delay that the server requests, or `None` if the server requests no delay.
     pub(crate) const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { retry_after, .. } => *retry_after,
@@ -82,7 +83,7 @@ impl AnswerError {
     }
 }
 
-/// Returns an error and its causes on one line, each once.
+/// Returns the messages of an error and its causes on one line, each message once.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     processes::text::bounded(&base::error::causes(error))
 }

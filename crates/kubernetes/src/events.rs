@@ -1,7 +1,7 @@
 //! Kubernetes Events on pods, which `kubectl describe pod` and `kubectl events` show.
 //!
-//! An event is created once: its name identifies the change of the incident, so a repeated request, or a restarted
-//! gcwatch, does not create a second event. gcwatch needs only the permission to create events.
+//! An event is created once: its name identifies the change of the incident, so neither a repeated request nor a
+//! restarted daemon creates a second event. gcwatch needs only the permission to create events.
 //!
 //! Events wait in a bounded queue for one task. A failed request is repeated a few times. Then the event is dropped and
 //! counted, because the API server keeps events for only one hour.
@@ -29,9 +29,10 @@ const ATTEMPTS: u32 = 5;
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// Minimum interval between two events, which limits the load on the API server.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Maximum length of a message. The API server accepts 1 KiB.
+/// Maximum length of a message, in characters. The API server accepts 1 KiB.
 const MAX_MESSAGE: usize = 1000;
-/// Maximum length of an event's name. A name has at most 253 characters.
+/// Maximum length of an event's name without the dot before the id, in characters. The API server accepts 253
+/// characters.
 const MAX_NAME: usize = 200;
 /// Name of gcwatch in events.
 const COMPONENT: &str = "gcwatch";
@@ -71,7 +72,7 @@ pub struct Events {
     counts: Arc<EventCounts>,
 }
 
-/// Numbers of events by outcome.
+/// The numbers of events by outcome.
 #[derive(Debug, Default)]
 pub struct EventCounts {
     created: AtomicU64,
@@ -94,7 +95,7 @@ impl Events {
     /// Starts the task that creates events at the API server of this pod's cluster. Must be called inside a tokio
     /// runtime. If gcwatch does not run in a pod with a service account, a warning is logged and events are dropped.
     ///
-    /// `host` is the node, for the source of the events.
+    /// `host` is the name of the node. Events report the node as their source.
     pub fn start(host: String) -> Self {
         let (waiting, receiver) = channel(MAX_WAITING);
         let counts = Arc::new(EventCounts::default());
@@ -189,7 +190,7 @@ impl<T: Transport> Writer<T> {
 fn is_repeated(failed: &AnswerError) -> bool {
     match failed {
         AnswerError::Forbidden(_) => false,
-        // The namespace is being deleted, or does not exist.
+        // 404 means that the namespace is being deleted or does not exist, and 422 means that the event is invalid.
         AnswerError::Refused { answer, .. } => !answer.starts_with("404") && !answer.starts_with("422"),
         _ => true,
     }
@@ -250,10 +251,10 @@ mod tests {
         (script, counts.now(), begin.elapsed())
     }
 
-    /// Scenario: the server accepts an event, already has it, is temporarily unavailable, denies the permission, or is
-    /// always unavailable.
-    /// Guarantee: an existing event counts as created; a temporary failure is repeated after a pause, at most five
-    /// times; a denied permission is not repeated.
+    /// Scenario: the server accepts an event, already has the event, is temporarily unavailable, denies the permission,
+    /// or is always unavailable.
+    /// Guarantee: an existing event counts as created; a failed request is repeated after a pause, with at most five
+    /// attempts; a request without permission is not repeated.
     #[tokio::test(start_paused = true)]
     async fn event_is_created_once() {
         let answer = |status| ScriptedAnswer::whole(status, "{}");
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!((script.asked().len(), counts[0].1, counts[1].1), (5, 0, 1));
     }
 
-    /// Scenario: a pod has the longest name, and a message has many kilobytes.
+    /// Scenario: the name of a pod has 252 characters, and a message has 50,000 characters.
     /// Guarantee: name and message are within the limits of the API server.
     #[test]
     fn event_is_within_limits() {

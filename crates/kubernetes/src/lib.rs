@@ -9,17 +9,18 @@
 //! incidents -> events -> client              Kubernetes Events on pods, if they are enabled
 //! ```
 //!
-//! Metadata is optional: no task waits for it, and the last known metadata is used while the source is unavailable. All
-//! later telemetry of a process contains metadata that arrives late. Only the reported fields of a pod are kept, within
-//! limits.
+//! Metadata is optional: no task waits for it, and the last known metadata is used while the source is unavailable. If
+//! metadata arrives late, it is part of all later telemetry of the process. Only the reported fields of a pod are kept,
+//! within limits.
 //!
-//! The client is small and part of this crate; `docs/decisions/kubernetes-client.md` has the reasons.
+//! The client is small and part of this crate; `docs/decisions/kubernetes-client.md` states the reasons.
 //!
 //! # Invariants
 //!
 //! * **No waits**: attributes are looked up in memory ([`processes::surroundings`]), and requests have deadlines.
-//! * **Bounded**: the number of pods and labels, and the size of an object.
-//! * **Only attributes that a process did not set itself.**
+//! * **Bounded**: the number of pods and labels and the size of an object have limits.
+//! * **Precedence**: metadata does not replace attributes that the process set itself, except for `k8s.*` and
+//!   `container.*`.
 
 // Time is a value: only the modules with an exception read a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]

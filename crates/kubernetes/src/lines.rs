@@ -6,9 +6,9 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// A line without its line break.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
-    /// The whole line.
+    /// A complete line.
     Whole(&'a [u8]),
-    /// A line that was too long and was skipped.
+    /// A line that was skipped because it is too long.
     Skipped,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Lines {
     buffer: Vec<u8>,
     /// Position of the next line.
     start: usize,
-    /// Position up to which no line ends.
+    /// End of the part of the buffer that was searched for the end of the current line.
     searched: usize,
     /// Number of dropped bytes of the current line.
     dropped: usize,
@@ -54,7 +54,8 @@ impl Lines {
         self.buffer.extend_from_slice(piece);
     }
 
-    /// Returns the next line, or `None` until more of the stream arrives.
+    /// Returns the next line, or `None` if the stream must deliver more bytes first. Returns [`Endless`] if more than
+    /// `endless` bytes of the line were skipped.
     pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, Endless> {
         let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
         let Some(length) = unsearched.iter().position(|byte| *byte == b'\n') else {

@@ -1,4 +1,5 @@
-//! The fields of Kubernetes objects that gcwatch reads. Each field can be absent or null in the JSON.
+//! The fields of Kubernetes objects that gcwatch reads. The fields of pods, lists and errors can be absent in the JSON,
+//! and optional fields can also be null.
 
 use std::collections::BTreeMap;
 
@@ -79,9 +80,9 @@ pub(crate) struct ContainerStatus {
     /// Id with its scheme: `containerd://ID`.
     #[serde(rename = "containerID")]
     pub(crate) container_id: Option<String>,
-    /// Current state. Contains the end of the container if the container has ended and has not been restarted.
+    /// Current state, which contains the end of the container if the container has ended and was not restarted.
     pub(crate) state: Option<ContainerState>,
-    /// State of the previous container, which contains its end.
+    /// State before the last restart, which contains the end of the previous container.
     #[serde(rename = "lastState")]
     pub(crate) last_state: Option<ContainerState>,
 }
@@ -96,7 +97,7 @@ pub(crate) struct ContainerState {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct TerminatedState {
-    /// `OOMKilled`, `Error`, `Completed` ...
+    /// Reason for the end, such as `OOMKilled`, `Error` or `Completed`.
     pub(crate) reason: Option<String>,
     pub(crate) exit_code: Option<i32>,
     #[serde(rename = "containerID")]
@@ -122,7 +123,7 @@ pub(crate) struct ErrorEvent {
     pub(crate) object: Status,
 }
 
-/// Reason why a request was refused, in the body of the answer or in a line of a watch.
+/// Details of an error, from the body of an answer or from a line of a watch.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Status {

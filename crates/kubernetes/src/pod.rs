@@ -18,7 +18,7 @@ const CONFIG_HASH: &str = "kubernetes.io/config.hash";
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pod {
     pub(crate) uid: String,
-    /// UID in the control group name of a static pod.
+    /// UID in the control group name of a static pod; `None` if the pod has no annotation with this uid.
     pub(crate) hash: Option<String>,
     /// Attributes shared by all containers of the pod.
     pub(crate) attributes: Vec<KeyValue>,
@@ -28,18 +28,19 @@ pub(crate) struct Pod {
 /// The parts of a container that are kept.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Container {
-    /// Id from the container runtime; `None` before the container was started.
+    /// Id from the container runtime; `None` if the status of the pod does not contain the id, for example before the
+    /// container is started.
     pub(crate) id: Option<String>,
     /// Attributes of only this container.
     pub(crate) attributes: Vec<KeyValue>,
-    /// The last ends of containers with this name, by their ids from the runtime.
+    /// The ends of the current and the previous container with this name, by their ids from the runtime.
     pub(crate) ended: Vec<(String, ContainerEnd)>,
 }
 
-/// The kubelet's reason for a container that was killed for memory.
+/// Reason that the kubelet reports for a container that the kernel killed because of its memory.
 const OOM_KILLED: &str = "OOMKilled";
 
-/// Exit codes of a process that ended by itself or because of SIGTERM.
+/// Exit codes of a process that succeeded or was ended by SIGTERM.
 const ORDINARY: [i32; 2] = [0, 128 + 15];
 
 impl Pod {
@@ -83,8 +84,8 @@ impl Pod {
     }
 
     /// Returns the attributes of a process in one of the pod's containers. The id of the container can be unknown
-    /// (`None`), or missing in the status of the pod. In both cases, the attributes of the container are used only if
-    /// the pod has no other container.
+    /// (`None`), or missing in the status of the pod. In both cases, the attributes of a container are added only if
+    /// the pod has exactly one container.
     pub(crate) fn attributes(&self, container: Option<&str>) -> Vec<KeyValue> {
         let mut containers = self.containers.iter();
         let known = containers.find(|known| container.is_some() && known.id.as_deref() == container);
@@ -93,7 +94,7 @@ impl Pod {
             _ => None,
         };
         let mut attributes = self.attributes.clone();
-        // Annotations of the pod take precedence.
+        // The attributes of the pod take precedence, because its annotations can set attributes of the container.
         for attribute in known.or(only).into_iter().flat_map(|container| &container.attributes) {
             if attributes.iter().all(|of_pod| of_pod.key != attribute.key) {
                 attributes.push(attribute.clone());
@@ -118,7 +119,7 @@ fn ended(status: &ContainerStatus) -> Vec<(String, ContainerEnd)> {
     ends.filter_map(end).collect()
 }
 
-/// Removes the scheme: `containerd://ID` becomes `ID`.
+/// Removes the scheme, so that `containerd://ID` becomes `ID`. Returns `None` if the id is empty.
 fn id(text: &str) -> Option<String> {
     let id = text.split_once("://").map_or(text, |(_, id)| id);
     (!id.is_empty()).then(|| bounded(id))

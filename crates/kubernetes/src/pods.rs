@@ -9,7 +9,7 @@ use super::pod::Pod;
 use processes::container::ContainerIdentity;
 use processes::surroundings::{ContainerEnd, Surroundings};
 
-/// Maximum number of pods that are kept. A node has a few hundred at most.
+/// Maximum number of pods that are kept. A node runs at most a few hundred pods.
 pub(crate) const MAX_PODS: usize = 4096;
 
 #[derive(Debug, Default)]
@@ -78,7 +78,8 @@ impl Pods {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(uid)
     }
 
-    /// Replaces all pods by `pods`. Returns whether there was a change, and the number of pods beyond the limit.
+    /// Replaces all known pods with `pods`. Returns whether the known pods changed, and the number of pods beyond the
+    /// limit.
     pub(crate) fn replace(&self, pods: Vec<Pod>) -> (bool, usize) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let new: std::collections::HashSet<String> = pods.iter().map(|pod| pod.uid.clone()).collect();

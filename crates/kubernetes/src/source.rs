@@ -1,4 +1,4 @@
-//! Follows one source while gcwatch runs: sends requests, and waits longer after each failure.
+//! Follows one source of pod metadata while gcwatch runs. The pauses between requests grow with each failure.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -110,7 +110,7 @@ fn named(kind: &str, url: &Url) -> String {
     format!("{kind} at {}", url.as_str().trim_end_matches('/'))
 }
 
-/// One source, and the handling of its answers.
+/// A follower of one source, which applies the answers of the source to the known pods.
 pub(crate) struct Follower<T, F> {
     /// Pauses after failures.
     pub(crate) backoff: Backoff,
@@ -119,7 +119,7 @@ pub(crate) struct Follower<T, F> {
     pub(crate) pods: Arc<Pods>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) changed: F,
-    /// Whether the last failure concerned permissions or the token, so that an operator must act.
+    /// Whether the source has denied access since its last usable answer. An operator must then act.
     pub(crate) is_denied: AtomicBool,
 }
 
@@ -145,8 +145,8 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
                     }
                 },
             };
-            // The next watch delivers changes that this watch did not, because it continues at the newest received
-            // version.
+            // The next watch continues at the newest received version, so it delivers the changes that this watch did
+            // not deliver.
             let mut newest = from.clone();
             if let Err(failed) = self.watched(node, from, &mut newest, &mut pause).await {
                 let is_expired = matches!(failed, AnswerError::Expired);
@@ -163,7 +163,8 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         }
     }
 
-    /// Handles one watch until it ends. Returns an error unless the server ends the watch cleanly.
+    /// Applies the events of one watch until the watch ends. Sets `newest` to the newest received version. Returns an
+    /// error unless the server ends the watch cleanly.
     async fn watched(
         &self,
         node: Option<&str>,
@@ -195,8 +196,8 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
                     if has_unreported_changes {
                         (self.changed)();
                     }
-                    // If the server ended the watch without an event, wait, because the server can end each watch at
-                    // once.
+                    // Wait if the server ended the watch without an event, because the server can end each watch
+                    // immediately.
                     return match other {
                         Ok(_) if !had_events => {
                             wait(pause, None).await;
@@ -278,7 +279,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         }
     }
 
-    /// Records that the source answers correctly, and logs this if it did not before.
+    /// Records that the source answers correctly, and logs this if the metadata was not current before.
     fn current(&self) {
         self.is_denied.store(false, Ordering::Relaxed);
         if self.stats.set_current(true) {
@@ -287,8 +288,8 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         }
     }
 
-    /// Records that the source does not answer correctly. Logs this if the source answered before, for the first
-    /// failure, and when the source starts to deny access.
+    /// Records a failure. Logs the failure if the metadata was current before, if it is the first failure, or if the
+    /// source starts to deny access.
     fn failed(&self, failed: &AnswerError) {
         self.stats.counts().failures += 1;
         let first = self.stats.now().failures == 1;
@@ -303,7 +304,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
     }
 }
 
-/// Waits after a failure, for the duration of the backoff or of the server's request, whichever is longer.
+/// Waits for the next pause of the backoff, or for the delay that the server requested if this delay is longer.
 async fn wait(pause: &mut Backoff, failed: Option<&AnswerError>) {
     let asked = failed.and_then(AnswerError::retry_after).unwrap_or_default();
     sleep(pause.next(fastrand::f64()).max(asked)).await;

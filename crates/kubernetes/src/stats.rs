@@ -2,14 +2,14 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Counters of one source.
+/// The counters of one source.
 #[derive(Debug, Default)]
 pub struct Stats(Mutex<StatsNow>);
 
 /// A snapshot of [`Stats`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatsNow {
-    /// Whether the last request succeeded, so that the metadata of pods is current.
+    /// Whether the metadata of pods is current, because the last request succeeded.
     pub current: bool,
     /// Number of lists that were read completely.
     pub lists: u64,
@@ -17,7 +17,7 @@ pub struct StatsNow {
     pub events: u64,
     /// Number of failed requests and broken watches.
     pub failures: u64,
-    /// Number of pods that were not kept because they were beyond the limit, or unreadable.
+    /// Number of pods and events that were not kept because they were beyond the limit or unreadable.
     pub left_out: u64,
 }
 

@@ -11,7 +11,7 @@ use super::cluster::read;
 use super::error::SetupError;
 use targets::FileReading;
 
-/// Maximum size of a token, in bytes. The token is part of a header line, for which servers accept some KiB.
+/// Maximum size of a token, in bytes. Servers accept only some KiB for the header line that contains the token.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// Timeout for reading the file.
@@ -55,8 +55,8 @@ impl Token {
     }
 }
 
-/// The file of a token. The file is read before each request, so that a replaced token is used at once. There is only
-/// one request per page, watch and poll, so the cost is negligible.
+/// The file of a token. The file is read before each request, so that a replaced token is used immediately. The cost is
+/// negligible, because there is only one request per page, watch, poll and created event.
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,
@@ -65,7 +65,7 @@ pub(crate) struct TokenFile {
 }
 
 impl TokenFile {
-    /// Opens a file, which must contain a token now.
+    /// Opens a token file. Returns an error if the file cannot be read or contains no valid token.
     pub(crate) fn open(path: PathBuf) -> Result<Self, SetupError> {
         let remedy = "check automountServiceAccountToken of the pod and of the service account";
         let bytes = read(&path, MAX_BYTES).map_err(|source| SetupError::Read {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     /// Scenario: a token file is replaced, emptied, filled with an invalid token, and removed.
-    /// Guarantee: a new token is used at once; without a valid token in the file, the last valid token is kept.
+    /// Guarantee: a new token is used immediately; without a valid token in the file, the last valid token is kept.
     #[tokio::test]
     async fn replaced_token_is_used_at_once() {
         let folder = tempfile::tempdir().unwrap();

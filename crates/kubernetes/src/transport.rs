@@ -26,25 +26,25 @@ const USER_AGENT: &str = concat!("gcwatch/", env!("CARGO_PKG_VERSION"));
 /// Timeout for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time without data after which a connection is probed while an answer is awaited (HTTP/2 ping, TCP keepalive).
+/// Time without data after which a connection with an open request is probed (HTTP/2 ping, TCP keepalive).
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum size of a certificate file, in bytes.
 const MAX_PEM_BYTES: u64 = 4 << 20;
 
-/// The authority that must have certified the server.
+/// The authorities that are trusted to certify the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// An authority of the system.
+    /// The authorities of the system.
     System,
-    /// An authority in this PEM file.
+    /// The authorities in this PEM file.
     File(PathBuf),
     /// Any authority: certificates are not verified.
     Anyone,
 }
 
-/// One server over HTTP.
+/// A transport to one server over HTTP.
 #[derive(Debug)]
 pub(crate) struct Http {
     /// Base URL without a trailing slash.
@@ -57,12 +57,13 @@ pub(crate) struct Http {
 #[derive(Debug)]
 struct Current {
     client: reqwest::Client,
-    /// Content of the file when it was last read: the certificates of the client, or invalid certificates.
+    /// Content of the certificate file when it was last read. The content can be invalid; the client then has older
+    /// certificates.
     pem: Vec<u8>,
 }
 
 impl Http {
-    /// Reads the certificates. The first request opens a connection.
+    /// Reads the certificates without opening a connection. The first request opens a connection.
     pub(crate) fn new(url: &Url, trust: Trust) -> Result<Self, SetupError> {
         // An error means that a provider is already installed.
         let _installed = rustls::crypto::ring::default_provider().install_default();
@@ -87,8 +88,8 @@ impl Http {
         })
     }
 
-    /// Returns the client for the next request, which is new if the certificates have changed. If the new certificates
-    /// are invalid, the old client is kept, which is logged once per change.
+    /// Returns the client for the next request. If the certificates have changed, a new client is created. If the new
+    /// certificates are invalid, the old client is kept, and a warning is logged once per change.
     fn client(&self) -> reqwest::Client {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if let Trust::File(path) = &self.trust
@@ -137,7 +138,7 @@ impl Http {
         if let Some(authorization) = authorization.filter(|_| self.keeps_secrets) {
             request = request.header(AUTHORIZATION, authorization);
         }
-        // Leave out the URL, because the log message of the error contains the server.
+        // Leave out the URL, because the log message contains the name of the server.
         let answer = request
             .send()
             .await

@@ -1,9 +1,9 @@
-//! Lists and watches of pods: requests, pages, events.
+//! Lists and watches of pods at the API server, and lists of pods at the kubelet.
 //!
 //! A list returns the pods at one resource version. A watch from that version returns the changes, one JSON object per
 //! line. The server ends a watch after some minutes, and the next watch continues at the last received version.
-//! Bookmarks contain a newer version even if no pod changes. If the server no longer has a version, the server answers
-//! with 410, and all pods are listed again.
+//! Bookmarks contain a newer version even if no pod changes. If the requested version is no longer available, the
+//! server answers with 410, and all pods are listed again.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use processes::text::bounded;
 
 /// Number of pods on a page of a list.
 const PAGE: usize = 100;
-/// Maximum number of pages. More than [`super::pods::MAX_PODS`] pods are not kept.
+/// Maximum number of pages of a list. At most [`super::pods::MAX_PODS`] of the listed pods are kept.
 const MAX_PAGES: usize = 100;
 /// Maximum size of a page, in bytes. An object has at most 1.5 MiB in etcd, and usually a few KiB.
 const MAX_PAGE_BYTES: usize = 32 << 20;
@@ -27,7 +27,8 @@ const MAX_LINE_BYTES: usize = 4 << 20;
 const MAX_SKIPPED_BYTES: usize = 32 << 20;
 /// Duration for which a watch is requested.
 const WATCH_SECONDS: u32 = 290;
-/// Maximum silence of a watch: longer than its requested duration, so that the server ends it first.
+/// Maximum silence of a watch. The limit is longer than the requested duration, so that the server ends the watch
+/// first.
 pub(crate) const SILENT: Duration = Duration::from_secs(330);
 
 /// An event of a watch.
@@ -36,7 +37,7 @@ pub(crate) enum Event {
     /// The pod is new or has changed.
     Put(Box<PodObject>),
     Deleted(Box<PodObject>),
-    /// There is only a newer resource version.
+    /// The event contains only a newer resource version.
     Bookmark,
     /// The line is too long or is not an event of a pod.
     Unreadable,
@@ -47,7 +48,7 @@ fn path(node: Option<&str>, more: &str) -> String {
     format!("/api/v1/pods?{}{more}", selector.unwrap_or_default())
 }
 
-/// Encodes a value for a query (RFC 3986: all except the unreserved characters).
+/// Percent-encodes a value for a query: all characters except the unreserved characters of RFC 3986.
 fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let one = |byte: u8| match byte {
@@ -67,7 +68,8 @@ async fn page<T: Transport>(client: &Client<T>, path: &str) -> Result<PodList, A
 }
 
 /// Returns the kept parts of all pods of the node, or of all nodes if `node` is `None`, and the resource version of the
-/// list. `take` converts each pod while its page is read, so that only one page of whole pods is held in memory.
+/// list. `take` converts each pod while its page is read, so that the complete pods of only one page are held in
+/// memory.
 pub(crate) async fn list<T: Transport, K>(
     client: &Client<T>,
     node: Option<&str>,
@@ -110,7 +112,7 @@ pub(crate) struct Watch<B> {
 }
 
 impl<B: Body> Watch<B> {
-    /// Starts a watch from a version.
+    /// Starts a watch that returns the changes after a resource version.
     pub(crate) async fn begin<T: Transport<Body = B>>(
         client: &Client<T>,
         node: Option<&str>,
@@ -127,8 +129,8 @@ impl<B: Body> Watch<B> {
         })
     }
 
-    /// Returns the next event, or `None` if the server ended the watch cleanly. This method is cancel safe: no event is
-    /// lost.
+    /// Returns the next event, or `None` if the server ended the watch cleanly. A silence of [`SILENT`] is an error.
+    /// This method is cancel safe: no event is lost.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, AnswerError> {
         loop {
             match self.lines.next() {
@@ -149,7 +151,8 @@ impl<B: Body> Watch<B> {
     }
 }
 
-/// Parses a line, and sets `version` to the resource version of its object.
+/// Parses a line, and sets `version` to the resource version of its object if the object has a version. A line that
+/// reports an error is returned as an error.
 fn event(line: &[u8], version: &mut String) -> Result<Event, AnswerError> {
     let EventKind { kind } = serde_json::from_slice(line).map_err(|error| invalid(&error))?;
     if kind == "ERROR" {

@@ -39,8 +39,8 @@ fn web() -> serde_json::Value {
 }
 
 /// Scenario: a pod of a deployment has two containers.
-/// Guarantee: owner, node, names and image are those of the given container; each attribute is in the definition table;
-/// an unknown container has only the attributes of the pod.
+/// Guarantee: the attributes contain the owner, node, names and image of the given container; each attribute is in the
+/// definition table; an unknown container has no container name.
 #[test]
 fn pod_of_deployment_has_all_attributes() {
     let pod = Pod::new(&object(web()), &Settings::default()).unwrap();
@@ -74,8 +74,9 @@ fn pod_of_deployment_has_all_attributes() {
     }
 }
 
-/// Scenario: a pod has all sources of the service name, and each is removed in turn.
-/// Guarantee: the order is annotation, instance, name, owner, pod; labels are used only if they are configured.
+/// Scenario: a pod has all sources of the service name, and the sources are removed one by one.
+/// Guarantee: the order is annotation, instance label, name label, owner, pod; labels are used only if they are
+/// configured.
 #[test]
 fn service_name_sources_have_order() {
     let with_labels = Settings {
@@ -99,7 +100,7 @@ fn service_name_sources_have_order() {
     assert_eq!(name(&pod, &Settings::default()), "web-7d9c5b8f6d-abcde");
 }
 
-/// Scenario: pods have owners of every kind.
+/// Scenario: pods have owners of each supported kind, and of an unknown kind.
 /// Guarantee: each owner is reported under its kind. A job whose name contains its cron job is reported together with
 /// the cron job. Unknown kinds are not reported.
 #[test]
@@ -133,8 +134,8 @@ fn owners_are_reported() {
     }
 }
 
-/// Scenario: some annotations are attributes, others try to set reserved attributes; labels are configured; texts are
-/// long and contain control characters.
+/// Scenario: some annotations define attributes, and some try to set reserved attributes; labels and annotations are
+/// configured; texts are long or contain control characters.
 /// Guarantee: reserved attributes are not changed; configured labels and annotations are reported; texts are bounded
 /// and safe to show.
 #[test]
@@ -166,7 +167,7 @@ fn annotations_and_labels_are_reported() {
     }
 }
 
-/// Scenario: images have a registry, port, tag and digest, or not.
+/// Scenario: image references are with and without a registry, port, tag and digest.
 /// Guarantee: name, tag and digest are parsed.
 #[test]
 fn image_parts_are_parsed() {
@@ -184,8 +185,8 @@ fn image_parts_are_parsed() {
 }
 
 proptest! {
-    /// Scenario: a pod's fields contain arbitrary JSON.
-    /// Guarantee: the pod is refused, or becomes attributes without panic; no name occurs twice.
+    /// Scenario: a pod has an arbitrary name, label and image, and its owner references can have the wrong type.
+    /// Guarantee: the object is rejected or converted to attributes without a panic; no attribute name occurs twice.
     #[test]
     fn any_object_is_handled(name in ".{0,9}", label in ".{0,30}", image in "[a-z:/@.]{0,20}", odd: bool) {
         let owner = if odd { json!("text") } else { json!([{"kind": "ReplicaSet", "name": name, "controller": true}]) };

@@ -32,7 +32,8 @@ fn halted_clock() -> mpsc::Sender<()> {
 }
 
 /// Scenario: the token is replaced while a request with the old token is in flight, and the old token is rejected.
-/// Guarantee: the new token is sent at once, and only once; a rejected token that was not replaced is not sent again.
+/// Guarantee: the new token is sent immediately, and only once; a rejected token that was not replaced is not sent
+/// again.
 #[tokio::test(start_paused = true)]
 async fn replaced_token_is_sent_at_once() {
     let _halted = halted_clock();
@@ -76,8 +77,9 @@ async fn repeated_token_is_not_revealed() {
     assert!(error.to_string().contains("who is <redacted>?"), "{error}");
 }
 
-/// Scenario: an answer is missing, does not end, breaks off, or is too long; an error does not end.
-/// Guarantee: each case is an error with its reason, within twice the timeout. An answer of exactly the maximum size is
+/// Scenario: an answer does not start, does not end, breaks off, has the maximum size, or is too long; the body of an
+/// error does not end.
+/// Guarantee: each failure is reported with its reason, within twice the timeout. An answer of the maximum size is
 /// returned.
 #[tokio::test(start_paused = true)]
 async fn answers_are_bounded_in_time_and_size() {

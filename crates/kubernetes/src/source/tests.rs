@@ -1,4 +1,4 @@
-//! Tests against a scripted server on a paused clock, on which long waits pass instantly.
+//! Tests against a scripted server. Most tests use a paused clock, on which long waits pass instantly.
 
 use std::net::SocketAddr;
 
@@ -75,7 +75,7 @@ impl Scene {
         gc_telemetry::value::text(&self.pods.attributes(&identity), "k8s.pod.name")
     }
 
-    /// Returns the requests once there are at least this many.
+    /// Waits until the server has received at least this number of requests, and returns all requests.
     async fn asked(&self, requests: usize) -> Vec<RecordedRequest> {
         let until = async {
             while self.script.asked().len() < requests {
@@ -86,7 +86,7 @@ impl Scene {
         self.script.asked()
     }
 
-    /// Waits for a condition that changes only with reported changes.
+    /// Waits for a condition. The condition is checked again only after a reported change.
     async fn until(&self, what: impl Fn(&Self) -> bool) {
         let until = async {
             while !what(self) {
@@ -127,8 +127,8 @@ fn between(asked: &[RecordedRequest], first: usize) -> Duration {
     asked[first + 1].at - asked[first].at
 }
 
-/// Scenario: a list has two pages; a watch adds, changes and deletes a pod, in pieces that are not lines, sends a
-/// bookmark, and ends cleanly.
+/// Scenario: a list has two pages; a watch adds, changes and deletes pods in pieces that do not match its lines, sends
+/// a bookmark, and ends cleanly.
 /// Guarantee: each change is applied; the next watch continues at the bookmark; only the node's pods are requested.
 #[tokio::test(start_paused = true)]
 async fn node_is_followed() {
@@ -180,7 +180,7 @@ async fn node_is_followed() {
     );
 }
 
-/// Scenario: a watch breaks in the middle of a line; the version of the next watch has expired (as an event); a list
+/// Scenario: a watch breaks in the middle of a line; an event of the next watch reports an expired version; a list
 /// lacks a known pod; then a watch is refused with 410.
 /// Guarantee: complete events stay applied; the broken watch continues at its last version; after an expired version,
 /// all pods are listed again, and missing pods are forgotten.
@@ -253,7 +253,7 @@ async fn known_pods_are_kept_while_server_is_unavailable() {
 }
 
 /// Scenario: a server sends a line without an end.
-/// Guarantee: the watch is ended at the limit, and a new watch starts.
+/// Guarantee: gcwatch ends the watch at the limit and starts a new watch.
 #[tokio::test(start_paused = true)]
 async fn endless_line_ends_watch() {
     let (events, endless) = watch();
@@ -266,7 +266,7 @@ async fn endless_line_ends_watch() {
 }
 
 /// Scenario: the kubelet refuses, then answers.
-/// Guarantee: the pods of the kubelet are requested until the kubelet answers, and are then known.
+/// Guarantee: the request is repeated until the kubelet answers, and the pods in the answer are then known.
 #[tokio::test(start_paused = true)]
 async fn kubelet_is_polled() {
     let answers = vec![ScriptedAnswer::whole(401, ""), list(&[pod("u1", "one", 3)], "", None)];
@@ -334,7 +334,7 @@ async fn retry_after_is_honoured() {
 }
 
 /// Scenario: a watch receives no data on a connection that stays open.
-/// Guarantee: the watch is ended after [`SILENT`], and the next watch continues at its version.
+/// Guarantee: gcwatch ends the watch after [`SILENT`], and the next watch continues at the last received version.
 #[tokio::test(start_paused = true)]
 async fn silent_watch_is_ended() {
     let bookmark = line("BOOKMARK", &json!({"metadata": {"resourceVersion": "7"}}));
@@ -349,7 +349,7 @@ async fn silent_watch_is_ended() {
     assert_eq!(scene.stats.now().failures, 1);
 }
 
-/// Scenario: an object is longer than the maximum line, in many pieces, between two others.
+/// Scenario: an object is longer than the maximum line and arrives in many pieces, between two short objects.
 /// Guarantee: only the long object is skipped and counted, and the watch continues.
 #[tokio::test(start_paused = true)]
 async fn long_object_is_skipped() {
@@ -371,7 +371,7 @@ async fn immediately_ended_watches_are_retried_with_pauses() {
         let ended = (0..8).map(|_| events(&[], end));
         let scene = Scene::begin(std::iter::once(list(&[], "1", None)).chain(ended));
         scene.asked(9).await;
-        // The backoff is at least half of 1 + 2 + 4 + ... + 60 seconds.
+        // Each pause is at least half of the backoff, which is 1 s, 2 s, 4 s, ..., 60 s.
         assert!(begin.elapsed() > Duration::from_secs(60), "{:?}", begin.elapsed());
     }
 }

@@ -13,8 +13,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-/// Starts a server on 127.0.0.1 that answers each request with its version and token. Returns its address and the PEM
-/// of its certificate.
+/// Starts a server on 127.0.0.1 that answers each request with the HTTP version, path and token of the request. Returns
+/// the address of the server and its certificate in PEM format.
 pub(crate) async fn server(protocols: &[&str]) -> (SocketAddr, String) {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])
@@ -71,7 +71,7 @@ async fn ask(http: &Http) -> Result<String, AnswerError> {
     Ok(String::from_utf8(bytes).unwrap())
 }
 
-/// Scenario: one server supports HTTP/2 and others do not, at an address with a path.
+/// Scenario: one server supports HTTP/2 and two servers do not; the URL has a path.
 /// Guarantee: the newest version of HTTP that the server supports is used, the path is kept, and the token is sent.
 #[tokio::test]
 async fn http_2_and_http_1_are_supported() {
@@ -89,7 +89,7 @@ async fn http_2_and_http_1_are_supported() {
 }
 
 /// Scenario: a server sends one piece of its answer and closes the connection.
-/// Guarantee: the piece is received, and then an error is returned instead of the end.
+/// Guarantee: the piece is received, and the next read returns an error instead of the end of the body.
 #[tokio::test]
 async fn truncated_answer_is_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -112,8 +112,8 @@ async fn truncated_answer_is_error() {
 
 /// Scenario: the file with the authorities is missing, then invalid, then contains the authority of another server. The
 /// authority of the server is added; then the file becomes invalid, and is removed.
-/// Guarantee: no client is created with a missing or invalid file. New authorities are used at once. A file that is
-/// invalid or missing later has no effect.
+/// Guarantee: no client is created with a missing or invalid file. New authorities are used immediately. A file that
+/// becomes invalid or missing later has no effect.
 #[tokio::test]
 async fn replaced_certificates_are_used() {
     let (address, pem) = server(&[]).await;
@@ -143,7 +143,7 @@ async fn replaced_certificates_are_used() {
     ask(&http).await.unwrap();
 }
 
-/// Scenario: addresses have TLS or not, and are on this host or elsewhere.
+/// Scenario: URLs are with and without TLS, on this host and on other hosts.
 /// Guarantee: a token is sent in clear text only to this host.
 #[test]
 fn tokens_are_not_sent_in_clear_text() {
