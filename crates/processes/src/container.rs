@@ -8,10 +8,10 @@
 //! ```
 //!
 //! All modules except `group`, `read`, `others`, `ledger::read` and `kills` are pure: they convert texts of the kernel
-//! to values. `group` opens files in the roots of other processes, but only files of a control group. A file that a
-//! container put in their place is not read.
+//! to values. `group` opens files in the roots of other processes, but only files of a control group. It does not read
+//! a file that a container put in the place of such a file.
 //!
-//! Missing values are unknown, never zero: outside a container, without a limit, or on a kernel that does not provide
+//! A value that is missing is unknown, never zero, for example if the group has no limit or the kernel does not provide
 //! the value.
 
 mod figures;

@@ -1,4 +1,4 @@
-//! Files that only the user of gcwatch can read: they are written under a hidden name and then renamed.
+//! Files that only the user of gcwatch can read. A file is written under a hidden name and then renamed.
 //!
 //! A reader sees either the old file or the complete new file. An existing file with the same name is never opened, so
 //! links are not followed, and its mode and owner do not matter.
@@ -30,7 +30,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Writes a whole file and replaces an existing file. If the process is killed, either the old or the new file exists.
+/// Writes a file, and replaces an existing file. If the process is killed, either the old or the new file exists.
 ///
 /// # Errors
 ///
@@ -41,8 +41,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.complete()
 }
 
-/// A file that is being written, with mode 0600. [`AtomicFile::complete`] gives the file its name. A file that is
-/// dropped earlier is deleted.
+/// A file that is being written, with mode 0600. [`AtomicFile::complete`] renames the hidden file to its final name. A
+/// file that is dropped earlier is deleted.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
@@ -92,11 +92,13 @@ impl AtomicFile {
         })
     }
 
-    /// Flushes the file to disk and gives it its name.
+    /// Flushes the file to disk and renames it to its final name.
     ///
     /// # Errors
     ///
-    /// Returns an error if an I/O error occurred; the file is deleted.
+    /// Returns an error if an I/O operation fails, another process has replaced the hidden file, or the final name
+    /// exists and must not be replaced. The hidden file is then deleted. If only the flush of the directory fails, the
+    /// file keeps its final name.
     pub fn complete(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         if !self.is_there() {
@@ -162,10 +164,10 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: the path is a link to a file of another user, a file with mode 0666, or a directory; an earlier writer
-    /// was killed, and another process gives up.
-    /// Guarantee: no data is written through the link or into the file; both are replaced by a file of mode 0600, but
-    /// only on request; no other file is left.
+    /// Scenario: the path is a link to another file, a file with mode 0666, a directory, or does not exist; an earlier
+    /// writer left a hidden file, and one writer drops its file.
+    /// Guarantee: no data is written through the link or into the file; the link and the file are replaced by a file of
+    /// mode 0600, but only on request; no hidden file is left.
     #[test]
     fn existing_files_and_links_are_not_written_through() {
         let folder = tempfile::tempdir().unwrap();

@@ -44,13 +44,14 @@ pub struct Identity {
     pub ns_pid: Option<u32>,
     /// Name of the entry assembly, or of the executable if there is no entry assembly.
     pub name: String,
-    /// Version of the runtime, once it is known.
+    /// Version of the runtime; `None` until it is known.
     pub runtime: Option<String>,
-    /// Whether the program was compiled ahead of time (NativeAOT). Such a runtime does not send its settings.
+    /// Whether the program was compiled ahead of time (NativeAOT); `None` if unknown. A runtime of NativeAOT does not
+    /// send its settings.
     pub native_aot: Option<bool>,
     /// Attributes of the OpenTelemetry resource.
     pub resource: Vec<KeyValue>,
-    /// Origin of the attributes, which decides which of them can be replaced.
+    /// Origin of the attributes, which determines the attributes that can be replaced.
     pub provenance: Provenance,
 }
 
@@ -79,7 +80,7 @@ pub fn one_name(name: &str, resource: &[KeyValue]) -> String {
     text(resource, SERVICE_NAME.name).unwrap_or_else(|| name.to_owned())
 }
 
-/// Origin of a run's attributes, to decide which of them can be replaced.
+/// Origin of a run's attributes, which determines the attributes that can be replaced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Provenance {
     /// Names of the attributes that the process set itself. Their values are never replaced.
@@ -90,18 +91,18 @@ pub struct Provenance {
     /// Owner of the process, in words that the process cannot choose: its pod, its container, or its user. Empty if
     /// unknown.
     pub tenant: String,
-    /// Hash of the command line; `None` if the command line is not readable. A process that replaces this one has the
-    /// same hash.
+    /// Hash of the command line; `None` if the command line is not readable. A process that replaces this process has
+    /// the same hash.
     pub command: Option<u64>,
 }
 
 /// Current state of monitoring a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum RunState {
-    /// Found; no action has been taken yet.
+    /// The process was found, and no action has been taken yet.
     #[default]
     Found,
-    /// Excluded by the configuration.
+    /// The configuration excludes the process.
     Excluded,
     /// The limit of attached processes has been reached.
     OverLimit,
@@ -177,7 +178,7 @@ impl RunState {
     }
 }
 
-/// Progress of reading a stream, as counted by its decoder, for one session from its start.
+/// Progress of reading the stream of one session, as counted by the decoder since the start of the session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamProgress {
     /// Number of bytes received.

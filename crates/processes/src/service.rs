@@ -18,7 +18,7 @@ const OWNERS: [&str; 6] = [
     "k8s.replicaset.name",
 ];
 
-/// Identity of the service that a process belongs to. A process that replaces this one has the same identity.
+/// Identity of the service that a process belongs to. A process that replaces this process has the same identity.
 ///
 /// In Kubernetes, the identity consists of the namespace, the owner of the pod (or the pod) and the container. Outside
 /// Kubernetes, it is the `service.name` that the process set itself, with the namespace of the service. If the process
@@ -28,7 +28,7 @@ const OWNERS: [&str; 6] = [
 pub struct ServiceKey(Arc<str>);
 
 impl ServiceKey {
-    /// Returns the key of a process with this resource, which includes metadata.
+    /// Returns the key of a process. `resource` includes the metadata of the orchestrator.
     pub fn for_process(identity: &Identity, resource: &[KeyValue]) -> Self {
         let attribute = |name: &str| text(resource, name).unwrap_or_default();
         let Provenance {
@@ -62,8 +62,9 @@ impl ServiceKey {
     }
 }
 
-/// Returns the workload of a process, with its kind: `deployment/shop`; `pod/shop-1` without an owner; outside
-/// Kubernetes, the name of the service or of the program.
+/// Returns the workload of a process: the owner of its pod with the kind of the owner (`deployment/shop`), or the pod
+/// if it has no owner (`pod/shop-1`). Outside Kubernetes, the workload is the name of the service, or of the program if
+/// the service is unknown.
 pub fn workload(identity: &Identity, resource: &[KeyValue]) -> String {
     let owner = OWNERS.into_iter().chain(["k8s.pod.name"]).find_map(|key| {
         let kind = key.strip_prefix("k8s.")?.strip_suffix(".name")?;
@@ -84,7 +85,7 @@ pub fn version(resource: &[KeyValue]) -> Option<Arc<str>> {
     text(resource, "service.version").or_else(image).map(Into::into)
 }
 
-/// Returns the display name of a process within its service: its pod and container, or its pid.
+/// Returns the display name of a process within its service: its pod and container, or its pid outside Kubernetes.
 pub fn place(run: RunKey, resource: &[KeyValue]) -> Arc<str> {
     let place = match text(resource, "k8s.pod.name") {
         Some(pod) => {
@@ -103,10 +104,10 @@ mod tests {
     use gc_telemetry::value::key_value;
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
-    /// Scenario: processes belong to a deployment, to a job of a cron job, to a bare pod, to a service and to no known
-    /// owner.
-    /// Guarantee: the workload is the owner that outlives rollouts, with its kind, or the service or program without
-    /// such an owner.
+    /// Scenario: processes belong to a deployment, to a job of a cron job, to a pod without an owner, to a service, and
+    /// to no known owner.
+    /// Guarantee: the workload is the owner that outlives rollouts or the pod without an owner, with its kind. Outside
+    /// Kubernetes, the workload is the service, or the program without a service.
     #[test]
     fn workload_outlives_rollouts() {
         let identity = Identity::new(RunKey { pid: 1, start_time: 1 }, "shop.dll");

@@ -1,4 +1,5 @@
-//! Facts that an orchestrator has about a process. `kubernetes` provides them, the pipeline queries them.
+//! Facts that an orchestrator has about a process. The crate `kubernetes` provides the facts, and the pipeline queries
+//! them.
 
 use std::fmt;
 
@@ -9,9 +10,10 @@ use crate::container::ContainerIdentity;
 /// Facts that an orchestrator has about the end of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ContainerEnd {
-    /// Whether the container was killed for memory.
+    /// Whether the kernel killed the container because of its memory.
     pub oom_killed: bool,
-    /// Whether the container failed, and was or will be restarted.
+    /// Whether the container failed: it was killed because of its memory, or its exit code is neither 0 nor the code of
+    /// SIGTERM.
     pub failed: bool,
 }
 
@@ -21,7 +23,7 @@ pub trait Surroundings: Send + Sync + fmt::Debug {
     /// take precedence. The method is called under a lock and must not wait.
     fn attributes(&self, container: &ContainerIdentity) -> Vec<KeyValue>;
 
-    /// Returns how a container ended, or `None` if that is still unknown or the container is running. The method is
+    /// Returns the end of a container, or `None` if the end is unknown or the container is running. The method is
     /// called under a lock and must not wait.
     fn ended(&self, _container: &ContainerIdentity) -> Option<ContainerEnd> {
         None

@@ -23,27 +23,29 @@ pub struct Memory {
     pub anonymous: Option<u64>,
     /// Files in memory (tmpfs, shared memory), in bytes. The kernel cannot reclaim these pages without swap.
     pub shmem: Option<u64>,
-    /// Reclaimable pages of files on disk, in bytes. Files in memory and locked pages are not on the lists that this
-    /// value sums up.
+    /// Reclaimable pages of files on disk, in bytes. The value is the sum of the kernel's lists of file pages, which
+    /// exclude files in memory and locked pages.
     pub page_cache: Option<u64>,
     /// Kernel memory of the group, in bytes. Version 1 reports this value only if the kernel counts the kernel memory
     /// of groups.
     pub kernel: Option<u64>,
     /// Part of the kernel memory that the kernel reclaims by itself (cached directory entries and inodes), in bytes.
     pub kernel_reclaimable: Option<u64>,
-    /// Whether the reclaimable part is an estimate ([`estimate_kernel`](Self::estimate_kernel)).
+    /// Whether the reclaimable part of kernel memory is an estimate ([`estimate_kernel`](Self::estimate_kernel)).
     pub kernel_is_estimated: bool,
-    /// Number of processes in the group; `None` if there are groups below the group.
+    /// Number of processes in the group; `None` if there are groups below the group or the number is unknown.
     pub processes: Option<u64>,
 }
 
 impl Memory {
-    /// Divides the kernel memory of version 1, which the kernel does not divide. The group is assumed to have the same
-    /// share of reclaimable memory as the host.
+    /// Estimates the reclaimable part of the kernel memory of version 1, which the kernel does not report. The group is
+    /// assumed to have the same share of reclaimable memory as the host. Does nothing if the reclaimable part is known,
+    /// or if the kernel memory or the share is unknown.
     ///
     /// The estimate is accurate when it matters. A group with much kernel memory has a large part of the kernel memory
-    /// of the host, so its share of reclaimable memory is close to the share of the host. The alternative is the kernel
-    /// memory without stacks and page tables of the processes, which would count sockets and open files as reclaimable.
+    /// of the host, so its share of reclaimable memory is close to the share of the host. An alternative estimate is
+    /// the kernel memory without the stacks and page tables of the processes, but it would count sockets and open files
+    /// as reclaimable.
     pub(super) fn estimate_kernel(&mut self, share_of_host: Option<f64>) {
         if self.kernel_reclaimable.is_none()
             && let Some((all, share)) = self.kernel.zip(share_of_host)
@@ -66,7 +68,7 @@ impl Memory {
     }
 }
 
-/// Returns a share of an amount, 0 to 1.
+/// Returns the given share of `all`. The share is clamped to 0 to 1.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -79,16 +81,16 @@ fn part(all: u64, share: f64) -> u64 {
 /// Private memory of the other processes in a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OtherProcesses {
-    /// Sum of their private memory, resident or swapped out, in bytes.
+    /// Sum of the private memory of these processes, resident or swapped out, in bytes; `None` if unknown.
     pub bytes: Option<u64>,
     /// Name of the process with the most private memory; `None` if there is no other process or the processes were not
     /// read.
     pub largest: Option<CommandName>,
-    /// Private memory of that process, in bytes.
+    /// Private memory of the process in `largest`, in bytes.
     pub largest_bytes: Option<u64>,
 }
 
-/// CPU throttling of a group. The kernel counts it if the group has a quota.
+/// CPU throttling of a group, which the kernel counts only if the group has a quota.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cpu {
     /// Number of quota periods in which a process ran, since the group was created.
@@ -106,27 +108,28 @@ pub struct Cpu {
 pub struct Figures {
     /// The lowest memory limit that applies to the process within its container, in bytes.
     pub memory_limit: Option<u64>,
-    /// Memory of the group with this limit, or of the container if there is no limit.
+    /// Memory of the group with this limit. Without a limit, memory of the container, or of the process's own group
+    /// outside containers.
     pub memory: Memory,
-    /// Other processes in that group; unknown if they were not read.
+    /// Other processes in the group of `memory`; unknown if these processes were not read.
     pub others: OtherProcesses,
     /// Number of CPUs that the process can use, according to the smallest quota within its container.
     pub cpu_limit: Option<f64>,
-    /// CPU throttling of the group with this limit; unknown without a limit.
+    /// CPU throttling of the group with the smallest quota; unknown without a quota.
     pub cpu: Cpu,
     /// Share of the periods between the last two readings that were throttled, 0 to 1.
     pub throttled_ratio: Option<f64>,
 }
 
 impl Figures {
-    /// Returns the figures with the values that depend on the previous reading.
+    /// Returns the figures with the throttled share since the previous reading, `before`.
     #[must_use]
     pub fn after(mut self, before: &Self) -> Self {
         let grown = |now: Option<u64>, before: Option<u64>| now?.checked_sub(before?);
         let periods = grown(self.cpu.periods, before.cpu.periods);
         let throttled = grown(self.cpu.throttled_periods, before.cpu.throttled_periods);
         self.throttled_ratio = match (periods, throttled) {
-            // No process ran, and none was kept from running.
+            // No process was ready to run, so no process was throttled.
             (Some(0), Some(0)) => Some(0.0),
             // The kernel does not update the two counters at the same instant, so their quotient can exceed 1.
             (Some(periods @ 1..), Some(throttled)) => Some((throttled as f64 / periods as f64).min(1.0)),
@@ -136,7 +139,7 @@ impl Figures {
     }
 }
 
-/// The facts about a container for the rules.
+/// Converts the figures to facts for rules. Kernel memory is unknown if its reclaimable part is unknown or an estimate.
 impl From<&Figures> for ContainerFacts {
     fn from(figures: &Figures) -> Self {
         Self {
@@ -177,8 +180,8 @@ mod tests {
 
     /// Scenario: successive readings are of a busy group, an idle group, a group that was recreated, and a group
     /// without counters.
-    /// Guarantee: the share covers the time between the readings, is unknown if it cannot be computed, and is 0 for an
-    /// idle group.
+    /// Guarantee: the share covers the time between the readings, is at most 1, is unknown if a counter is unknown or
+    /// has decreased, and is 0 for an idle group.
     #[test]
     fn throttled_share_covers_time_between_readings() {
         let ratio = |now: Figures, before: Figures| now.after(&before).throttled_ratio;

@@ -1,8 +1,8 @@
 //! Folders and files of control groups, opened such that no other files can be read.
 //!
-//! The root of a process contains files that others put there. Links are therefore resolved within that root, the
-//! folder must belong to a control group file system, and files are opened on the same mount. These rules guarantee
-//! that the kernel wrote the contents of the files.
+//! Untrusted users can put files into the root of a process. Links are therefore resolved within this root, the folder
+//! must belong to a control group file system, and files are opened on the same mount. These rules guarantee that the
+//! kernel wrote the contents of the files.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -29,8 +29,8 @@ pub(super) fn folder(at: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
     )
 }
 
-/// Opens the folder of a group, with the first `depth` parts of its path. Returns `None` if the folder does not exist
-/// or is not a group.
+/// Opens the folder of a group, or of the group above it whose path has the first `depth` parts. Returns `None` if the
+/// folder does not exist or is not a group.
 pub(super) fn group_folder(root: BorrowedFd<'_>, place: &GroupFolder, depth: usize) -> Option<OwnedFd> {
     let mut path = place.mount.clone();
     for part in place.below.iter().take(depth) {
@@ -45,7 +45,8 @@ pub(super) fn group_folder(root: BorrowedFd<'_>, place: &GroupFolder, depth: usi
     (kind == wanted).then_some(folder)
 }
 
-/// Reads a file of a group. Returns `None` if the file does not exist or is not a file of the group's own file system.
+/// Reads the first [`MAX_FILE_BYTES`] bytes of a file of a group. Returns `None` if the file does not exist, cannot be
+/// read, or is not a file of the group's own file system.
 pub(super) fn file(folder: &OwnedFd, name: &str) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     // Files mounted over a file of the kernel are rejected.
@@ -54,7 +55,8 @@ pub(super) fn file(folder: &OwnedFd, name: &str) -> Option<String> {
     text(File::from(file), MAX_FILE_BYTES)
 }
 
-/// Opens the groups directly below a group, at most `limit` of them. The second value states whether some are omitted.
+/// Opens the groups directly below a group, at most `limit` of them. The second value states whether groups are
+/// omitted. If the group cannot be read, the list is empty.
 pub(super) fn children(folder: &OwnedFd, limit: usize) -> (Vec<OwnedFd>, bool) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(entries) = openat(folder, ".", flags, Mode::empty()).and_then(Dir::new) else {

@@ -4,18 +4,19 @@
 //! `/kubepods/burstable/podUID/ID`). If systemd manages the groups, the name of the runtime precedes the id
 //! (`cri-containerd-ID.scope`, or `SLICE:cri-containerd:ID` if only one of kubelet and runtime uses systemd).
 //!
-//! The outermost container of a path counts, and a pod only outside it. Groups inside a container are created by its
-//! processes, which could name them after another pod. For a cluster in containers (kind), the view of the node shows
-//! the pods, and the view of the host shows the nodes.
+//! Only the outermost container of a path counts, and a pod counts only outside this container. The processes of a
+//! container create the groups inside it, and could name these groups after another pod. If the nodes of a cluster are
+//! containers (kind), a reader on a node finds the pods, and a reader on the host finds the nodes.
 
 use super::membership::{Membership, memberships};
 
 /// Ids in the path of a control group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerIdentity {
-    /// Id of the container, as assigned by its runtime.
+    /// Id of the container, as assigned by its runtime; `None` if the path has no container id.
     pub container_id: Option<String>,
-    /// UID of the pod with hyphens. For a static pod it is the hash of the manifest, without hyphens.
+    /// UID of the pod with hyphens, or, for a static pod, the hash of the manifest without hyphens; `None` if the path
+    /// has no pod uid.
     pub pod_uid: Option<String>,
 }
 
@@ -41,8 +42,8 @@ pub fn identity(cgroup: &str) -> ContainerIdentity {
 }
 
 /// Returns the owner of a process, in words that the process cannot choose. The text is empty if the owner is unknown.
-/// Groups below a user's slice belong to that user, who can create groups there with the name of any container and with
-/// other uids.
+/// Groups below a user's slice belong to this user, who can create groups there with the name of any container and can
+/// run processes there with other uids.
 pub fn tenant(cgroup: &str, container: &ContainerIdentity, uid: Option<u32>) -> String {
     let slice = memberships(cgroup).find_map(|line| {
         let mut parts = line.path.split('/').filter(|part| !matches!(*part, "" | ".."));
@@ -56,8 +57,8 @@ pub fn tenant(cgroup: &str, container: &ContainerIdentity, uid: Option<u32>) -> 
     slice.or_else(pod).or_else(container).or_else(user).unwrap_or_default()
 }
 
-/// Returns the order in which lines are tried. Runtimes add a container to the hierarchies that limit it, but not
-/// always to the others.
+/// Returns the rank of a line; the line with the lowest rank is preferred. Runtimes add a container to the hierarchies
+/// that limit it, but not always to the other hierarchies.
 fn rank(line: &Membership<'_>) -> u8 {
     match () {
         () if line.has("memory") => 0,
@@ -129,9 +130,9 @@ fn is_hexadecimal(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Returns the uid of the pod in one part of a path, or `None` if the part has no uid. The forms are `podUID`,
-/// `kubepods-burstable-podUID.slice`, and either of them before `:RUNTIME:ID`. Names of slices use hyphens as
-/// separators, so their uids contain `_` instead of hyphens.
+/// Returns the uid of the pod in one part of a path, or `None` if the part has no uid. The forms are `podUID` and
+/// `kubepods-burstable-podUID.slice`, and either form can precede `:RUNTIME:ID`. Names of slices use hyphens as
+/// separators, so uids in these names contain `_` instead of hyphens.
 fn pod_uid(part: &str) -> Option<String> {
     let slice = part.split(':').next().unwrap_or(part);
     let (name, in_slice) = slice.strip_suffix(".slice").map_or((slice, false), |name| (name, true));

@@ -1,9 +1,9 @@
 //! Kill counts of the groups of a process: read while the process is running, and compared after its death.
 //!
 //! The group of a container is deleted with the container. With version 2, kills also count in all groups above, and
-//! the pod's group survives a restart. With version 1, kills count only in the group itself, so a kill is known only if
-//! the group outlives the process. Groups are stored by their paths below gcwatch's own mounts, because groups that are
-//! visible only through the root of the process disappear with the process.
+//! the group of the pod survives a restart of the container. With version 1, kills count only in the group itself, so a
+//! kill is known only if the group outlives the process. Groups are stored by their paths below gcwatch's own mounts,
+//! because groups that are visible only through the root of the process disappear with the process.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -28,7 +28,8 @@ struct Group {
 }
 
 impl KillCounts {
-    /// Reads the counts of a group and of the groups above it, through gcwatch's own mounts. Blocks the calling thread.
+    /// Reads the counts of a group and, with version 2, of the nearest groups above it, through gcwatch's own mounts.
+    /// Blocks the calling thread.
     pub(super) fn read(place: &GroupFolder) -> Self {
         let Ok(root) = folder(CWD, "/") else {
             return Self::default();

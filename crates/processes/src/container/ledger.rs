@@ -14,7 +14,7 @@
 //! * The collector's lines share its resident pages, counted in `smaps` ([`maps`]), or the process's anonymous pages if
 //!   the heap was not counted. Resident pages beyond live objects, free space and tables are committed and unused: kept
 //!   regions, space for the next allocations, and objects allocated there since the newest collection.
-//! * All lines share the usage. The remainder is unknown.
+//! * All lines share the usage. The remainder after the last line is reported as unknown memory.
 //!
 //! A line whose source is unknown is unknown, and the memory that it would explain is in the remainder. No line is
 //! negative.
@@ -36,7 +36,7 @@ use super::figures::Memory;
 /// Figures of the heap from the newest collection, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HeapFigures {
-    /// Objects, live or not looked at, plus the free space between them.
+    /// Objects, whether they are alive or not looked at by a full collection, plus the free space between them.
     pub after: Option<u64>,
     /// Free space between objects.
     pub free: Option<u64>,
@@ -106,8 +106,8 @@ pub fn old_objects(collection: &Collection) -> Option<u64> {
 }
 
 /// Returns the bytes out of `old` that no recent full collection has looked at, and the time since the newest full
-/// collection in seconds. `looked_at` is the number of bytes that the newest full collection left, and its age; `None`
-/// if there was no full collection since monitoring started `watched_ns` ago.
+/// collection in seconds. `looked_at` is the number of bytes that the newest full collection left, and the age of this
+/// collection in nanoseconds; `None` if there was no full collection since monitoring started `watched_ns` ago.
 pub fn not_looked_at(old: u64, looked_at: Option<(u64, u64)>, watched_ns: u64) -> (u64, u64) {
     let (looked, ago_ns) = looked_at.unwrap_or((0, watched_ns));
     let looked = if ago_ns <= LOOKED_AT_FOR_NS { looked } else { 0 };
@@ -119,9 +119,11 @@ pub fn not_looked_at(old: u64, looked_at: Option<(u64, u64)>, watched_ns: u64) -
 pub struct Sources {
     /// The lowest limit that applies to the process; `None` if there is no limit.
     pub limit: Option<u64>,
-    /// The group with this limit, or the group of the container; `None` if the process is not in such a group.
+    /// Memory of the group with this limit, or of the container if there is no limit; `None` if the process is in no
+    /// such group.
     pub group: Option<Memory>,
-    /// Name of the other process of the group with the most private memory.
+    /// Name of the other process of the group with the most private memory; `None` if there is no such process or the
+    /// processes were not read.
     pub largest_other: Option<CommandName>,
     /// Resident pages of the process.
     pub resident: ResidentPages,

@@ -114,7 +114,8 @@ pub(crate) fn cpu_limit(unified: bool, read: ReadFile<'_>) -> Option<f64> {
     (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
 }
 
-/// Returns the number of periods and the time in which the group was throttled because its quota was used up.
+/// Returns the number of quota periods, and the number of periods and the time in which the group was throttled because
+/// its quota was used up.
 pub(crate) fn cpu(unified: bool, read: ReadFile<'_>) -> Cpu {
     let stat = read("cpu.stat");
     let stat = |key: &str| value(stat.as_deref()?, key);

@@ -47,8 +47,8 @@ mod tests {
     use super::*;
 
     /// Scenario: the file of a host has both versions, a path with colons, a removed group, and invalid lines.
-    /// Guarantee: each hierarchy has its controllers and path. A controller is found in its hierarchy, or in version 2
-    /// if no hierarchy has it.
+    /// Guarantee: each hierarchy has its controllers and path. A controller is found in its hierarchy of version 1, or
+    /// in version 2 if no such hierarchy has the controller.
     #[test]
     fn lines_are_distinguished() {
         let text =

@@ -14,7 +14,7 @@ pub(crate) struct GroupFolder {
 }
 
 /// Finds the files of a group in the mounts of one process. Returns `None` if the hierarchy is not mounted there, or if
-/// only a part is mounted that does not contain the group.
+/// no mounted part of the hierarchy contains the group.
 ///
 /// The path of the group and the roots of the mounts are both seen from the reader's control group namespace, so they
 /// can be compared.
@@ -51,7 +51,7 @@ pub(crate) fn place(mountinfo: &str, membership: &Membership<'_>, controller: &s
     })
 }
 
-/// Decodes blanks, line ends and backslashes, which the kernel writes as three octal digits.
+/// Decodes spaces, tabs, line feeds and backslashes, which the kernel writes as a backslash and three octal digits.
 fn unescaped(text: &str) -> String {
     let mut plain = text.to_owned();
     for (code, sign) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {
@@ -77,8 +77,8 @@ mod tests {
         Some(format!("{} {} {}", place.mount, place.below.join("/"), place.unified))
     }
 
-    /// Scenario: a host has both versions; a container has its own part of version 1; another container has a namespace
-    /// for version 2.
+    /// Scenario: a host has both versions; a container has its own part of version 1; another container has a control
+    /// group namespace of version 2.
     /// Guarantee: the group is found below the mount of its hierarchy, and in a container below the container's own
     /// root.
     #[test]

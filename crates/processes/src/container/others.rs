@@ -1,8 +1,8 @@
 //! Private memory of the other processes in a control group, and the largest of these processes.
 //!
-//! The processes of a group and of the groups below it are read once per round, for all processes of the group. The
-//! walk reads at most [`MAX_GROUPS`] groups and a given number of processes. If some are omitted, the sum is a lower
-//! bound.
+//! The processes of a group and of the groups below it are read once per round, and the result is used for every
+//! process of the group. A walk reads at most [`MAX_GROUPS`] groups and a given number of processes. If groups or
+//! processes are omitted, the sum is a lower bound.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -72,7 +72,8 @@ impl Member {
         };
         let kib = |key: &str| value(key)?.split_ascii_whitespace().next()?.parse::<u64>().ok();
         let private = kib("RssAnon")?.saturating_add(kib("VmSwap").unwrap_or(0));
-        // The kernel escapes a backslash as two. Escaped line ends stay two characters.
+        // The kernel writes a backslash in a name as two backslashes, and a line feed as `\n`. The two characters of
+        // `\n` stay.
         let name = value("Name")?.trim_start_matches('\t').replace("\\\\", "\\");
         Some(Self {
             pid,
@@ -82,13 +83,13 @@ impl Member {
     }
 }
 
-/// Returns the processes of a group and of the groups below it, and whether some are omitted.
+/// Returns the processes of a group and of the groups below it, and whether groups or processes are omitted.
 fn pids(group: &OwnedFd, max_processes: usize) -> (Vec<u32>, bool) {
     let (below, is_cut) = groups_below(group);
     let mut pids: Vec<u32> = Vec::new();
     for folder in std::iter::once(group).chain(&below) {
         let text = file(folder, "cgroup.procs").unwrap_or_default();
-        // Processes that the reader's pid namespace does not contain have number 0.
+        // The kernel reports pid 0 for processes outside the reader's pid namespace.
         for pid in text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0) {
             if pids.len() >= max_processes {
                 return (pids, true);
@@ -99,7 +100,7 @@ fn pids(group: &OwnedFd, max_processes: usize) -> (Vec<u32>, bool) {
     (pids, is_cut)
 }
 
-/// Returns the groups below a group, the nearest first, and whether some are omitted.
+/// Returns the groups below a group, the nearest groups first, and whether groups are omitted.
 fn groups_below(group: &OwnedFd) -> (Vec<OwnedFd>, bool) {
     let (mut groups, mut is_cut) = children(group, MAX_GROUPS - 1);
     let mut next = 0;
@@ -136,8 +137,8 @@ mod tests {
     }
 
     /// Scenario: a group has three processes, only the process itself, or no processes.
-    /// Guarantee: the process itself does not count, the largest of the others is named, and the others of a group
-    /// without other processes have 0 bytes.
+    /// Guarantee: the process itself does not count, the largest other process is named, and without other processes,
+    /// the memory is 0 bytes.
     #[test]
     fn process_itself_is_not_among_others() {
         let member = |pid: u32, name: &str, private| Member {

@@ -1,7 +1,8 @@
 //! I/O: reads the files of the control groups of processes.
 //!
-//! Groups below gcwatch's own mounts are read there (on a host). Other groups are read through the mounts of the
-//! process, in its root; from a container with a control group namespace, no other groups are visible.
+//! A group that is below gcwatch's own mounts is read there, as on a host. Other groups are read through the mounts of
+//! the process, in the root of the process. In a container with a control group namespace, gcwatch's own mounts contain
+//! only the groups of this container.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -29,7 +30,7 @@ const MAX_KILLS: usize = 4096;
 /// Maximum number of bytes read from the list of mounts.
 const MAX_MOUNTINFO_BYTES: u64 = 4 << 20;
 
-/// Maximum number of processes of a group that are read with [`ProcessScan::Full`]: about 10 ms.
+/// Maximum number of processes of a group that are read with [`ProcessScan::Full`], which takes about 10 ms.
 const MAX_PROCESSES: usize = 256;
 
 /// Maximum number of processes of a group that are read with [`ProcessScan::Small`].
@@ -38,10 +39,11 @@ const MAX_SMALL_PROCESSES: usize = 16;
 /// Extent of the scan for the memory of the other processes in a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ProcessScan {
-    /// No process is read. The memory of the other processes is unknown if a container has others.
+    /// No process is read. The memory of the other processes is unknown if a container has other processes.
     #[default]
     Skipped,
-    /// Containers with at most 16 processes are read: for rounds that are one second apart.
+    /// The processes of containers with at most 16 processes are read. This extent is for rounds that are one second
+    /// apart.
     Small,
     /// The first 256 processes of the first 64 groups of each container are read.
     Full,
@@ -64,10 +66,11 @@ pub struct Reader {
     others: ProcessScan,
     /// Figures of the groups read so far; processes in the same groups share them.
     known: HashMap<String, GroupFigures>,
-    /// Processes of a group, by its device and inode. Several groups of a container can share one limit above them.
+    /// Processes of a group, by its device and inode. Several groups of a container can be below the same group with a
+    /// limit, whose processes are read only once.
     members: HashMap<GroupId, Members>,
     kills: HashMap<String, KillCounts>,
-    /// Reclaimable share of the host's kernel memory.
+    /// Reclaimable share of the host's kernel memory, computed at the first use; `None` if unknown.
     kernel_share: OnceCell<Option<f64>>,
 }
 
@@ -123,7 +126,7 @@ impl Reader {
                 let share = self.kernel_share.get_or_init(|| reclaimable_share(&meminfo()?));
                 figures.memory.estimate_kernel(*share);
             }
-            // In other groups, the processes do not share a limit with this process.
+            // Outside containers, the processes of a group without a limit do not share a limit.
             let counts = levels.in_container || figures.memory_limit.is_some();
             let has_others = figures.memory.processes != Some(1);
             group = folder.filter(|_| counts && has_others).and_then(|folder| {
@@ -145,8 +148,8 @@ impl Reader {
         Some(known.for_process(pid, &self.members))
     }
 
-    /// Returns the kill counts of the groups of a process whose figures were just read, or `None` if the process has
-    /// exited or its groups are not visible.
+    /// Returns the kill counts of the groups of a process whose figures were just read. Returns `None` if the process
+    /// has exited, its memory group is not visible, or the counts were not kept because of [`MAX_KILLS`].
     pub fn kills(&self, pid: u32) -> Option<KillCounts> {
         let file = File::open(format!("/proc/{pid}/cgroup")).ok()?;
         self.kills.get(&text(file, MAX_FILE_BYTES)?).cloned()
@@ -191,8 +194,8 @@ impl<'a> Groups<'a> {
         })
     }
 
-    /// Returns the group of the process for a controller, its location, and the root for this location. Returns `None`
-    /// if the group is not mounted anywhere.
+    /// Returns the group of the process for a controller, the location of the group, and the root for this location.
+    /// Returns `None` if the group is neither below gcwatch's mounts nor below the mounts of the process.
     fn group(&self, controller: &str) -> Option<(Membership<'_>, GroupFolder, OwnedFd)> {
         let membership = group_of(&self.cgroup, controller)?;
         if let Some(place) = place(self.own_mounts, &membership, controller)
@@ -220,7 +223,8 @@ pub struct Throttling {
 }
 
 impl Throttling {
-    /// Opens the group, or returns `None` if there is no limit or the process has exited. Blocks the calling thread.
+    /// Opens the group, or returns `None` if there is no limit, the group is not visible, or the process has exited.
+    /// Blocks the calling thread.
     pub fn open(pid: u32, start_time: u64) -> Option<Self> {
         let Reader { own_mounts, .. } = Reader::new();
         let groups = Groups::read(&own_mounts, pid, start_time)?;
@@ -261,7 +265,7 @@ fn levels(membership: &Membership<'_>, place: &GroupFolder, root: BorrowedFd<'_>
         return Levels::default();
     }
     let container = container_depth(membership.path);
-    // The root is shared by all processes.
+    // The root group is not read, because all processes share it.
     let outermost = container.map_or(1, |depth| depth.saturating_sub(above_mount));
     let innermost = place.below.len().min(outermost.saturating_add(MAX_LEVELS));
     let depths = (outermost.min(innermost)..=innermost).rev();
@@ -272,8 +276,8 @@ fn levels(membership: &Membership<'_>, place: &GroupFolder, root: BorrowedFd<'_>
 }
 
 /// Returns the smallest limit, the memory of the group with this limit, and the group itself. If several groups have
-/// the smallest limit, the outermost group counts, which includes the others. Without a limit, the group of the
-/// container counts, or the group of the process outside containers.
+/// the smallest limit, the outermost of these groups counts, because it includes the other groups. Without a limit, the
+/// group of the container counts; outside containers, the group of the process counts.
 fn memory(levels: &Levels, unified: bool) -> (Option<u64>, Memory, Option<&OwnedFd>) {
     let limits = levels.folders.iter().filter_map(|folder| {
         let limit = level::memory_limit(unified, &|name| file(folder, name))?;
@@ -325,7 +329,7 @@ fn has_groups(folder: &OwnedFd) -> bool {
     !fstat(folder).is_ok_and(|stat| stat.st_nlink <= 2)
 }
 
-/// Returns the smallest quota, and the throttling of the group with that quota.
+/// Returns the smallest quota and the throttling of its group. Without a quota, both values are unknown.
 fn cpu(levels: Levels, unified: bool) -> (Option<f64>, Cpu) {
     let Some((limit, folder)) = smallest_quota(levels, unified) else {
         return (None, Cpu::default());
@@ -405,10 +409,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a process is in a group below a group that is named like a container of Docker, with limits on both;
-    /// needs root and version 1.
-    /// Guarantee: the smallest limit within the container applies, the usage of the group with this limit is returned,
-    /// and another run with the same pid is not read.
+    /// Scenario: a process is in a group below a group that is named like a container of Docker; the groups have
+    /// limits. The test needs root and version 1.
+    /// Guarantee: the smallest limit within the container applies, the usage is below this limit, and another run with
+    /// the same pid is not read.
     #[test]
     fn control_group_of_this_machine_is_read() {
         let id = format!("{:064x}", std::process::id());
@@ -449,7 +453,7 @@ mod tests {
     }
 
     /// Scenario: a process is only in a CPU group of version 1, which is named like a container of Docker and has a
-    /// quota; needs root and version 1.
+    /// quota. The test needs root and version 1.
     /// Guarantee: the quota and its counters are read, no memory of another group is reported, and throttling is read.
     #[test]
     fn cpu_group_is_enough() {
@@ -478,7 +482,7 @@ mod tests {
     }
 
     /// Scenario: a memory group of version 1 has two processes, one of them in a group below, and an 8 MiB file in
-    /// memory that one of them wrote; needs root and version 1.
+    /// memory that an earlier process of the group wrote. The test needs root and version 1.
     /// Guarantee: the file counts as a file in memory and as held. Each process has the other process as the largest
     /// other process, with both extents of the scan.
     #[test]
@@ -530,7 +534,7 @@ mod tests {
         drop(group);
     }
 
-    /// Scenario: `meminfo` is from a host, from a kernel without the figures, or has inconsistent figures.
+    /// Scenario: `meminfo` is complete, lacks figures, or has inconsistent figures or figures of 0.
     /// Guarantee: the share is between 0 and 1 or unknown, and an estimate never exceeds the kernel memory.
     #[test]
     fn share_of_host_divides_kernel_memory() {
@@ -556,7 +560,8 @@ mod tests {
         assert_eq!(estimated(None, Some(0.5)), (None, false));
     }
 
-    /// Scenario: folders are not control groups, contain files of every kind, and have links out of a root.
+    /// Scenario: folders that are not control groups contain a file with the name of a limit, and links into and out of
+    /// the root.
     /// Guarantee: no file outside a control group is read.
     #[test]
     fn only_control_groups_are_read() {

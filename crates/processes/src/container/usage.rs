@@ -6,18 +6,18 @@ use super::figures::{Cpu, Figures, Memory};
 /// never decrease.
 #[derive(Debug, Clone, Default)]
 pub struct Usage {
-    /// Figures as last read.
+    /// Figures of the last reading, with the newest figures of the other processes; `None` before the first reading.
     last: Option<Figures>,
     /// Figures as reported.
     reported: Figures,
 }
 
 impl Usage {
-    /// Processes a reading and returns the figures to report. Counters start at the first reading.
+    /// Processes a reading and returns the figures to report.
     pub fn take(&mut self, now: Figures) -> Figures {
         let before = self.last.unwrap_or_default();
         let reported = self.reported;
-        // A counter starts when it is first known.
+        // A counter starts at 0 with the first reading in which it is known.
         let count = |get: fn(&Figures) -> Option<u64>| {
             let grown = get(&now)?.saturating_sub(get(&before).or(get(&now))?);
             Some(get(&reported).unwrap_or(0).saturating_add(grown))
@@ -42,7 +42,7 @@ impl Usage {
             },
             ..now.after(&before)
         };
-        // The next reading possibly does not include the other processes.
+        // The other processes are kept, because the next reading can omit them.
         self.last = Some(Figures {
             others: self.reported.others,
             ..now

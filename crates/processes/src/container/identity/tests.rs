@@ -7,8 +7,9 @@ const OTHER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789a
 const UID: &str = "2c48913c-b29f-11e7-9350-020968147796";
 const TASK: &str = "44e61a4cd06a4f0ab3a3d6c0a9e3a0b7";
 
-/// Contents of `/proc/PID/cgroup` by creator of the group, below the ids of the container and the pod (`-` for none).
-/// `ID`, `OTHER`, `UID`, `U_I_D` and `TASK` stand for the ids.
+/// Contents of `/proc/PID/cgroup` by creator of the group. A line with `=` precedes the cases and contains the expected
+/// ids of the container and the pod (`-` if there is no id). `ID`, `OTHER`, `UID`, `U_I_D` and `TASK` are placeholders
+/// for ids.
 const LINES: &str = "\
 = - -
 # a service of the host, version 2
@@ -130,7 +131,8 @@ fn runtimes_are_recognized() {
 }
 
 /// Scenario: groups are inside a container or outside all containers.
-/// Guarantee: groups created inside are distinguished from the container's own group.
+/// Guarantee: the depth of the container's own group is returned, without groups created inside. A path without a
+/// container has no depth.
 #[test]
 fn own_group_of_container_is_known() {
     assert_eq!(container_depth(&filled("/docker/ID/init.scope/x")), Some(2));
@@ -159,7 +161,8 @@ fn process_cannot_choose_its_owner() {
 }
 
 proptest! {
-    /// Scenario: any container of any pod uses any driver and has groups inside with arbitrary names.
+    /// Scenario: containers have arbitrary ids, pods and runtimes, and either driver. Groups with arbitrary names are
+    /// inside the containers.
     /// Guarantee: the ids are read unchanged.
     #[test]
     fn ids_round_trip(
@@ -181,7 +184,7 @@ proptest! {
     }
 
     /// Scenario: the text is arbitrary.
-    /// Guarantee: there is no panic, and every returned id is valid.
+    /// Guarantee: there is no panic, and a returned container id has 64 characters or the form of a task id.
     #[test]
     fn arbitrary_text_is_handled(text in "([0-9a-z:/.=_-]|\n){0,200}") {
         let found = identity(&text);

@@ -2,15 +2,16 @@
 //!
 //! # Location of the heap
 //!
-//! The collector reserves one large range of addresses and makes parts of it usable on demand. It excludes parts that
-//! are only reserved from core dumps (`madvise(MADV_DONTDUMP)`, flag `dd`), as does the rest of the runtime, and no
-//! other code. The heap is therefore the memory between the first and the last such part in a row of anonymous mappings
-//! without gaps. If there are several rows, the heap is the row whose usable size is nearest to the bytes that the
-//! collector has committed. The tables of the collector are in the same row or next to this row. Observed on .NET 8, 9
-//! and 10.
+//! The collector reserves one large range of addresses and makes parts of it usable on demand. The collector and the
+//! rest of the runtime exclude parts that are only reserved from core dumps (`madvise(MADV_DONTDUMP)`, flag `dd`). No
+//! other code does this. The heap is therefore the memory between the first and the last such part in a row of
+//! anonymous mappings without gaps. If there are several rows, the heap is the row whose usable size is nearest to the
+//! bytes that the collector has committed. The tables of the collector are in the same row or next to this row.
+//! Observed on .NET 8, 9 and 10.
 //!
-//! If the range is in use at its very start or up to its end, that part has no mark beyond it, and memory of other
-//! owners can follow. The committed bytes decide in this case as well ([`Heap::fit`]).
+//! If memory at the start or at the end of the range is in use, no reserved part marks this boundary, and memory of
+//! other owners can be adjacent. The committed bytes then determine whether the adjacent memory belongs to the heap
+//! ([`Heap::fit`]).
 
 /// Resident pages of a process, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub struct ResidentPages {
     pub shared: Option<u64>,
     /// Pages of files.
     pub files: Option<u64>,
-    /// Anonymous pages that belong to the collector.
+    /// Anonymous pages that belong to the collector; `None` if the heap was not located.
     pub heap: Option<u64>,
 }
 
@@ -57,7 +58,8 @@ impl Usable {
 }
 
 impl Heap {
-    /// Returns the combination whose size is nearest to the wanted size.
+    /// Returns the memory inside the range, with or without the memory before and behind it, whichever has the size
+    /// nearest to `wanted`.
     fn fit(&self, wanted: u64) -> Usable {
         let with_before = self.inside.and(self.before);
         let others = [self.inside.and(self.behind), with_before, with_before.and(self.behind)];
@@ -68,8 +70,8 @@ impl Heap {
     }
 }
 
-/// Returns the resident bytes of the heap, or `None` if no row has enough memory. `wanted` is the number of bytes that
-/// the collector has committed.
+/// Returns the resident bytes of the heap. `wanted` is the number of bytes that the collector has committed. Returns
+/// `None` if the nearest row, together with the tables, has less than 80 % of `wanted`.
 fn resident(rows: &[Heap], wanted: u64) -> Option<u64> {
     let fits = rows.iter().map(|row| row.fit(wanted));
     let nearest = fits.min_by_key(|usable| usable.size.abs_diff(wanted))?;
@@ -77,10 +79,10 @@ fn resident(rows: &[Heap], wanted: u64) -> Option<u64> {
     has_all.then_some(nearest.resident)
 }
 
-/// Maximum number of committed bytes that can be located elsewhere: tables.
+/// Maximum number of committed bytes outside the row of the heap, which belong to tables.
 const MAX_TABLE_BYTES: u64 = 4 << 20;
 
-/// Maximum number of rows that are kept; the runtime has about ten.
+/// Maximum number of rows that are kept. The runtime has about ten rows.
 const MAX_ROWS: usize = 256;
 
 /// State of the parser, which processes the file line by line.
@@ -96,7 +98,7 @@ pub(super) struct MapsParser {
     rows: Vec<Heap>,
 }
 
-/// A mapping, as read so far.
+/// The lines of a mapping that were read so far.
 #[derive(Debug, Default)]
 struct Mapping {
     start: u64,
@@ -117,9 +119,9 @@ struct Mapping {
 struct Row {
     /// Usable memory directly before the heap.
     before: Usable,
-    /// The heap, starting with the first part that is only reserved.
+    /// The heap, starting with the first part that is only reserved; `None` before this part.
     heap: Option<Heap>,
-    /// Whether no following memory can belong to the heap.
+    /// Whether the following memory belongs to another owner, unless another reserved part follows.
     is_over: bool,
 }
 
@@ -147,7 +149,8 @@ impl MapsParser {
         *field = kib.unwrap_or(0).saturating_mul(1024);
     }
 
-    /// Finishes after the last line. `wanted` is described at [`resident`]; without it, the heap is unknown.
+    /// Returns the resident pages after the last line. `wanted` is the number of bytes that the collector has
+    /// committed; if it is `None`, the heap is unknown.
     pub(super) fn finish(mut self, wanted: Option<u64>) -> ResidentPages {
         self.close();
         self.close_row();
@@ -209,7 +212,7 @@ impl Row {
     }
 }
 
-/// Parses `START-END RIGHTS OFFSET DEVICE INODE [NAME]`.
+/// Parses `START-END RIGHTS OFFSET DEVICE INODE [NAME]`. Returns `None` if the line has another format.
 fn mapping<'a>(range: &str, mut words: impl Iterator<Item = &'a str>) -> Option<Mapping> {
     let (start, end) = range.split_once('-')?;
     let number = |digits| u64::from_str_radix(digits, 16).ok();
@@ -281,7 +284,7 @@ mod tests {
         ),
     ];
 
-    /// Scenario: a heap of 32 MiB has tables; malloc has a full arena of 64 MiB directly behind its range.
+    /// Scenario: a heap of 32 MiB has tables; malloc has a full arena of 64 MiB directly behind the range of the heap.
     /// Guarantee: the heap is the memory in its range, without the arena. Without the committed bytes, the heap is
     /// unknown.
     #[test]
@@ -311,9 +314,9 @@ mod tests {
         assert_eq!(walked(&all, Some(4 << 20)).heap, Some(4000 << 10));
     }
 
-    /// Scenario: the mappings are the same, but the collector has committed the memory behind its last reserved part
-    /// (large objects up to the end of its range) and tables before the first part. In another case, it has committed
-    /// far more memory than the mappings contain (segments).
+    /// Scenario: in one case, the collector has also committed the memory behind its last reserved part (large objects
+    /// up to the end of its range) and tables before the first part. In another case, the collector has committed far
+    /// more memory than the mappings contain (segments).
     /// Guarantee: in the first case all committed memory counts, and in the second case the heap is unknown.
     #[test]
     fn committed_bytes_determine_end_of_heap() {
@@ -337,7 +340,7 @@ mod tests {
         assert_eq!(walked(&full, Some(100 << 20)).heap, None);
     }
 
-    /// Scenario: there is shared memory, a process without a collector, and truncated or invalid lines.
+    /// Scenario: a process has shared memory and no collector. Other lines are truncated or invalid.
     /// Guarantee: shared memory is separate from files, there is no heap without a range, and the parser does not
     /// panic.
     #[test]

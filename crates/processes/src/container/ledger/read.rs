@@ -15,8 +15,8 @@ use crate::container::read::{ProcessScan, Reader};
 /// Maximum size of `smaps` in bytes. By default, the kernel allows 65,530 mappings of 700 bytes each.
 const MAX_SMAPS_BYTES: u64 = 64 << 20;
 
-/// Maximum resident size of a process whose pages are counted, in bytes. The kernel visits all pages, 10 to 20 ms for
-/// each GiB, and during this time, the process has to wait if it maps memory.
+/// Maximum resident size of a process whose pages are counted, in bytes. The kernel visits all pages, which takes 10 to
+/// 20 ms per GiB. During this time, the process waits if it maps memory.
 const MAX_COUNTED: u64 = 8 << 30;
 
 /// A memory reading of a process.
@@ -31,7 +31,7 @@ pub struct MemoryReading {
 /// Reads the memory of a process. Returns `None` if the process has exited or if another process has its pid.
 /// `start_time` is field 22 of its `stat`. Blocks the calling thread.
 ///
-/// `heap` has the figures of the newest collection. The committed bytes in it are used to recognize the heap.
+/// `heap` contains the figures of the newest collection. The committed bytes are used to locate the heap.
 pub fn read(pid: u32, start_time: u64, heap: &HeapFigures) -> Option<MemoryReading> {
     // Files opened below this folder belong to this process, even if its pid is reused.
     let process = folder(CWD, &format!("/proc/{pid}")).ok()?;
@@ -56,7 +56,7 @@ fn smaps(process: &OwnedFd, wanted: Option<u64>) -> Option<ResidentPages> {
         walk.line(&String::from_utf8_lossy(&line));
         line.clear();
     }
-    // A truncated file is incomplete.
+    // If the file was truncated at the limit, its sums would be too low.
     (file.get_ref().limit() > 0).then(|| walk.finish(wanted))
 }
 

@@ -3,7 +3,7 @@
 use base::time::Moment;
 use rule_engine::ledger::{Growth, Ledger, MemoryVerdict, WORTH_SAYING};
 
-/// Minimum interval between two readings for growth, because the heap is as of its newest collection.
+/// Minimum interval between two readings for growth, because the figures of the heap change only with a collection.
 const MIN_NS: u64 = 10_000_000_000;
 
 /// Age at which a reading becomes the base that new readings are compared with. The base is replaced at about twice
@@ -12,18 +12,19 @@ const BASE_NS: u64 = 120_000_000_000;
 
 const MINUTE_NS: u64 = 60_000_000_000;
 
-/// Readings of one process and of one kind. Counted readings are not compared with estimates.
+/// The readings of one process and of one kind. Counted readings are not compared with estimates.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
-    /// Reading that the newest reading is compared with.
+    /// Reading that the newest reading is compared with; `None` until the first base is replaced.
     base: Option<(Moment, Ledger)>,
-    /// Reading that replaces the base next.
+    /// Reading that becomes the next base. While `base` is `None`, the newest reading is compared with this reading.
     next: Option<(Moment, Ledger)>,
     newest: Option<(Moment, Ledger)>,
 }
 
 impl Series {
-    /// Adds a reading, and returns it with its growth filled in.
+    /// Adds a reading, and returns the reading with its growth. The growth is unknown if the base is less than 10 s
+    /// old.
     pub fn take(&mut self, at: Moment, mut ledger: Ledger) -> Ledger {
         let due = |reading: &Option<(Moment, Ledger)>| {
             let reading = reading.as_ref();
@@ -46,7 +47,8 @@ impl Series {
     }
 }
 
-/// Fills in the growth since `base`, which is `passed_ns` old.
+/// Sets the growth of `ledger` since `base`, which is `passed_ns` older. Does nothing if this interval is shorter than
+/// [`MIN_NS`].
 fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
     if passed_ns < MIN_NS {
         return;
@@ -136,8 +138,8 @@ mod tests {
 
     /// Scenario: a process is read every 15 s, and its native memory grows by 1 MiB between readings; the first two
     /// readings are one second apart.
-    /// Guarantee: one reading has no growth, nor do two readings close together; afterwards the growth is 4 MiB per
-    /// minute.
+    /// Guarantee: the first reading has no growth, and a reading one second later has no growth; afterwards, the growth
+    /// is 4 MiB per minute.
     #[test]
     fn growth_needs_two_distant_readings() {
         let mut series = Series::default();
@@ -171,8 +173,8 @@ mod tests {
 
     /// Scenario: a process leaks 5 MiB per second, has a full collection every 70 s, and is read every 15 s for an
     /// hour.
-    /// Guarantee: regardless of the times of readings and collections, live objects grow by 300 MiB per minute, and the
-    /// two lines add up to the growth of the heap.
+    /// Guarantee: regardless of the times of readings and collections, live objects and the usage grow by 300 MiB per
+    /// minute, and objects that were not looked at do not grow.
     #[test]
     fn steps_of_live_objects_do_not_distort_growth() {
         let mut series = Series::default();

@@ -8,8 +8,9 @@ fn mib(bytes: u64) -> Option<u64> {
     Some(bytes * MIB)
 }
 
-/// A container of 512 MiB with one process whose heap was counted: 120 live, 90 free, 20 kept, 3 for tables, 250
-/// native, 2 in other files in memory, 18 in files on disk, 1 in the kernel.
+/// Returns the sources of a container of 512 MiB with one process whose heap was counted. The usage in MiB is: 120
+/// live, 90 free, 20 committed and unused, 3 for tables, 250 native, 6 shared, 2 in other files in memory, 18 in files
+/// on disk, 1 in the kernel.
 fn usual() -> Sources {
     Sources {
         limit: mib(512),
@@ -42,7 +43,7 @@ fn usual() -> Sources {
     }
 }
 
-/// Scenario: a full collection left 100 MB of old objects one minute ago, six minutes ago, or never.
+/// Scenario: a full collection left 100 bytes of old objects one or six minutes ago, or there was no full collection.
 /// Guarantee: objects that became old since the full collection are a separate line next to live objects, and the lines
 /// add up. If the full collection was too long ago or never happened, all old objects are in this line.
 #[test]
@@ -106,7 +107,7 @@ fn committed_memory_is_not_resident_memory() {
 
 /// Scenario: the pages of the heap were not counted.
 /// Guarantee: the committed bytes bound the collector's lines, and the rest of the process is native. If the committed
-/// bytes are unknown as well, native memory is unknown and part of the remainder.
+/// bytes are also unknown, native memory is unknown and part of the remainder.
 #[test]
 fn committed_memory_bounds_uncounted_heap() {
     let mut sources = usual();
@@ -172,9 +173,9 @@ fn kernel_memory_is_divided() {
     assert!(!ledger.kernel_is_estimated);
 }
 
-/// Scenario: a process is in no container; a recording knows only the heap; no source is known.
-/// Guarantee: there is no limit; the lines of a process add up to its resident memory; a recording has only the lines
-/// of the heap.
+/// Scenario: a process is outside containers; a recording contains only figures of the heap; no source is known.
+/// Guarantee: the process has no limit, and its lines add up to its resident memory; a recording has only the lines of
+/// the heap; without sources, the ledger is empty.
 #[test]
 fn process_outside_container_has_no_limit() {
     let process = Sources {
