@@ -5,7 +5,8 @@
 //!       = asked_by                     by requester
 //! ```
 //!
-//! Field names and the ids of causes and requesters are a contract. See [`clr_gc::gc::Cause`] for their meaning.
+//! Field names and the ids of causes and requesters are a contract. [`clr_gc::gc::Cause`] and [`clr_gc::gc::Asker`]
+//! state the meaning of the ids.
 
 use clr_gc::gc::{Asker, Cause, StoppedTime};
 use schemars::JsonSchema;

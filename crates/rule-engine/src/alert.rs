@@ -39,7 +39,8 @@ pub struct Alert {
     pub count: u64,
     /// Number of alerts that the cooldown suppressed before this alert.
     pub suppressed: u64,
-    /// Maximum value of the summary's main figure; `None` if the summary has no such figure, or if it is unknown.
+    /// Maximum value of the summary's main figure; `None` if the summary has no such figure, or if its value was never
+    /// known.
     pub peak: Option<f64>,
     /// Size of the harm or of the explained part, in the rule's unit, from the newest rendering with a known value;
     /// `None` if the value was never known.
@@ -108,7 +109,7 @@ words! {
         Unknown = "unknown",
         /// The process has exited.
         ProcessEnded = "process-ended",
-        /// The rule was removed or changed, or an exception now applies.
+        /// The rule was removed or changed, the rule no longer applies to the process, or an exception now applies.
         RuleChanged = "rule-changed",
     }
 }
@@ -129,12 +130,12 @@ impl Transition {
     }
 }
 
-/// A rule whose condition is true.
+/// A rule that fires or that its group inhibits.
 #[derive(Debug, Clone)]
 pub struct HoldingRule {
     /// Current state of the alert.
     pub alert: Arc<Alert>,
-    /// Whether the alert fires. If `false`, another rule of its group fires instead.
+    /// Whether the alert fires. If `false`, another rule of the group fires instead.
     pub firing: bool,
 }
 
@@ -142,7 +143,8 @@ pub struct HoldingRule {
 #[derive(Debug, Clone, Default)]
 pub struct CollectionVerdict {
     /// Rules `on: gc` whose condition is true for this collection and to which no exception applies, including rules
-    /// that already fire or are inhibited. The collection is an anomaly if at least one rule matched.
+    /// that already fire, are inhibited, or are in their cooldown. The collection is an anomaly if at least one rule
+    /// matched.
     pub matched: Vec<Arc<Rule>>,
     /// Changes of alerts.
     pub transitions: Vec<Transition>,

@@ -1,8 +1,8 @@
 //! The conditions of all rules of a set, split at `&&`. Parts that several rules share are evaluated once per round.
 //!
-//! A condition is false as soon as one of its parts is false (see `expression`). The order of the parts is therefore
-//! free, and the parts that most rules share come first. For example, 18 of the 60 shipped rules require that the
-//! stopped time is worth an explanation, which is false in most processes.
+//! A condition is false as soon as one of its parts is false (see `expression`). The parts can therefore be evaluated
+//! in any order, and the parts that most rules share come first. For example, 18 of the 71 shipped rules require that
+//! the stopped time is high enough to need a cause. This part is false in most processes.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use super::field::Scope;
 use super::rule::Rule;
 
 /// Maximum number of parts that are evaluated once per round. In a larger set, the remaining parts, which fewer rules
-/// share, are evaluated each time.
+/// share, are evaluated each time a condition contains them.
 const MAX_SHARED_PARTS: usize = 192;
 
 /// Values of the parts at the start of a round. Rounds start many times per second, and copying a constant takes less

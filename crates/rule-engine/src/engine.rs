@@ -34,8 +34,8 @@
 //!
 //! While the condition of a rule is true, the summary, annotations and values of its alert are updated: `on: process`
 //! at each tick, `on: gc` at each occurrence, at most once per second. A new maximum of the main figure and a higher
-//! severity are recorded at once. When the condition is no longer true, the last texts are kept. Labels identify the
-//! alert and do not change.
+//! severity are recorded at once. When the condition becomes false, the last texts are kept. Labels identify the alert
+//! and do not change.
 //!
 //! # Time
 //!
@@ -60,10 +60,11 @@
 //!
 //! # Memory
 //!
-//! [`Engine::most_memory`] is the upper limit for one process: the state of each rule, an alert (without its texts)
-//! while the condition is true, and the samples of the windows, which take most of the memory (see
-//! [`window`](super::window)); `benches/rules.rs` measures the memory. Rules that are not selected for the process take
-//! no memory, and a process without collections takes almost none.
+//! [`Engine::most_memory`] is the upper limit for one process: the state of each rule, an alert (without its texts) for
+//! each active rule, the history of the memory, the results by kind of collection, and the samples of the windows. The
+//! samples take most of the memory (see [`window`](super::window)); `benches/rules.rs` measures the memory. Windows of
+//! rules that are not selected for the process take no memory for samples, and a process without collections takes
+//! almost no memory.
 //!
 //! # Speed
 //!
@@ -71,8 +72,9 @@
 //! data that a collection touches is stored close together. Equal conditions and window values are evaluated once
 //! (`plan`), and so are parts of conditions that several rules share (`conditions`). The part of a window's condition
 //! that depends only on the kind of a collection is evaluated for the first collection of that kind (`kinds`). Half of
-//! the series keep no samples; a collection touches four bytes of each (`windows`). Windows are read only when a
-//! condition needs them. For a rule without a change, only the condition is read, which all processes share.
+//! the series keep no samples, and a collection touches only four bytes of such a series (`windows`). Windows are read
+//! only when a condition needs them. For a rule whose state does not change, only the condition is read, which all
+//! processes share.
 
 mod groups;
 mod kinds;
@@ -140,7 +142,8 @@ pub fn suspension_at(suspension: &Suspension) -> Option<i64> {
 struct CurrentCollection<'a> {
     gc: Option<GcFacts<'a>>,
     key: Option<Key>,
-    /// Number of the collection, or of the newest collection whose evaluation was deferred until now.
+    /// Number of the collection, or of the newest collection whose evaluation was deferred until now; `None` if there
+    /// is no such collection.
     number: Option<u32>,
 }
 
@@ -225,7 +228,8 @@ impl Engine {
         self.subject
     }
 
-    /// Updates the facts about the process, and evaluates the rules with them.
+    /// Updates the facts about the process, selects the rules again, and evaluates the rules `on: process`. Alerts of
+    /// rules that no longer apply to the process end.
     pub fn learned(&mut self, facts: ProcessFacts, now: Moment) -> Vec<Transition> {
         let mut transitions = self.advance(now);
         self.facts = facts;
@@ -315,8 +319,8 @@ impl Engine {
         );
     }
 
-    /// Advances the time. Must be called about once per second. In a recording, it must also be called before each
-    /// collection and suspension, with the time of this event.
+    /// Advances the time to `now`. The caller must call this method about once per second. In a recording, the caller
+    /// must also call this method before each collection and suspension, with the time of this event.
     pub fn advance(&mut self, now: Moment) -> Vec<Transition> {
         self.advanced = self.advanced.max(now);
         let mut transitions = Vec::new();
@@ -337,8 +341,8 @@ impl Engine {
         transitions
     }
 
-    /// Evaluates the rules `on: process` if this was deferred at the last collection and no other event follows for
-    /// now.
+    /// Evaluates the rules `on: process` if their evaluation was deferred at the last collection. The caller must call
+    /// this method if no other event follows for now.
     pub fn catch_up(&mut self) -> Vec<Transition> {
         let mut transitions = Vec::new();
         if self.unjudged.is_some() {
@@ -399,7 +403,7 @@ impl Engine {
         self.runs.iter().filter_map(|run| run.status.firing()).collect()
     }
 
-    /// Returns the rules whose condition is true, including rules that their group inhibits.
+    /// Returns the rules that fire and the rules that their group inhibits.
     pub fn holding(&self) -> Vec<HoldingRule> {
         self.runs.iter().filter_map(RuleRun::holding).collect()
     }
@@ -660,7 +664,7 @@ impl Engine {
         holds.then(|| rule.summary.render(&scope))
     }
 
-    /// Fires the alert of a rule whose condition is true.
+    /// Fires the alert of an active rule. Does nothing if the alert already fires.
     fn fire(&mut self, place: usize, transitions: &mut Vec<Transition>) {
         let now = self.now;
         if let Some(alert) = self

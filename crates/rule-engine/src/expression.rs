@@ -1,8 +1,8 @@
 //! Checked expressions: typed trees that are evaluated without allocation.
 //!
-//! The language is a subset of CEL (see the reference page). Types are checked before evaluation, an unknown value is a
-//! third value and not an error, and a rule costs nanoseconds. For known values, the result equals that of CEL;
-//! property tests compare it with the crate `cel`.
+//! The language is a subset of CEL (see the reference page). Types are checked before evaluation, an unknown value is
+//! not an error but a third truth value, and the evaluation of a rule takes nanoseconds. For known values, the result
+//! equals the result of CEL; property tests in `rule-language` compare the results with the crate `cel`.
 //!
 //! Two expressions are equal if their texts are equal apart from whitespace, brackets and macros.
 
@@ -19,7 +19,6 @@ use super::value::{Texts, Type, Value};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Expression {
     pub kind: Type,
-    /// The tree.
     pub node: Node,
 }
 
@@ -141,7 +140,7 @@ pub enum Node {
     Firing(Box<str>),
     /// A window of the rule, by its index in the rule set. The value of a window is a double.
     Window(usize),
-    /// `has(gc.trigger)`: whether the value is known. Never unknown itself.
+    /// `has(gc.trigger)`: whether the value is known. The result of `has` is never unknown.
     Has(Box<Node>),
     /// `!a`
     Not(Box<Node>),
@@ -169,7 +168,7 @@ pub enum Node {
     ToInt(Box<Node>),
 }
 
-/// The field with the duration of observation. This duration is never the subject of a text.
+/// Name of the field with the duration of observation, which is never the main figure of a text.
 const WATCHED: &str = "process.watched_s";
 
 /// A known value, unknown (`None`), or an error.
@@ -198,7 +197,7 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// Returns an error if arithmetic fails.
+    /// See [`Node::evaluate`].
     pub fn evaluate<'a>(&'a self, scope: &Scope<'a>) -> Outcome<'a> {
         self.node.evaluate(scope)
     }
@@ -207,7 +206,7 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// Returns an error if arithmetic fails.
+    /// See [`Node::evaluate`].
     pub fn holds(&self, scope: &Scope<'_>) -> Result<Option<bool>, EvaluationError> {
         self.node.holds(scope)
     }
@@ -261,7 +260,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Returns an error if arithmetic fails. As in CEL, `&&` and `||` ignore an error that does not affect the result.
+    /// Returns an error if arithmetic fails, or if the types of the tree do not fit, which is a defect of the check. As
+    /// in CEL, `&&` and `||` ignore an error that does not affect the result.
     pub fn evaluate<'a>(&'a self, scope: &Scope<'a>) -> Outcome<'a> {
         let known = |value| Ok(Some(value));
         match self {

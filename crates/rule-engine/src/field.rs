@@ -66,7 +66,8 @@ pub struct Field {
     pub unit: &'static str,
     /// Description in one or two sentences, including the conditions under which the value is unknown.
     pub description: &'static str,
-    /// Possible values of a string if they are a closed set. A comparison with another value is an error.
+    /// Possible values of a string; empty if the values are not a closed set. A comparison with a value outside the set
+    /// is an error.
     pub words: &'static [&'static str],
     read: for<'a> fn(&Scope<'a>) -> Option<Value<'a>>,
 }
@@ -135,22 +136,23 @@ pub static ALL: LazyLock<Vec<&'static Field>> = LazyLock::new(|| {
 pub struct GcFacts<'a> {
     pub collection: &'a Collection,
     /// Nanoseconds from the last restart before the collection to its SuspendEEBegin; `None` for the first collection,
-    /// after a loss of events, and if an edge is missing.
+    /// after a loss of events, if an edge is missing, and for a collection inside the suspension of another collection.
     pub since_last_ns: Option<i64>,
-    /// Number of foreground collections during a background collection; `None` for other collections.
+    /// Number of foreground collections during a background collection; `None` for other collections, and if the
+    /// background collection is lossy or its start was not observed.
     pub foreground_within: Option<u32>,
 }
 
 /// Input of the evaluation of an expression.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
-    /// The current collection.
+    /// The current collection; `None` if the expression is not evaluated on a collection.
     pub gc: Option<GcFacts<'a>>,
-    /// The current suspension without a collection.
+    /// The current suspension without a collection; `None` if the expression is not evaluated on such a suspension.
     pub suspension: Option<&'a Suspension>,
     /// Facts about the process.
     pub process: &'a ProcessFacts,
-    /// Facts about its event stream.
+    /// Facts about the event stream of the process.
     pub stream: &'a StreamFacts,
     /// Windows of the rule set.
     pub windows: &'a dyn WindowValues,

@@ -195,8 +195,9 @@ impl Ledger {
         self.usage.is_none() && self.lines().iter().all(|(_, bytes)| bytes.is_none())
     }
 
-    /// Returns `limit 512 MiB: live 120, free 90, native 290 and growing 4 MiB per minute`. Lines of less than 2 % are
-    /// omitted, except for the verdict's line and the fastest growing line. Returns `None` if all values are unknown.
+    /// Returns the ledger as one clause, such as `limit 512 MiB: live 120, free 90, native 290 and growing 4 MiB per
+    /// minute`. Lines of less than 2 % are omitted, except for the verdict's line and the fastest growing line. Returns
+    /// `None` if all values are unknown.
     pub fn clause(&self) -> Option<String> {
         if self.is_empty() {
             return None;
@@ -281,7 +282,8 @@ fn line_name(verdict: MemoryVerdict) -> &'static str {
     }
 }
 
-/// The unit of all figures of a clause: its name, and the number of low bits of a byte count that it drops.
+/// A unit of figures: its name, and the number of low bits of a byte count that the unit drops. All sizes in a clause
+/// have the same unit; each growth has a separate unit.
 #[derive(Clone, Copy)]
 struct Unit(&'static str, u32);
 
@@ -404,7 +406,8 @@ mod tests {
         assert_eq!(serde_json::from_str::<Ledger>(&json).unwrap(), others);
     }
 
-    /// Scenario: ledgers describe a process without a limit, the heap of a recording, and no values.
+    /// Scenario: one ledger describes a process without a limit, one describes the heap of a recording, and one has no
+    /// values.
     /// Guarantee: each clause states its subject, large values are in GiB, and a ledger without values has no clause.
     #[test]
     fn clause_states_its_subject() {
@@ -426,7 +429,8 @@ mod tests {
         assert_eq!(Ledger::default().clause(), None);
     }
 
-    /// Scenario: a ledger is read back from a file, and another has the format of an older version.
+    /// Scenario: a ledger is written as JSON and read back; another JSON object has no fields, like a ledger of an
+    /// older version.
     /// Guarantee: the ledger round-trips unchanged; unknown values are null, and missing fields are unknown.
     #[test]
     fn ledger_round_trips_through_json() {

@@ -19,9 +19,10 @@
 //! | [`template`] | templates with values, and their rendering |
 //! | [`plan`] | assignment of samples to windows, computed once for all processes |
 //! | [`turns`] | evaluation order and groups of rules, computed once for all processes |
+//! | `conditions` | parts of conditions that several rules share |
 //! | [`rule_set`] | all checked rules, with their plan and turns |
 //! | [`window`], [`engine`] | the state of every rule for one process |
-//! | [`alert`], [`record`] | alerts and their transitions; their JSON |
+//! | [`alert`], [`record`] | alerts and their transitions, and the JSON records of alerts |
 //! | [`account`] | stopped time of a process by cause, as a record |
 //! | [`ledger`] | memory of a process by use, as a record |
 //! | `memory` | level, trend and age of the memory of a process |

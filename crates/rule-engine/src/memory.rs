@@ -9,7 +9,7 @@
 //! | Memory | Level | Trend |
 //! |---|---|---|
 //! | container | memory that the kernel cannot reclaim, as a share of the container's limit | the same memory without unvisited heap bytes |
-//! | process | private memory, as a share of the container's limit | private memory without unvisited heap bytes |
+//! | process | private memory, as a share of the container's limit | private memory without unvisited heap bytes; in a recording, heap bytes without unvisited bytes |
 //! | heap | live bytes after the newest full collection, as a share of the heap's limit | the same bytes; before the first full collection, bytes in use after the first collection |
 //!
 //! A heap byte is *unvisited* if it survived a collection of generation 0 or 1 and no full collection has visited it
@@ -18,8 +18,8 @@
 //! count as growth of the container, because the runtime does run full collections when memory is short.
 //!
 //! Without unvisited bytes, a memory rises in steps, one per full collection. The steps can be minutes apart, so they
-//! show the end of a warm-up late, but the memory including unvisited bytes stops growing at once. Therefore this whole
-//! memory must grow too.
+//! show the end of a warm-up late. The *whole* memory, which includes unvisited bytes, stops growing at once. Therefore
+//! a memory grows only if its whole memory grows too.
 //!
 //! The trend of each memory is the slope of its [lower envelope](envelope). The age of the trend is the time since this
 //! slope started. Trend and age are unknown if too little was observed. The trend is 0 if the memory does not grow.
@@ -69,7 +69,7 @@ pub(crate) struct MemoryHistory {
     process: Option<Box<Track>>,
     heap: Option<Box<Track>>,
     heap_now: Option<Heap>,
-    /// Whether the samples of `process` are private memory.
+    /// Whether the samples of `process` are private memory. If `false`, the samples are bytes of the heap.
     has_private: bool,
 }
 
@@ -87,7 +87,8 @@ struct Heap {
     visited_at: Moment,
     /// Whether the collection of `visited` was a full collection.
     is_full: bool,
-    /// Unvisited bytes when the latency mode was first observed. `None` unless the mode prevents full collections.
+    /// Unvisited bytes when a latency mode that prevents full collections was first observed, or fewer if their number
+    /// has fallen since; `None` in other modes.
     unvisited_before_mode: Option<u64>,
 }
 
@@ -109,7 +110,8 @@ impl Heap {
 struct Sample {
     /// The memory without unvisited bytes that do not count as growth.
     visited: u64,
-    /// The memory that must also grow: the memory with unvisited bytes or, for the heap, the private memory.
+    /// The memory that must also grow: the memory with unvisited bytes or, for the heap, the private memory. Without
+    /// private memory, the heap has the same value as in `visited`.
     whole: u64,
 }
 
@@ -125,7 +127,7 @@ struct Track {
     whole: Envelope,
     /// Whether `visited` and `whole` differed in any sample.
     is_part: bool,
-    /// The newest sample and its slot, so that equal samples in one slot cost nothing.
+    /// The newest sample and its slot, so that equal samples in one slot are skipped.
     newest: (Sample, u64),
     trend: MemoryTrend,
 }
@@ -158,8 +160,9 @@ impl Track {
 
     /// Recomputes the trend.
     fn update(&mut self, now: Moment) {
-        // The whole memory shows the end of growth at once. A part of it rises only with full collections and cannot
-        // grow faster than the whole for long, because its rise replaces unvisited bytes.
+        // The whole memory shows the end of growth at once. The memory without unvisited bytes rises only with full
+        // collections. This memory cannot grow faster than the whole memory for long, because its rise replaces
+        // unvisited bytes.
         let fast = if self.is_part {
             let fast = self.fast.growth(now, MAX_PART_GAPS, MIN_SHARE);
             fast.zip(self.whole.growth(now, MAX_WHOLE_GAPS, MIN_SHARE))
@@ -189,7 +192,7 @@ impl Track {
         self.trend.slow_since = slow.map(|slow| slow.since.max(self.began));
     }
 
-    /// Recomputes the trend if a slot has passed without a sample.
+    /// Recomputes the trend if a new slot has started without a sample.
     fn pass(&mut self, now: Moment) {
         let slot = now.ns() / FAST_SLOT_NS;
         if self.newest.1 < slot {
@@ -210,7 +213,8 @@ impl MemoryHistory {
         let is_full = collection.generation == Some(2);
         let mode = collection.global.as_ref().map(|global| global.pause_mode);
         let keeps_away = mode.is_some_and(|mode| matches!(mode, PauseMode::LOW_LATENCY | PauseMode::NO_GC));
-        // A foreground collection can be reported after the background collection that contains it.
+        // A foreground collection can be reported after the background collection that contains it. Such a foreground
+        // collection is ignored.
         let before = self.heap_now.filter(|heap| heap.at <= at);
         if before.is_none() && self.heap_now.is_some() {
             return;
@@ -234,7 +238,8 @@ impl MemoryHistory {
         self.heap_now = Some(heap);
     }
 
-    /// Applies the facts at `now`, about once per second. The container is tracked only if it has a limit.
+    /// Applies the facts at `now`. The caller must call this method about once per second. The container is tracked
+    /// only if it has a limit.
     pub(crate) fn observe(&mut self, now: Moment, stream: &StreamFacts, limits: Limits) {
         let uncounted = self.heap_now.map_or(0, |heap| heap.uncounted());
         let sample = |track: &mut Option<Box<Track>>, sample: Option<Sample>| match sample {
@@ -276,7 +281,7 @@ impl MemoryHistory {
         sample(&mut self.heap, heap);
     }
 
-    /// Returns the facts at the newest time.
+    /// Returns the trends as of the newest observation, with levels relative to `limits`.
     pub(crate) fn trends(&self, stream: &StreamFacts, limits: Limits) -> MemoryTrends {
         let of = |track: &Option<Box<Track>>, bytes: Option<u64>, limit: Option<u64>| MemoryTrend {
             bytes,
@@ -369,9 +374,10 @@ mod tests {
         trend.per_minute.map(|bytes| (bytes / MIB as f64).round())
     }
 
-    /// Scenario: each second, a young collection leaves 1 MiB more, and no full collection visits it; then the same
-    /// happens in the latency mode LowLatency.
-    /// Guarantee: unvisited bytes have no trend. In LowLatency, they are growth of the process, not of the container.
+    /// Scenario: each second, a young collection leaves 1 MiB more, and no full collection visits these bytes; another
+    /// process does the same in the latency mode LowLatency.
+    /// Guarantee: unvisited bytes have no trend. In LowLatency, unvisited bytes are growth of the process, not of the
+    /// container.
     #[test]
     fn unvisited_bytes_grow_only_in_latency_mode() {
         let facts = young_growth(150, PauseMode(1), true);
@@ -389,7 +395,8 @@ mod tests {
     }
 
     /// Scenario: a recording, which has no private memory, contains the mode LowLatency.
-    /// Guarantee: the trend of the process is the trend of the heap, and its bytes and level are unknown.
+    /// Guarantee: the trend of the process is computed from the heap, and the bytes and the level of the process are
+    /// unknown.
     #[test]
     fn recording_has_trend_of_heap() {
         let facts = young_growth(150, PauseMode::LOW_LATENCY, false);
@@ -397,8 +404,9 @@ mod tests {
         assert_eq!((facts.process.bytes, facts.process.level), (None, None));
     }
 
-    /// Scenario: full collections every 10 s each leave 5 MiB more, under limits.
-    /// Guarantee: the heap grows by 30 MiB per minute, levels are shares of the limits, and no bytes are unvisited.
+    /// Scenario: heap and container have limits, and every 10 s, a full collection leaves 5 MiB more.
+    /// Guarantee: heap, process and container grow by 27 to 33 MiB per minute, levels are shares of the limits, and no
+    /// bytes are unvisited.
     #[test]
     fn full_collections_show_trend_and_level() {
         let mut history = MemoryHistory::default();
@@ -445,7 +453,8 @@ mod tests {
         }
     }
 
-    /// Scenario: there is no collection and no reading; then a process stops collecting and fills generation 0.
+    /// Scenario: a history has no collection and no reading; then, after one collection, the process fills generation 0
+    /// for ten minutes.
     /// Guarantee: unknown facts are `None`, and the trend of private memory is 0 if the last collection was more than
     /// 100 s ago.
     #[test]

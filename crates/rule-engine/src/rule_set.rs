@@ -76,8 +76,8 @@ impl RuleSet {
         false
     }
 
-    /// Returns the name of a rule's group, or `None` if it has no group or if the rule is not part of this set, because
-    /// groups are identified by index.
+    /// Returns the name of a rule's group, or `None` if the rule has no group or is not part of this set. A rule of
+    /// another set can have the index of another group.
     pub fn group_name_of(&self, rule: &Arc<Rule>) -> Option<Arc<str>> {
         let known = self.rule(&rule.id).filter(|known| Arc::ptr_eq(known, rule))?;
         self.group_name(known.group)

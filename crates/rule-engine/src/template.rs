@@ -51,8 +51,8 @@ impl Template {
         about.0.number(scope)
     }
 
-    /// Renders at most `most` bytes (at least the bytes of `…`, which ends a truncated text). Control characters of
-    /// values are escaped because values such as process names come from other programs.
+    /// Renders at most `most` bytes. A truncated text ends with `…`, and has at least the bytes of this character.
+    /// Control characters of values are escaped because values such as process names come from other programs.
     pub fn render_within(&self, scope: &Scope<'_>, most: usize) -> String {
         let mut out = String::new();
         for part in &self.parts {

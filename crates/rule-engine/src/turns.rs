@@ -59,7 +59,7 @@ impl RuleSchedule {
     }
 
     /// Returns, for each turn `on: gc`, the part of the condition that is the same for all collections of one kind
-    /// (`field::Kind`).
+    /// (`field::Kind`), or `None` if the condition has no such part.
     pub(crate) fn kind_conditions(&self) -> &[Option<Expression>] {
         &self.of_kind
     }

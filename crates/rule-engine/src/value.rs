@@ -145,8 +145,9 @@ fn compare_mixed(int: i64, double: f64) -> Option<Ordering> {
 mod tests {
     use super::*;
 
-    /// Scenario: integers are compared with doubles, including integers that no double represents.
-    /// Guarantee: numbers compare by value, without rounding.
+    /// Scenario: integers are compared with doubles, including integers that no double represents and NaN; a string is
+    /// compared with an integer.
+    /// Guarantee: numbers compare by value, without rounding. NaN, and values of different types, are not comparable.
     #[test]
     fn numbers_compare_by_value() {
         let compare = |a, b| Value::Int(a).compare(Value::Double(b));

@@ -12,7 +12,7 @@ fn above(window: usize) -> Node {
     )
 }
 
-/// Returns a condition whose evaluation fails because a window is a number.
+/// Returns a condition whose evaluation fails: it negates a window, which is a number and not a boolean.
 fn failing() -> Node {
     Node::Not(Box::new(Node::Window(0)))
 }

@@ -54,7 +54,8 @@ impl Kinds {
     }
 }
 
-/// Results of one kind, see [`Kinds::for_current`]. Without results, each part is evaluated on every call.
+/// Results for the kind of the current collection, see [`Kinds::for_current`]. By default, there are no results, and
+/// each part is evaluated on every call.
 #[derive(Default)]
 pub(super) struct KindTruths<'k> {
     feeds: &'k mut [Option<Truth>],
@@ -62,12 +63,13 @@ pub(super) struct KindTruths<'k> {
 }
 
 impl KindTruths<'_> {
-    /// Evaluates the part of a feed's condition.
+    /// Returns the result of the part of a feed's condition that depends only on the kind. The part is evaluated if its
+    /// result is unknown.
     pub(super) fn evaluate_feed(&mut self, feed: usize, part: &Expression, scope: &Scope<'_>) -> Truth {
         known(self.feeds.get_mut(feed), part, scope)
     }
 
-    /// Evaluates the part of the condition of a rule `on: gc`, given its turn.
+    /// Like [`Self::evaluate_feed`], but for the condition of a rule `on: gc`, given the turn of the rule.
     pub(super) fn evaluate_rule(&mut self, turn: usize, part: &Expression, scope: &Scope<'_>) -> Truth {
         known(self.rules.get_mut(turn), part, scope)
     }

@@ -76,8 +76,9 @@ impl PrecedingRestarts {
         self.foreground.push_back((background, 1));
     }
 
-    /// Returns the time since the last restart before this collection, in nanoseconds. Returns `None` unless the
-    /// previous collection is known with all of its restarts, because events could be missing in between.
+    /// Returns the time since the last restart before this collection, in nanoseconds. Returns `None` if events can be
+    /// missing in between: the collection is lossy or lacks the start of its suspension, or a restart of the previous
+    /// collection is unknown. Also returns `None` if the collection ran inside the suspension of another collection.
     fn since_last_ns(&self, collection: &Collection) -> Option<i64> {
         let first = collection.pauses.first().filter(|_| !collection.lossy)?;
         let begin = first.edges.suspend_begin?;

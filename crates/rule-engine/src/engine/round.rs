@@ -6,15 +6,15 @@ use crate::field::Scope;
 use crate::rule_set::RuleSet;
 
 /// The rules `on: gc`, or all other rules, of one process. A rule is quiet if its condition is false or unknown, or if
-/// it is not selected. For a quiet rule, an evaluation reads at most the condition, which all processes share, like the
-/// order of the rules. The evaluation does not read the state of the rule, which is elsewhere in memory. Nearly all
-/// rules are quiet nearly all the time.
+/// it is not selected. For a quiet rule, an evaluation reads at most the condition. All processes share the conditions
+/// and the order of the rules. The evaluation does not read the state of the rule, which is elsewhere in memory. Nearly
+/// all rules are quiet nearly all the time.
 #[derive(Debug)]
 pub(super) struct Round {
     on_gc: bool,
-    /// One entry for each of the set's [turns](crate::turns).
+    /// One entry for each of the set's [turns](crate::turns); `None` if the rule is not quiet.
     quiet: Box<[Option<Quiet>]>,
-    /// Number of evaluations.
+    /// Number of rounds that were evaluated.
     pub(super) number: u64,
 }
 
@@ -61,8 +61,8 @@ impl Round {
         }
     }
 
-    /// Evaluates each selected rule that can change. `truths` are the results for the kind of the collection, used by
-    /// rules `on: gc`.
+    /// Calls `evaluate` for each selected rule whose state can change, with the index of its run. `truths` are the
+    /// results for the kind of the collection, used by rules `on: gc`.
     pub(super) fn evaluate(
         &mut self,
         rules: &RuleSet,
@@ -94,7 +94,7 @@ impl Round {
             let place = turn.run as usize;
             let Some(run) = runs.get_mut(place) else { continue };
             if quiet.is_some() {
-                // The current round is excluded because every evaluation counts itself.
+                // The current round is excluded because the call of `evaluate` counts this round.
                 run.status.woken(self.number - 1);
             }
             if run.status.is_selected() {

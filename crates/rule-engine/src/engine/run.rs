@@ -1,4 +1,4 @@
-//! State machine of one rule: turns evaluations and the time into the start and end of its alert.
+//! State machine of one rule: derives the start and end of its alert from evaluations and the time.
 
 use std::sync::Arc;
 
@@ -103,8 +103,8 @@ pub(super) struct Status {
     /// round is an evaluation; see [`Self::evaluations`].
     evaluations: u64,
     quiet: bool,
-    /// `None` if the rule has never fired, failed or been suppressed. Boxed because each of hundreds of processes has
-    /// dozens of rules.
+    /// `None` until an evaluation fails, a cooldown starts, or the cooldown suppresses an alert. Boxed because each of
+    /// hundreds of processes has dozens of rules.
     past: Option<Box<RunHistory>>,
 }
 
@@ -162,8 +162,8 @@ impl RuleRun {
     }
 
     /// Renders the texts of the alert, at most once per second, so that the alert describes the current state and not
-    /// its start. A new maximum of the main figure and a higher severity are recorded at once. When the condition is no
-    /// longer true, the last texts are kept, because "0 processes were killed" is not a reason for an alert. Returns
+    /// its start. A new maximum of the main figure and a higher severity are recorded at once. When the condition
+    /// becomes false, the last texts are kept, because "0 processes were killed" is not a reason for an alert. Returns
     /// whether the severity rose.
     pub(super) fn refresh(&mut self, scope: &Scope<'_>) -> bool {
         let Phase::Active(active) = &mut self.status.phase else {

@@ -52,8 +52,8 @@ impl Windows {
         }
     }
 
-    /// Converts to another rule set, keeping the samples of series that both sets have and use. [`Self::select`]
-    /// selects the series in use.
+    /// Converts to another rule set. Series in use that also exist in the other set keep their samples.
+    /// [`Self::select`] selects the series in use.
     #[expect(
         clippy::mutable_key_type,
         reason = "a pattern is hashed by its text, which does not change"
@@ -127,8 +127,8 @@ impl Windows {
     }
 
     /// Reads the memory that the next sample changes and that conditions read. The samples of a process are not in the
-    /// CPU cache at its next collection. Reads that do not depend on one another are performed in parallel; reads
-    /// between evaluations would be sequential.
+    /// CPU cache at its next collection. The CPU performs these independent reads in parallel, but it would perform
+    /// reads between evaluations one at a time.
     pub(super) fn touch(&self) {
         let occasions = self.occasions.iter().flatten().map(Occasions::touch);
         let kept = self.kept.iter().step_by(A_LINE / size_of::<Option<SeriesState>>());

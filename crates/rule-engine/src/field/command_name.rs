@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// Maximum length of a name, in bytes. The kernel stores 15 bytes and a terminating zero (`TASK_COMM_LEN`).
 const MAX_BYTES: usize = 15;
 
-/// Name of a process as stored by the kernel (`comm`), at most 15 bytes. The type implements `Copy`, so that the facts
-/// that contain it can be copied too.
+/// Name of a process as stored by the kernel (`comm`), at most 15 bytes. The type implements `Copy`, so that facts that
+/// contain a name can be copied too.
 ///
 /// A process chooses its own name. Replace characters that are not safe to display before you create a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct CommandName {
 }
 
 impl CommandName {
-    /// Creates a name, truncated at the last character that fits.
+    /// Creates a name, truncated after the last character that fits.
     pub fn new(name: &str) -> Self {
         let mut cut = Self {
             bytes: [0; MAX_BYTES],

@@ -52,8 +52,8 @@ impl FactValue {
 /// `runtimeconfig.json` or its container. Only rules use this attribute.
 pub const HEAP_LIMIT: &str = "gcwatch.process.heap_limit";
 
-/// Attribute with the memory limit of the process's container if the runtime does not see the limit. Only rules use
-/// this attribute.
+/// Attribute with the memory limit of the process's container, in bytes, if the runtime does not see the limit. Only
+/// rules use this attribute.
 pub const UNSEEN_LIMIT: &str = "gcwatch.process.unseen_limit";
 
 /// Attribute with the heap limit, in bytes, that the runtime keeps although the limit of its container has changed.
@@ -109,10 +109,11 @@ impl ProcessFacts {
     }
 }
 
-/// Health of the event stream, and operations in progress. Counters start at the first attach.
+/// Health of the event stream, and operations in progress. Counters start at the first attach. Values are `None` if
+/// unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct StreamFacts {
-    /// Time of the first attach; in a recording, its start.
+    /// Time of the first attach; in a recording, the start of the recording.
     pub since: Option<Moment>,
     /// Number of delivered events.
     pub events: Option<u64>,
@@ -150,7 +151,7 @@ pub struct StreamFacts {
     pub exit: Option<Exit>,
     /// Usage of the container. Counters start at the first attach.
     pub container: ContainerFacts,
-    /// Level, trend and age of the memory. The engine computes them and replaces values set by a caller.
+    /// Level, trend and age of the memory. The engine computes these values and ignores values set by a caller.
     pub trends: MemoryTrends,
     /// Host of the process.
     pub host: HostFacts,
@@ -175,7 +176,7 @@ words! {
 pub struct RequestFacts {
     /// Number of requests whose time lost to collections is known.
     pub judged: u64,
-    /// Number of such requests that a collection stopped.
+    /// Number of requests in `judged` that a collection stopped.
     pub touched: u64,
 }
 
@@ -265,10 +266,11 @@ pub struct OperationStarts {
     pub finalizers: Option<Moment>,
 }
 
-/// Attribute of a service that a rule expects. Such rules apply only to services with this attribute.
+/// Attribute of a service that a rule expects on this host. A rule with `expect` applies only to services with this
+/// attribute.
 pub const EXPECTED: &str = "gcwatch.service.expected";
 
-/// Attribute of one version of a service. Only rules `by: service.version` apply to it.
+/// Attribute that marks the facts of one version of a service. Only rules `by: service.version` apply to these facts.
 pub const OF_VERSION: &str = "gcwatch.service.of_version";
 
 /// Attribute of a service that contains the value of `service.affected_rule`.
@@ -287,13 +289,14 @@ pub struct ServiceFacts {
     pub processes: u64,
     /// Number of processes that ended within the last ten minutes, for any reason.
     pub deaths_10m: u64,
-    /// Number of processes that ended within the last ten minutes in a memory emergency and not cleanly.
+    /// Number of processes that ended within the last ten minutes, did not exit cleanly, and for which a memory rule of
+    /// severity error or critical fired within the minute before.
     pub deaths_in_emergency_10m: u64,
-    /// Number of processes that the kernel killed for memory within the last ten minutes; `None` if unknown for all of
-    /// them.
+    /// Number of processes that the kernel killed for memory within the last ten minutes; `None` if this is unknown for
+    /// all processes that ended.
     pub oom_kills_10m: Option<u64>,
     /// Number of killed processes for which no memory rule of severity error or critical fired within the minute
-    /// before. The kill of each other process is reported by that process's own incident.
+    /// before. The incidents of the other killed processes report their kills. `None` if `oom_kills_10m` is unknown.
     pub sudden_oom_kills_10m: Option<u64>,
     /// Number of processes that ended within the last ten minutes, that lived for less than five minutes and that were
     /// ended by an OOM kill, ended in an emergency, or were restarted because they failed.
@@ -310,6 +313,6 @@ pub struct ServiceFacts {
 pub struct WatcherFacts {
     /// Number of stalls within the last ten minutes.
     pub stalls_10m: u64,
-    /// Duration of the newest stall, in nanoseconds.
+    /// Duration of the newest stall, in nanoseconds; `None` if gcwatch has not stalled.
     pub stall_ns: Option<u64>,
 }

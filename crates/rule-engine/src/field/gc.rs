@@ -39,7 +39,7 @@ fn is_blocking(gc: &Collection) -> Option<bool> {
 }
 
 /// Returns the sum of a collection's pauses of one kind, or `None` if there is no such pause, or if the duration of one
-/// is unknown.
+/// of these pauses is unknown.
 fn pauses(gc: &Collection, kind: PauseKind) -> Option<i64> {
     let mut sum = None;
     for pause in gc.pauses.iter().filter(|pause| pause.kind == kind) {
@@ -49,7 +49,7 @@ fn pauses(gc: &Collection, kind: PauseKind) -> Option<i64> {
 }
 
 /// Returns the time from GCEnd to the restart, for a blocking collection that has its own suspension. Returns `None`
-/// for other collections, and if an edge is missing.
+/// for other collections, if an edge is missing, and if the restart precedes GCEnd.
 fn restart_ns(gc: &Collection) -> Option<i64> {
     let last = gc
         .pauses
@@ -71,7 +71,7 @@ fn thread_created(gc: &Collection) -> Option<Value<'static>> {
 }
 
 /// Returns the largest part of the pause of a blocking collection, and its share. Returns `None` for a background
-/// collection, and if the largest part is unknown.
+/// collection, and if the type, the pause or the largest part is unknown.
 ///
 /// The parts are disjoint: suspending the threads, the phases, and the remainder, which is mostly waiting for a
 /// restart. If a part is unknown, the remainder is unknown too, but a part that takes at least half of the pause still
@@ -483,9 +483,9 @@ mod tests {
     }
 
     /// Scenario: in a pause of 100 ns, most time is spent on marking roots, on suspending threads, or outside all
-    /// phases; in another pause, the compacting phase is unknown; in another, all phases are unknown.
+    /// phases; in other pauses, the compacting phase or all phases are unknown, or the pause is 0 ns.
     /// Guarantee: the largest part is named with its share. If parts are unknown, only a part of at least half of the
-    /// pause is named, and never the remainder.
+    /// pause is named, and never the remainder. A pause of 0 ns has no largest part.
     #[test]
     fn dominant_part_of_pause_is_named() {
         let swept = |suspend, roots| largest_part(100, Some(suspend), &sweeping(roots), Some(false));

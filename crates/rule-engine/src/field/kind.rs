@@ -101,10 +101,10 @@ mod tests {
         }
     }
 
-    /// Scenario: two collections have the same kind and nothing else in common; other collections differ in one part of
-    /// the kind.
+    /// Scenario: two collections have the same kind but different numbers and figures; each of seven other collections
+    /// differs in one part of the kind.
     /// Guarantee: each field of a kind has the same value for the first two collections, and a collection that differs
-    /// in a part has another kind.
+    /// in one of these parts has another kind.
     #[test]
     fn fields_of_a_kind_have_one_value() {
         let facts = (ProcessFacts::default(), StreamFacts::default());

@@ -25,7 +25,8 @@ fn version(runtime: Option<&str>, index: usize) -> Option<Value<'static>> {
     part.parse().ok().map(Value::Int)
 }
 
-/// Returns the working set of the container relative to its memory limit, or `None` if one of them is unknown.
+/// Returns the working set of the container relative to its memory limit, or `None` if the working set or the limit is
+/// unknown.
 fn used<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
     let Some(Value::Int(limit @ 1..)) = attribute(scope, "gcwatch.container.memory.limit") else {
         return None;
@@ -35,8 +36,8 @@ fn used<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
     ))
 }
 
-/// Returns the heap limit reported by the runtime or, if the runtime reports none, implied by configuration and
-/// container.
+/// Returns the heap limit that the runtime reports or, if the runtime does not report a limit, the limit that
+/// configuration and container imply. Returns `None` if neither limit is known.
 fn heap_limit(process: &ProcessFacts) -> Option<&FactValue> {
     let reported = process.attribute("gcwatch.gc.settings.hard_limit");
     reported.or_else(|| process.attribute(HEAP_LIMIT))
@@ -93,7 +94,8 @@ fn open(scope: &Scope<'_>, begun: Option<Moment>) -> Option<Value<'static>> {
     age(scope, Some(begun.unwrap_or(now)).filter(|_| !scope.stream.behind))
 }
 
-/// Returns the time since which the process is stopped for the GC, or `None` if no stop or collection is in progress.
+/// Returns the time since which the process is stopped for the GC, or `None` if neither a stop nor a blocking
+/// collection is in progress.
 fn stopped_since(scope: &Scope<'_>) -> Option<Moment> {
     let open = &scope.stream.open;
     open.stop.into_iter().chain(open.collection).min()

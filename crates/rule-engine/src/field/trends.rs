@@ -14,10 +14,10 @@ pub struct MemoryTrend {
     pub per_minute: Option<f64>,
     /// Growth over the last hour in bytes per minute, like `per_minute`.
     pub slow_per_minute: Option<f64>,
-    /// Start of the growth over the last five minutes, or start of the growth over the last hour if that is earlier;
-    /// `None` if the memory does not grow.
+    /// Start of the growth over the last five minutes, or start of the growth over the last hour if the latter is
+    /// earlier; `None` if the memory has not grown over the last five minutes.
     pub since: Option<Moment>,
-    /// Start of the growth over the last hour; `None` if the memory does not grow.
+    /// Start of the growth over the last hour; `None` if the memory has not grown over this time.
     pub slow_since: Option<Moment>,
 }
 
@@ -26,13 +26,15 @@ pub struct MemoryTrend {
 pub struct MemoryTrends {
     /// Memory of the container that the kernel cannot reclaim.
     pub container: MemoryTrend,
-    /// Private memory of the process. Without a reading, as in a recording, the trend is the trend of the heap.
+    /// Private memory of the process. Without a reading, as in a recording, the trend is computed from the bytes of the
+    /// heap.
     pub process: MemoryTrend,
     /// Live bytes of the heap after the newest full collection.
     pub heap: MemoryTrend,
     /// Heap bytes that no full collection has visited; `None` before the first collection.
     pub unvisited: Option<u64>,
-    /// Time of the newest full collection, or of the first collection if no full one was observed.
+    /// Time of the newest full collection, or of the first collection if no full collection was observed; `None` before
+    /// the first collection.
     pub full_collection: Option<Moment>,
     /// Whether the latency mode prevents full collections; `None` before the first collection.
     pub is_full_kept_away: Option<bool>,

@@ -9,12 +9,12 @@
 //! 2. The newest rise after a fall can be the next tooth of a saw. Only the part of the rise that exceeds the deepest
 //!    fall in the window counts.
 //! 3. The envelope grows while rises follow each other. If no rise follows within a certain number of gaps between
-//!    rises, growth has ended. A leak that only full collections reveal rises in steps with long gaps, a warm-up in
-//!    steps with short gaps, so the same rule fits both.
-//! 4. Growth needs three rises, or two rises that are [`APART`] slots apart, because a single step can fall into two
-//!    slots. In the window of five minutes, growth must also reach a share of the deepest fall, because the minima of a
-//!    saw scatter. The pace is the slope through the rises, or the slope through the newest half of them if that slope
-//!    is less than half as steep, so that growth that flattens out is not extrapolated.
+//!    rises, growth has ended. A leak that only full collections reveal rises in steps with long gaps, and a warm-up
+//!    rises in steps with short gaps, so this rule fits leaks and warm-ups.
+//! 4. Growth needs three rises, or two rises with gaps of at least [`APART`] slots, because a single step can fall into
+//!    two slots. In the window of five minutes, growth must also reach a share of the deepest fall, because the minima
+//!    of a saw scatter. The pace is the slope through the rises. If the slope through the newest half of the rises is
+//!    less than half as steep, the pace is the latter slope, so that growth that flattens out is not extrapolated.
 
 use std::collections::VecDeque;
 
@@ -240,7 +240,8 @@ fn rises(points: &[Point]) -> Vec<Point> {
 }
 
 /// Returns the newest rises with similar gaps: no gap is longer than four times the mean of the gaps after it, or five
-/// times the mean of the gaps before it. A rise long after a fast start does not continue the start.
+/// times the mean of the gaps before it. Gaps of at most four slots always count as similar. A rise long after a fast
+/// start does not belong to the growth that began with the start.
 fn run(rises: &[Point]) -> &[Point] {
     let mut start = rises.len().saturating_sub(1);
     let newest = rises.last().map_or(0, |point| point.number);
@@ -408,8 +409,8 @@ mod tests {
         }
     }
 
-    /// Scenario: a warm-up grows by 230 MiB per minute for two minutes and then stops; a cache fills more and more
-    /// slowly.
+    /// Scenario: a warm-up grows by 230 MiB per minute for two minutes and then stops; in another process, a cache
+    /// fills more and more slowly.
     /// Guarantee: the growth of the warm-up ends within 45 s, and the pace of the cache is below 40 MiB per minute
     /// after four minutes.
     #[test]

@@ -31,8 +31,8 @@ pub(super) fn push(out: &mut String, number: Value<'_>, form: Form) {
     };
 }
 
-/// Formats a number with three significant digits, or more before the decimal point if needed. Numbers below 10^-4 or
-/// from 10^15 have an exponent.
+/// Formats a number with three significant digits, or more before the decimal point if needed. Numbers other than 0
+/// whose magnitude is below 10^-4, or 10^15 or more, have an exponent.
 fn significant(number: f64) -> String {
     let size = number.abs();
     if size != 0.0 && !(1e-4..1e15).contains(&size) {
@@ -61,7 +61,7 @@ fn significant(number: f64) -> String {
     }
 }
 
-/// Rounds a number. Never returns `-0`.
+/// Rounds a number to `digits` decimal places. Never returns `-0`.
 fn rounded(number: f64, digits: usize) -> String {
     let text = format!("{number:.digits$}");
     match text.strip_prefix('-') {
@@ -88,14 +88,14 @@ fn milliseconds(number: f64) -> String {
     }
 }
 
-/// Formats a duration in its two largest units.
+/// Formats a duration, given in seconds, in its two largest units. Durations of less than one minute have only seconds.
 fn seconds(number: f64) -> String {
     let sign = if number < 0.0 { "-" } else { "" };
     let size = number.abs();
     if size < 59.95 {
         return format!("{} s", significant(number));
     }
-    // Larger than any real duration. Below this value, integers are exact.
+    // No real duration is longer than 10^12 s. Below this value, a double represents each integer exactly.
     if size > 1e12 {
         return format!("{} d", significant(number / 86_400.0));
     }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     /// Scenario: numbers of all sizes are formatted in each form.
-    /// Guarantee: each number has the expected text.
+    /// Guarantee: the text has the rounding and the unit of its form, and no negative zero.
     #[test]
     fn numbers_are_readable() {
         use Value::{Double, Int as Integer};

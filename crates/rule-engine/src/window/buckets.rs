@@ -6,14 +6,15 @@ use super::aggregate::{Aggregate, Sample};
 use super::{BUCKETS, ReadContext, SampleValue};
 use crate::rule::Window;
 
-/// Maximum number of tallies before the newest sub-interval.
+/// Maximum number of stored sub-intervals before the newest sub-interval.
 const PLACES: usize = BUCKETS as usize - 1;
 
 /// The aggregated samples of a sub-interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally<A> {
-    /// Number of samples with a known and with an unknown value.
+    /// Number of samples with a known value.
     pub(super) known: u32,
+    /// Number of samples with an unknown value.
     pub(super) unknown: u32,
     pub(super) aggregate: A,
 }
@@ -46,16 +47,16 @@ impl<A: Aggregate> Tally<A> {
 /// the newest sub-interval and the sum of all earlier sub-intervals. These two aggregates are stored here, so that a
 /// collection does not access the memory of all sub-intervals of all processes.
 ///
-/// The order in memory is significant: a sample needs the first fields.
+/// The order of the fields in memory is significant: most samples need only the first fields.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Buckets<A> {
     /// Start of the newest sub-interval with samples, in nanoseconds; 0 before the first sample.
     begin: u64,
     width: u64,
-    /// Time of the first sample; 0 before it.
+    /// Time of the first sample; 0 before the first sample.
     origin: u64,
-    /// Time at which the oldest sub-interval with samples leaves the window.
+    /// Time at which the oldest sub-interval with samples leaves the window; `u64::MAX` without samples.
     expires: u64,
     current: Tally<A>,
     /// Sum of all earlier sub-intervals.
@@ -63,7 +64,7 @@ pub(super) struct Buckets<A> {
     /// The consecutive earlier sub-intervals. Empty until an earlier sub-interval exists, and never longer than the
     /// observed part of the window.
     older: VecDeque<Tally<A>>,
-    /// Number of the first of these sub-intervals, counted from the zero of the clock.
+    /// Number of the first sub-interval of `older`, counted from the zero of the clock.
     first: u64,
 }
 
@@ -204,8 +205,7 @@ impl<A: Aggregate> Buckets<A> {
         }
     }
 
-    /// Converts the sub-intervals by converting their tallies. The tally of several sub-intervals is converted from
-    /// their sum.
+    /// Converts each tally with `make`. The sum of the earlier sub-intervals is converted as one tally.
     pub(super) fn map<B: Aggregate>(&self, make: impl Fn(&Tally<A>) -> Tally<B>) -> Buckets<B> {
         let mut older = VecDeque::with_capacity(self.older.capacity());
         older.extend(self.older.iter().map(&make));

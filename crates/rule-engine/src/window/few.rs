@@ -7,7 +7,7 @@ use crate::rule::Window;
 /// Maximum number of samples of a window that stores them in one block of memory.
 pub(super) const MAX_SAMPLES: usize = ORDERED;
 
-/// The newest samples by time. If two samples have the same time, the last one added is newer.
+/// The newest samples by time. If two samples have the same time, the sample that was added last is newer.
 ///
 /// Most windows over samples contain ten or twenty samples, and each collection changes them. The position of the next
 /// sample is known without reading the stored samples, so that adding a sample waits for one memory access instead of
@@ -51,7 +51,7 @@ impl RecentSamples {
         }
     }
 
-    /// Adds a sample.
+    /// Adds a sample. Returns `u64::MAX`, because samples do not expire.
     pub(super) fn add(&mut self, worth: SampleValue, time: u64, _now: u64) -> u64 {
         let mut place = usize::from(self.next);
         let mut others = place;
@@ -64,7 +64,7 @@ impl RecentSamples {
         }
         let value = number(worth);
         self.unknown += u8::from(value.is_nan());
-        // A late sample is inserted before newer ones.
+        // A late sample is inserted before newer samples.
         for _ in 0..others {
             let before = self.before(place);
             let Some(newer) = self.ring.get(before).copied().filter(|(other, _)| *other > time) else {

@@ -3,11 +3,11 @@
 use super::{ReadContext, SampleValue};
 use crate::rule::Window;
 
-/// The newest sample. If two samples have the same time, the last one added is newer.
+/// The newest sample. If two samples have the same time, the sample that was added last is newer.
 #[derive(Debug)]
 pub(super) struct Latest {
     time: u64,
-    /// NaN if the value is unknown.
+    /// Value of the sample; NaN if unknown.
     value: f64,
 }
 

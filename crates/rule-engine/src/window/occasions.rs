@@ -1,9 +1,9 @@
-//! The times of samples, stored once for all series of one trigger and one length; and series whose samples are all
+//! The times of samples, stored once for all series of one trigger and one length, and series whose samples are all
 //! alike.
 //!
-//! Half of the series of a process never receive a meaningful sample: the field is unknown in its version, or the
-//! condition describes an event that does not occur. The contents of such a series follow from the number of samples
-//! over time, which is stored once.
+//! Half of the series of a process never receive a meaningful sample: the version of the runtime does not report the
+//! field, or the condition describes an event that does not occur. The contents of such a series follow from the number
+//! of samples over time, which is stored once.
 
 use base::time::Moment;
 
@@ -118,7 +118,7 @@ impl Uniform {
         }
     }
 
-    /// Returns the series that contains these samples.
+    /// Returns the series that contains the samples counted in `occasions`.
     pub(super) fn series<A: Aggregate>(self, occasions: &Occasions) -> Buckets<A> {
         occasions.buckets.map(|taken| self.tally(taken))
     }

@@ -7,22 +7,24 @@ use super::answer::{answer, number};
 use super::{Class, ReadContext, SampleValue};
 use crate::rule::{Function, Window};
 
-/// Samples of a time span, a large number of samples, or samples that differ from their predecessor. An unknown value
-/// is NaN, which no known value is. For functions that count, 1 matches the filter and 0 does not.
+/// The samples of a time span, a large number of newest samples, or the samples that differ from the sample before. An
+/// unknown value is stored as NaN, because no known value is NaN. For functions that count, the value is 1 if the
+/// sample matches the filter, or 0 if it does not.
 #[derive(Debug)]
 pub(super) struct Samples {
     kept: VecDeque<(u64, f64)>,
     /// Maximum age; older samples are removed. `u64::MAX` if samples do not expire.
     over: u64,
-    /// Maximum number of samples, and number of samples with an unknown value, at most [`MAX_LAST`](super::MAX_LAST).
+    /// Maximum number of samples, at most [`MAX_LAST`](super::MAX_LAST).
     most: u16,
+    /// Number of samples with an unknown value.
     unknown: u16,
     /// Whether a sample that equals the newest sample is merged with it because only changes matter.
     runs: bool,
-    /// The known values in ascending order, for functions that need the order. A new sample costs a search and a move
-    /// instead of a sort.
+    /// The known values in ascending order; `None` if the function does not need the order. A new sample costs a search
+    /// and a move instead of a sort.
     sorted: Option<Vec<f64>>,
-    /// The last computed value, until a sample is added or removed.
+    /// The last computed value; `None` if no value was computed since a sample was added or removed.
     made: Cell<Option<ComputedValue>>,
 }
 

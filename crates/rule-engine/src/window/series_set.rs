@@ -111,7 +111,8 @@ impl SeriesSet {
         }
     }
 
-    /// Starts a series whose earlier samples were all alike. The window must use sub-intervals.
+    /// Starts a series whose earlier samples were all alike. A window that does not use sub-intervals starts without
+    /// samples.
     fn begin_uniform(&mut self, window: &Window, uniform: Uniform, before: &Occasions) -> Option<SeriesAt> {
         match Class::for_window(window) {
             Class::Counts => put(&mut self.counts, uniform.series(before)).map(SeriesAt::Counts),
@@ -123,8 +124,8 @@ impl SeriesSet {
         }
     }
 
-    /// Returns the state of a series that stores no samples, after a sample, and the time at which it expires.
-    /// `occasions` contains the times of earlier samples and expires separately.
+    /// Applies a sample to a series that stores no samples. Returns the new state of the series, and the time at which
+    /// its next sample expires. `occasions` contains the times of earlier samples and expires separately.
     pub(crate) fn take(
         &mut self,
         kept: SeriesState,
@@ -206,7 +207,8 @@ impl SeriesSet {
         Moment::from_ns(next)
     }
 
-    /// Takes a series from another set.
+    /// Takes a series from another set. Returns `None` if the other set has no such series, or if this set has too many
+    /// series.
     pub(crate) fn take_from(&mut self, other: &mut Self, series: SeriesAt) -> Option<SeriesAt> {
         fn moved<T>(from: &mut [T], place: u16, to: &mut Vec<T>, nothing: T) -> Option<u16> {
             put(to, std::mem::replace(from.get_mut(usize::from(place))?, nothing))
@@ -290,7 +292,7 @@ impl SeriesSet {
     }
 }
 
-/// Appends a series to its class.
+/// Appends a series to its class. Returns its position, or `None` if the class has too many series.
 fn put<T>(class: &mut Vec<T>, series: T) -> Option<u16> {
     let place = u16::try_from(class.len()).ok()?;
     if class.len() == class.capacity() {

@@ -27,8 +27,8 @@ fn blocking(number: u32, from: i64, to: i64) -> Collection {
     }
 }
 
-/// Scenario: collections follow each other; one is lost, one lacks an edge, and one runs inside the stop of another
-/// collection.
+/// Scenario: in a sequence of collections, one collection is lost, one is lossy, one lacks its restart edge, and one
+/// runs inside the stop of another collection.
 /// Guarantee: the time since the last restart is exact, or unknown if events can be missing.
 #[test]
 fn time_since_last_restart_is_exact_or_unknown() {
