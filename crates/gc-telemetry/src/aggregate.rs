@@ -1,4 +1,4 @@
-//! Series of services instead of processes: `metrics.aggregate: service`.
+//! Builds the series of services instead of processes, for `metrics.aggregate: service`.
 //!
 //! ```text
 //! totals of a process (cumulative) --> difference since its last reading --> totals of its service, which only rise
@@ -9,8 +9,8 @@
 //! The increases of an exited process stay in the totals, and a process that counts from scratch adds only new events.
 //! Values that rise and fall are summed over the running processes; gauges follow their [`GaugeRule`].
 //!
-//! Processes belong to one service if the attributes of `SERVICE_ATTRIBUTES` are equal. These attributes are the
-//! resource of the series.
+//! Processes belong to one service if the attributes of `SERVICE_ATTRIBUTES` and the configured attributes are equal.
+//! These attributes and an id are the resource of the series.
 //!
 //! Figures of a container are the same in all processes of the container, so only the first process of each container
 //! adds these figures.
@@ -137,7 +137,7 @@ pub fn is_in_share(resource: &[KeyValue], configured: &[KeyValue], (share, share
 
 impl Services {
     /// Applies a reading of a process, which contains its cumulative metrics. `configured` are the attributes that the
-    /// configuration gives to every process.
+    /// configuration adds to every process.
     pub fn observe(
         &mut self,
         process: ProcessKey,
@@ -199,7 +199,7 @@ impl Services {
     }
 
     /// Records that a process no longer adds the figures of its container. Another process of the container then adds
-    /// them.
+    /// these figures.
     fn leave_container(&mut self, container: Option<String>, process: ProcessKey) {
         if let Some(id) = container
             && let Entry::Occupied(entry) = self.containers.entry(id)
@@ -209,8 +209,8 @@ impl Services {
         }
     }
 
-    /// Removes a process that has exited and whose last reading was applied. If this was the last process of its
-    /// service, returns the last metrics of the service, and `None` otherwise.
+    /// Removes a process that has exited and whose last reading was applied. Returns the last metrics of the service if
+    /// this was its last process, or `None` otherwise.
     pub fn remove(
         &mut self,
         process: ProcessKey,

@@ -45,7 +45,7 @@ pub(crate) struct ExponentialHistogram {
 }
 
 impl ExponentialHistogram {
-    /// Creates an empty histogram with at most `max_buckets` buckets, and at least 2.
+    /// Creates an empty histogram with at most `max_buckets` buckets. A limit below 2 counts as 2.
     pub(crate) fn new(max_buckets: u16) -> Self {
         Self {
             summary: Summary::default(),

@@ -12,8 +12,9 @@ use super::definition::span::NUMBER;
 use super::ids::SpanIds;
 use super::value::{Attributes, key_value, list};
 
-/// Returns the log record of a change. `store` is the address of this host's evidence outside the host; `span` is the
-/// root span of the collection on which the incident started.
+/// Returns the log record of a change. `store` is the address of this host's evidence outside the host; `None` if
+/// evidence stays on the host. `span` is the root span of the collection on which the incident started; `None` if there
+/// is no such span.
 pub fn incident_record(
     change: &IncidentChange,
     subject: &IncidentSubject,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use clr_gc::event::{GcReason, GcType, PauseMode};
 use clr_gc::gc::{Collection, HeapGeneration};
 
-/// Returns the actual type, or `None` if it is unknown. A collection that was announced as background and ran as
+/// Returns the actual type, or `None` if the type is unknown. A collection that was announced as background and ran as
 /// blocking is blocking.
 pub(crate) fn effective_type(collection: &Collection) -> Option<GcType> {
     if collection.became_blocking {
@@ -15,7 +15,7 @@ pub(crate) fn effective_type(collection: &Collection) -> Option<GcType> {
     }
 }
 
-/// Returns `blocking`, `background` or `foreground`; an unknown number as text.
+/// Returns `blocking`, `background` or `foreground`, or the number as text if the type is not known.
 pub(crate) fn type_name(gc_type: GcType) -> Cow<'static, str> {
     match gc_type {
         GcType::BLOCKING => Cow::Borrowed("blocking"),
@@ -25,14 +25,15 @@ pub(crate) fn type_name(gc_type: GcType) -> Cow<'static, str> {
     }
 }
 
-/// Returns the reason (`AllocSmall`, `Induced`, and others); an unknown number as text.
+/// Returns the name of a reason (`AllocSmall`, `Induced`, and others), or the number as text if the reason is not
+/// known.
 pub(crate) fn reason_name(reason: GcReason) -> Cow<'static, str> {
     reason
         .name()
         .map_or_else(|| Cow::Owned(reason.to_string()), Cow::Borrowed)
 }
 
-/// Returns the mode (`Batch`, `Interactive`, and others); an unknown number as text.
+/// Returns the name of a mode (`Batch`, `Interactive`, and others), or the number as text if the mode is not known.
 pub(crate) fn pause_mode_name(mode: PauseMode) -> Cow<'static, str> {
     mode.name().map_or_else(|| Cow::Owned(mode.to_string()), Cow::Borrowed)
 }

@@ -8,8 +8,7 @@ use base::time::Wall;
 use incidents::{IncidentChange, QuotaOwner};
 use rule_engine::alert::Transition;
 
-/// Change of an alert, with the data that the rule does not have: process, group, span. The change is exported as a log
-/// record.
+/// Change of an alert, with its process, the group of its rule, and its span. The change is exported as a log record.
 #[derive(Debug, Clone)]
 pub struct Notice {
     /// Run of the process. Run, rule and alert number identify the alert.
@@ -19,7 +18,8 @@ pub struct Notice {
     pub group: Option<Arc<str>>,
     /// Transition of the alert.
     pub transition: Transition,
-    /// Root span of the collection on which the alert started; `None` if there is no such collection or it has no span.
+    /// Root span of the collection on which the alert started; `None` if there is no such collection, or if the
+    /// collection has no span.
     pub span: Option<SpanIds>,
 }
 
@@ -32,8 +32,8 @@ pub struct IncidentNotice {
     pub process: Arc<str>,
     /// Change of the incident.
     pub change: IncidentChange,
-    /// Root span of the collection on which the incident started; `None` if there is no such collection or it has no
-    /// span.
+    /// Root span of the collection on which the incident started; `None` if there is no such collection, or if the
+    /// collection has no span.
     pub span: Option<SpanIds>,
     /// Tenant and service whose share of the messages the notice uses.
     pub share: QuotaOwner,

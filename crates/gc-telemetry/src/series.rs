@@ -29,7 +29,8 @@ use super::names::{condemned, effective_type};
 use super::options::{Detail, MetricOptions, RuntimeMetrics, Temporality};
 use super::spans::{NotExported, SpanIds};
 
-/// Number of points by which the list grows: a process has few points, and they remain.
+/// Number of points by which the list grows. The number is small, because the points of a process are few and are
+/// seldom removed.
 const POINTS_AT_ONCE: usize = 4;
 
 /// Metrics of one run of a process.
@@ -39,8 +40,8 @@ pub struct Series {
     start_unix_ns: u64,
     /// Time of the last delta export, Unix nanoseconds.
     exported_unix_ns: u64,
-    /// Points of all metrics by metric and labels, contiguous: a collection uses nearly all points, and with hundreds
-    /// of processes the points are not in the CPU cache.
+    /// Points of all metrics, sorted by metric and labels. The points are contiguous in memory, because a collection
+    /// uses nearly all points, and the points of hundreds of processes do not fit in the CPU cache.
     points: Vec<(Labels, Point)>,
     /// Index of the first point of each metric in [`row::METRICS`], and end of the last metric's points.
     begins: Box<[u32]>,
@@ -86,7 +87,7 @@ impl Series {
         series
     }
 
-    /// Observes a collection; `span` is its root span, or `None` without a span.
+    /// Observes a collection. `span` is the root span of the collection, or `None` if the collection has no span.
     pub fn observe(&mut self, collection: &Collection, base: UnixBase, span: Option<SpanIds>) {
         let at = base.unix_ns(collection.end.unwrap_or(collection.last_event));
         let generation = condemned(collection).map(Label::Generation);
@@ -369,8 +370,8 @@ impl Series {
         }
     }
 
-    /// Returns the point with these labels, and creates it if it does not exist. Returns the overflow point instead of
-    /// a new point with labels at the limit of series, and `None` for a disabled metric.
+    /// Returns the point with these labels, and creates the point if it does not exist. If the limit of series is
+    /// reached, the overflow point replaces a new point with labels. Returns `None` for a disabled metric.
     fn point(&mut self, definition: &'static MetricDefinition, labels: Labels) -> Option<&mut Point> {
         let is_low = self.options.detail == Detail::Low;
         if is_low && row::DETAILED.iter().any(|detailed| std::ptr::eq(*detailed, definition)) {
@@ -416,7 +417,8 @@ impl Series {
         }
     }
 
-    /// Returns the index of a point, or the index for its insertion. A metric has few points.
+    /// Returns the index of a point, or the index for its insertion. The search is linear, because a metric has few
+    /// points.
     fn place(&self, metric: usize, labels: Labels) -> Result<usize, usize> {
         let range = self.range(metric);
         let points = self.points.get(range.clone()).unwrap_or_default();
@@ -445,7 +447,7 @@ fn points_of(definition: &'static MetricDefinition) -> &'static MetricDefinition
     same.map_or(definition, |(_, own)| own)
 }
 
-/// Returns the duration; `None` if it is unknown or negative (possible in a damaged stream).
+/// Returns the duration, or `None` if the duration is unknown or negative (possible in a damaged stream).
 fn known(ns: Option<i64>) -> Option<u64> {
     u64::try_from(ns?).ok()
 }

@@ -1,4 +1,4 @@
-//! Snapshot of values from other counters, as metrics.
+//! Metrics built from values that other code counts.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -68,7 +68,7 @@ impl MetricSnapshot {
         });
     }
 
-    /// Adds a metric with one point without attributes; omitted if the value is unknown.
+    /// Adds a metric with one point without attributes. The metric is omitted if `value` is `None` (unknown).
     pub fn put_one(&mut self, definition: &'static MetricDefinition, value: Option<Number>) {
         self.put(definition, value.map(|value| (Vec::new(), value)));
     }

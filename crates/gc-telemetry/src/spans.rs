@@ -20,8 +20,8 @@
 //! initial` spans, before and after the other collection.
 //!
 //! **No invented time**: a span exists only if both of its ends were observed, the root spans the time from the first
-//! to the last known time, and `gcwatch.gc.missing` names the unobserved parts. The durations of phases have no start
-//! times; they are attributes.
+//! to the last known time, and `gcwatch.gc.missing` names the unobserved parts. The durations of phases are attributes,
+//! because the runtime reports no start times of phases.
 
 mod attributes;
 mod selection;

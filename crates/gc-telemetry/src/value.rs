@@ -40,7 +40,7 @@ impl Attributes {
     }
 }
 
-/// Returns an attribute.
+/// Creates an attribute.
 pub fn key_value(key: &str, value: Value) -> KeyValue {
     KeyValue {
         key: key.to_owned(),
@@ -67,7 +67,7 @@ pub fn set(attributes: &mut Vec<KeyValue>, new: KeyValue) {
     }
 }
 
-/// Returns the string value of the attribute `key`; `None` if it is missing or not a string.
+/// Returns the string value of the attribute `key`, or `None` if the attribute is missing or not a string.
 pub fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     match value(attributes, key)? {
         Value::StringValue(text) => Some(text.clone()),
@@ -75,7 +75,7 @@ pub fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     }
 }
 
-/// Returns the boolean value of the attribute `key`; `None` if it is missing or not a boolean.
+/// Returns the boolean value of the attribute `key`, or `None` if the attribute is missing or not a boolean.
 pub fn flag(attributes: &[KeyValue], key: &str) -> Option<bool> {
     match value(attributes, key)? {
         Value::BoolValue(flag) => Some(*flag),
@@ -83,20 +83,20 @@ pub fn flag(attributes: &[KeyValue], key: &str) -> Option<bool> {
     }
 }
 
-/// Returns the value of the attribute `key`; `None` if it is missing.
+/// Returns the value of the attribute `key`, or `None` if the attribute is missing.
 pub fn value<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a Value> {
     let attribute = attributes.iter().find(|attribute| attribute.key == key)?;
     attribute.value.as_ref()?.value.as_ref()
 }
 
-/// Returns the value of the attribute `key` as strings joined by commas; `None` if it is missing or not a list of
+/// Returns the strings of the attribute `key`, joined by commas, or `None` if the attribute is missing or contains no
 /// strings.
 pub fn texts(attributes: &[KeyValue], key: &str) -> Option<String> {
     let attribute = attributes.iter().find(|attribute| attribute.key == key)?;
     joined(attribute)
 }
 
-/// Returns a list of strings joined by commas; `None` if the value is empty or not a list of strings.
+/// Returns the strings in a list, joined by commas, or `None` if the value is not a list or contains no strings.
 pub fn joined(attribute: &KeyValue) -> Option<String> {
     let Value::ArrayValue(list) = attribute.value.as_ref()?.value.as_ref()? else {
         return None;
@@ -109,8 +109,8 @@ pub fn joined(attribute: &KeyValue) -> Option<String> {
     (!joined.is_empty()).then_some(joined)
 }
 
-/// Returns the attributes of a resource as facts for rules. Lists and bytes are skipped, because rules have no such
-/// values.
+/// Returns the attributes of a resource as facts for rules. Lists and bytes are skipped, because rules do not support
+/// such values.
 pub fn facts(attributes: &[KeyValue]) -> impl Iterator<Item = (Box<str>, FactValue)> + '_ {
     attributes.iter().filter_map(|attribute| {
         let value = match attribute.value.as_ref()?.value.as_ref()? {

@@ -23,8 +23,8 @@ pub(crate) struct HeapLimit {
     present: Option<u64>,
     /// First known value of `present`. A runtime that does not report its limit keeps this limit.
     first: Option<u64>,
-    /// Value of `present` when the program last refreshed its limit; `None` if it has not done so since the last report
-    /// of the runtime.
+    /// Value of `present` when the program last refreshed its limit; `None` if the program has not refreshed its limit
+    /// since the last report of the runtime.
     refreshed: Option<u64>,
     /// Whether the reported limit and `present` were ever equal.
     was_equal: bool,
@@ -50,8 +50,8 @@ fn differ(one: u64, other: u64) -> bool {
 }
 
 impl HeapLimit {
-    /// Applies a reading from outside. If the limit is currently unknown, the previous limit stays. Returns whether the
-    /// limit changed.
+    /// Applies a reading from outside. If the limit is currently unknown, the previous limit stays. After
+    /// [`refute`](Self::refute), a limit from outside is ignored. Returns whether the limit changed.
     pub(crate) fn measured(&mut self, present: Option<u64>, follows_container: bool, said: SaidLimit) -> bool {
         let before = self.present;
         if !self.is_refuted {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     /// Scenario: a runtime reports 300 MiB, three quarters of the container's limit; the container's limit is raised,
-    /// lowered and set back; its configuration is in a single file.
+    /// lowered and set back; the configuration of the runtime is invisible.
     /// Guarantee: the heap keeps its limit, and each difference is reported while it lasts, except for a difference of
     /// rounding.
     #[test]

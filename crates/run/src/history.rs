@@ -101,7 +101,7 @@ pub struct Newest {
     pub at: Option<Moment>,
     /// Bytes in each generation after a collection.
     pub heap: [Option<u64>; 5],
-    /// Time of the heap figures; [`Moment::FIRST`] if none are known.
+    /// Time of the heap figures; [`Moment::FIRST`] if no heap figures are known.
     heap_at: Moment,
     /// Bytes of old objects: generation 2, large and pinned objects, without free space.
     old: Option<u64>,
@@ -173,8 +173,8 @@ impl Newest {
     }
 }
 
-/// Returns the latest committed bytes of the heap, in use or kept, that a collection reports, or `None` if it reports
-/// none.
+/// Returns the latest committed bytes of the heap, in use or kept, that a collection reports, or `None` if the
+/// collection does not report committed bytes.
 fn committed(collection: &Collection) -> Option<u64> {
     collection
         .committed
@@ -215,8 +215,8 @@ impl History {
         }
         for pause in &collection.pauses {
             if pause.spans.is_empty() {
-                // The length of the stopped time is known, but not its position, so it is assumed to end with the
-                // collection.
+                // The length of the pause can be known, but its position is unknown. Assume that the pause ended with
+                // the collection.
                 let part = length(pause.pause_ns).unwrap_or(0);
                 self.buckets.stopped(at.before(part), part.min(HISTORY_NS), now);
             }

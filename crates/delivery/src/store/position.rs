@@ -1,5 +1,5 @@
-//! The position up to which a log was sent: two slots that are written alternately, so that a torn write leaves the
-//! other slot intact.
+//! The position up to which a log was sent, in a file with two slots. The slots are written alternately, so that a torn
+//! write leaves the other slot intact.
 
 use std::io;
 
@@ -32,7 +32,7 @@ impl Position {
         slots.max_by_key(|position| position.turn).unwrap_or_default()
     }
 
-    /// Writes another number.
+    /// Writes another number to the older slot. After an error, the position is unchanged.
     pub(crate) fn write(&mut self, number: u64, disk: &mut impl Disk) -> io::Result<()> {
         let next = Self {
             turn: self.turn + 1,

@@ -3,10 +3,10 @@
 /// Length of a header, in bytes.
 pub(crate) const HEADER: usize = 40;
 
-/// Maximum length of a request: `otlp.limits.batch_bytes` allows 64 MiB.
+/// Maximum length of a request, in bytes. `otlp.limits.batch_bytes` allows only 64 MiB.
 const MAX_BYTES: u32 = 256 << 20;
 
-/// Three letters, and the version of the format.
+/// First bytes of a header: three letters, and the version of the format.
 const MAGIC: u32 = u32::from_le_bytes(*b"GWR\x01");
 
 /// Content of a header.

@@ -98,7 +98,7 @@ mod tests {
         .encode_to_vec()
     }
 
-    /// Scenario: statuses have no RetryInfo, invalid delays, or a delay of a day.
+    /// Scenario: statuses contain a valid delay, a negative delay, no delay, a delay of a day, or no RetryInfo.
     /// Guarantee: the delay is returned if present, never negative, and at most ten minutes.
     #[test]
     fn retry_info_is_parsed() {

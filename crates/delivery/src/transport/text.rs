@@ -87,7 +87,7 @@ mod tests {
     }
 
     /// Scenario: a receiver repeats its own address with a token in the query, or only the token.
-    /// Guarantee: neither the query nor the token is shown.
+    /// Guarantee: neither the token nor the password is shown.
     #[test]
     fn tokens_in_queries_are_redacted() {
         let url = reqwest::Url::parse("https://me:passw0rd@hooks.example/in?channel=gc&token=s3cr3t%2Ftoken").unwrap();

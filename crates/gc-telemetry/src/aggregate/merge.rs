@@ -19,9 +19,9 @@ pub(super) trait Point: Clone {
     fn attributes(&self) -> &[KeyValue];
     /// Subtracts an older total. A total that has fallen was counted from scratch, so it is not changed.
     fn subtract(&mut self, older: &Self);
-    /// Adds another part. `max_buckets` limits the buckets of an exponential histogram.
+    /// Adds a point with the same attributes. `max_buckets` limits the buckets of an exponential histogram.
     fn add(&mut self, part: &Self, max_buckets: usize);
-    /// Returns whether the point has no measurement.
+    /// Returns whether the point has no measurement, or the value 0.
     fn is_empty(&self) -> bool;
 }
 

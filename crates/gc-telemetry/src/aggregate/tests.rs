@@ -99,7 +99,8 @@ fn numbers(metrics: &[Metric], name: &str) -> Vec<i64> {
     metric.map_or(Vec::new(), |metric| points(metric).into_iter().map(int).collect())
 }
 
-/// Returns a reading: OOM kills of the container, its usage, lines of memory, budget and load of the process.
+/// Returns a reading with the OOM kills and the memory usage of a container, and with the memory lines, the budget and
+/// the memory load of a process.
 fn reading(kills: u64, usage: u64, live: u64, load: u64) -> Vec<Metric> {
     let mut snapshot = MetricSnapshot::new(10, 100);
     snapshot.put_one(&container::OOM_KILLS, Some(whole(kills)));
@@ -147,8 +148,8 @@ fn container_counts_once() {
     assert_eq!(numbers(&metrics, "gcwatch.gc.memory.load"), [20]);
 }
 
-/// Scenario: processes of two services run on two hosts, in different pods, with different versions and start times;
-/// one process learns its namespace late.
+/// Scenario: processes of two services run on two hosts, in different pods, with different start times; one process
+/// learns its namespace late.
 /// Guarantee: the id of a service on a host never changes, and other services and hosts have other ids; the resource
 /// contains configured attributes, but not the pod; the counts of a process stay in its old service when the process
 /// changes its service.

@@ -31,7 +31,8 @@ attributes! {
         from "gcwatch"
 }
 
-/// Generation of a heap's size. Objects of the large object heap and of the pinned object heap have separate values.
+/// Attribute with the generation of a heap size. Objects of the large object heap and of the pinned object heap have
+/// separate values.
 pub static HEAP_GENERATION: Attribute = Attribute {
     name: GENERATION.name,
     kind: ValueKind::Text,

@@ -2,8 +2,8 @@
 //!
 //! The event GCSettingsRundown (10, keyword 0x1) of the rundown provider has eight fields: HardLimit, LOHThreshold,
 //! PhysicalMemoryConfig, Gen0MinBudgetConfig, Gen0MaxBudgetConfig, HighMemPercentConfig, BitSettings, ClrInstanceID.
-//! RuntimeDCStart has the startup flags. Runtimes before .NET 9 and NativeAOT send neither event: processes with these
-//! runtimes have no configuration attributes.
+//! The event RuntimeDCStart contains the startup flags. Runtimes before .NET 9 and NativeAOT send neither event:
+//! processes with these runtimes have no configuration attributes.
 
 use super::attributes;
 

@@ -32,8 +32,8 @@ pub(super) struct TargetLabels {
     info: String,
 }
 
-/// Returns the labels of each process. If two processes have equal labels, and so the same series (a service instance
-/// id from the environment of both), the later process has the label `duplicate`.
+/// Returns the labels of each process. If the labels of two processes are equal (both have the same service instance id
+/// in their environment), the later process gets the label `duplicate`, so that its series differ.
 pub(super) fn target_labels<'a>(resources: impl Iterator<Item = &'a Resource>) -> Vec<TargetLabels> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     resources
@@ -107,7 +107,7 @@ pub(super) fn merged<'a>(attributes: impl Iterator<Item = &'a KeyValue>) -> BTre
     labels
 }
 
-/// Returns a value as the text of a label; lists as JSON.
+/// Returns a value as the text of a label. Lists are JSON.
 fn text(value: &AnyValue) -> String {
     match &value.value {
         Some(Value::StringValue(text)) => text.clone(),

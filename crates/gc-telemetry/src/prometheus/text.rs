@@ -48,8 +48,8 @@ fn sanitised(name: &str, also: fn(char) -> bool) -> String {
     if text.is_empty() { "_".to_owned() } else { text }
 }
 
-/// Returns the suffix of a unit; `None` without a unit, for annotations such as `{collection}`, and for a ratio that is
-/// not a gauge.
+/// Returns the suffix of a unit, or `None` if there is no unit, for annotations such as `{collection}`, and for a ratio
+/// that is not a gauge.
 pub(super) fn unit_suffix(unit: &str, is_gauge: bool) -> Option<String> {
     let known = match unit {
         "" => return None,
@@ -96,7 +96,7 @@ fn escape(out: &mut String, text: &str, quotes: bool) {
     }
 }
 
-/// Appends a number; infinities and NaN in the spelling of the formats.
+/// Appends a number. Infinities and NaN have the spelling of the formats.
 pub(super) fn push_number(out: &mut String, number: f64) {
     if number.is_nan() {
         out.push_str("NaN");

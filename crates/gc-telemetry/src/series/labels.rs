@@ -128,7 +128,7 @@ impl Label {
 }
 
 impl Label {
-    /// Returns the attribute; `None` if the class of a request does not exist.
+    /// Returns the attribute of the label, or `None` if the label is a class of requests that does not exist.
     fn attribute(self, options: &MetricOptions) -> Option<KeyValue> {
         let text = |text: &str| Value::StringValue(text.to_owned());
         let (attribute, value) = match self {
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Scenario: the labels are the overflow labels or empty.
+    /// Scenario: the overflow label is packed, and an empty list of labels is packed.
     /// Guarantee: the constants equal the corresponding labels.
     #[test]
     fn constants_match_labels() {

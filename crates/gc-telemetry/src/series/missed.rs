@@ -1,10 +1,10 @@
 //! Collections without observed events. The runtime numbers its collections without gaps, so the number of collections
 //! between two sessions, and of collections whose events were all lost, is exact.
 //!
-//! A skipped number can belong to the background collection in progress, which is observed at its end. The number is
-//! missed after two later collections started while no background collection was in progress: blocking collections
-//! (foreground collections have a separate type) or later background collections. Two collections are necessary,
-//! because a collection with late data can be observed after the next collection.
+//! A skipped number can belong to the background collection in progress, which is observed at its end. The number
+//! counts as missed after two later collections started while no background collection was in progress: blocking
+//! collections (foreground collections have a separate type) or later background collections. Two collections are
+//! necessary, because a collection with late data can be observed after the next collection.
 
 use std::collections::VecDeque;
 
@@ -38,7 +38,7 @@ pub(super) struct RunGaps {
 }
 
 impl RunGaps {
-    /// Observes a collection and returns the number of collections found missed since the last call.
+    /// Observes a collection. Returns the number of collections that count as missed because of this observation.
     pub(super) fn observe(&mut self, collection: &Collection) -> u64 {
         self.number(collection.number, collection.gc_type)
     }
@@ -122,7 +122,8 @@ mod tests {
         assert_eq!(missed(&all), 90);
     }
 
-    /// Scenario: foreground collections run during a background collection, which ends after them.
+    /// Scenario: foreground collections run during a background collection, which ends after the foreground
+    /// collections.
     /// Guarantee: no collection is missed.
     #[test]
     fn late_background_collection_is_not_missed() {
@@ -140,7 +141,7 @@ mod tests {
     }
 
     /// Scenario: a session ends during a background collection, which ends before the next session.
-    /// Guarantee: the background collection is missed, with the other collections.
+    /// Guarantee: the background collection and the other unobserved collections are missed.
     #[test]
     fn unobserved_background_collection_is_missed() {
         let all = [

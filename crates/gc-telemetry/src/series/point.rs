@@ -125,7 +125,8 @@ impl Point {
         })
     }
 
-    /// Returns the change since the last delta export, or `None` if nothing was added or the point is a newest value.
+    /// Returns the change since the last delta export, or `None` if there is no change, or if the point is a newest
+    /// value.
     pub(super) fn delta(&self, definition: &MetricDefinition) -> Option<PointValue> {
         match self {
             Self::Sum { total, exported, since } => {

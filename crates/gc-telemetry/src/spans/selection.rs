@@ -14,7 +14,7 @@ const RANDOMNESS_END: u64 = 1 << 56;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Maximum number of short collections of one process that become spans per second because an incident is open. A few
-/// spans show the user what the short collections are like; not all collections are necessary.
+/// spans are sufficient to show the short collections to the user.
 const IN_INCIDENT: u32 = 1;
 
 /// Reason why the spans of a collection, or of a request's pauses, were not exported.
@@ -26,7 +26,7 @@ pub enum NotExported {
     OverRate,
 }
 
-/// Selection with its rate limit.
+/// The configured selection with its rate limits.
 #[derive(Debug)]
 pub(super) struct Selection {
     min_generation: u32,
@@ -59,8 +59,8 @@ impl Selection {
         self.in_incident = before.in_incident;
     }
 
-    /// Selects a collection for spans. `at` is the time of its last event; `in_incident` is `true` while an incident of
-    /// the process is open.
+    /// Returns whether a collection becomes spans, or the reason if it does not. `at` is the time of its last event;
+    /// `in_incident` is `true` while an incident of the process is open.
     pub(super) fn decide(
         &mut self,
         collection: &Collection,

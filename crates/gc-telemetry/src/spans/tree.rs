@@ -211,7 +211,7 @@ fn suspend_times(pause: &Pause) -> Option<Times> {
     (pause.suspend_ns? == to - from && pause.start == Some(from) && from <= to).then_some((from, to))
 }
 
-/// Returns the overlap of two intervals; `None` if empty.
+/// Returns the overlap of two intervals, or `None` if the overlap is empty.
 fn common(a: Times, b: Times) -> Option<Times> {
     let (from, to) = (a.0.max(b.0), a.1.min(b.1));
     (from < to).then_some((from, to))
@@ -256,7 +256,7 @@ fn root_name(collection: &Collection) -> String {
     name
 }
 
-/// Returns the first and the last known time.
+/// Returns the first and the last known time of a collection.
 fn extent(collection: &Collection) -> Times {
     let stops = collection.pauses.iter().flat_map(|pause| &pause.spans);
     let stops = stops.flat_map(|&(from, to)| [from, to]);

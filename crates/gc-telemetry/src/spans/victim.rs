@@ -40,7 +40,7 @@ pub(super) fn is_meant(options: &VictimOptions, request: &Request) -> bool {
     options.enabled && is_much && ended.sampled == Some(true) && ended.trace_id.is_some() && ended.span_id.is_some()
 }
 
-/// Returns the name, such as `GC pause gen2 blocking`.
+/// Returns the name of a stop's span, such as `GC pause gen2 blocking`, without unknown parts.
 fn name(hit: &Stop) -> String {
     let generation = hit
         .generation

@@ -1,4 +1,4 @@
-//! Ten seconds of a run.
+//! A bucket of the history: the events of ten seconds of a run.
 
 use api::gc::is_induced;
 use base::time::{Moment, Wall};
@@ -19,12 +19,12 @@ pub fn bucket_of(at: Moment) -> u64 {
 /// Number of kinds of collections: three generations times three types, plus one kind for all other values.
 pub(crate) const KINDS: usize = 10;
 
-/// Unit of pause lengths, 4 µs, as a power of two of nanoseconds. Pauses of less than two units are one class. From two
-/// units, each half of a power of two is one class.
+/// Unit of pause lengths, 4 µs, as a power of two of nanoseconds. Pauses of less than two units are one class. For
+/// longer pauses, each half of the interval between two powers of two is one class.
 const UNIT_BITS: u32 = 12;
 
 /// Events of ten seconds. Sums are over the collections that ended in the bucket; the stopped time and the allocation
-/// are the parts that fall into it.
+/// are the parts that fall into the bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bucket {
     /// Index of the bucket, in the clock of [`Moment`]s; in Unix time if the bucket is shown or stored.
@@ -41,7 +41,7 @@ pub struct Bucket {
     pub induced: u32,
     /// Number of collections that overlap a loss of events.
     pub lossy: u32,
-    /// Allocated bytes; `None` if no collection shows them.
+    /// Allocated bytes; `None` if no collection reports allocated bytes.
     pub allocated: Option<u64>,
     /// Whether the allocation before a collection that ended in the bucket is unknown, so that the true value is
     /// higher.
@@ -238,7 +238,7 @@ impl Bucket {
     fn pass_pauses(&mut self, pass: &mut impl Pass) {
         let mut length = self.pauses.len() as u64;
         pass.unsigned(&mut length);
-        // Limit the number of classes, whatever a file contains.
+        // Limit the number of classes, because a damaged file can contain any number.
         self.pauses
             .resize(usize::try_from(length).unwrap_or(0).min(CLASSES), (0, 0));
         // The first class is usually far from zero.
@@ -300,7 +300,8 @@ mod tests {
     }
 
     /// Scenario: collections have every generation and type, and some have unknown values.
-    /// Guarantee: each kind has its own index, including unknown values.
+    /// Guarantee: each combination of generation and type has a separate index, and unknown values share the last
+    /// index.
     #[test]
     fn kinds_of_collections_are_distinct() {
         assert_eq!(kind_of(Some(0), Some(GcType::BLOCKING)), 0);

@@ -6,7 +6,7 @@ use super::bucket::{BUCKET_NS, Bucket, bucket_of};
 use super::packed::Queue;
 use super::{BUCKETS, HISTORY_NS};
 
-/// The buckets with any contents.
+/// The buckets that contain events.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets {
     closed: Queue<Bucket>,

@@ -5,13 +5,13 @@ use clr_gc::gc::Collection;
 
 use super::{length, type_of};
 
-/// Maximum number of rows; services have five to ten. All further reasons share one row.
+/// Maximum number of rows. Services usually have five to ten rows. All further reasons share one row.
 pub(crate) const MAX_CAUSES: usize = 16;
 
 /// The collections with the same reason, generation and type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cause {
-    /// Reason for the collections; `None` if it was not observed.
+    /// Reason for the collections; `None` if the reason was not observed.
     pub reason: Option<GcReason>,
     pub generation: Option<u32>,
     pub gc_type: Option<GcType>,

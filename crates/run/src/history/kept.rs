@@ -1,4 +1,5 @@
-//! Collections that are kept in full: the newest, and the longest of the last 30 minutes.
+//! Collections that are kept in full: the newest collections, the longest collections of the last 30 minutes, and the
+//! collections that incidents refer to.
 
 use std::collections::VecDeque;
 
@@ -102,7 +103,8 @@ impl RetainedCollections {
         }
     }
 
-    /// Pins a collection if it is still kept. A pinned collection is kept until newer pinned collections need its room.
+    /// Pins a collection if it is still kept. A pinned collection is kept until newer pinned collections need its
+    /// space.
     pub(crate) fn pin(&mut self, number: u32) {
         let is_it = |kept: &&RetainedCollection| kept.collection.number() == number;
         if self.pinned.iter().any(|kept| is_it(&kept)) {

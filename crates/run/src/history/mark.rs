@@ -7,13 +7,13 @@ use clr_gc::gc::Collection;
 use super::packed::{Pass, Record};
 use super::{MAX_MARK_BYTES, MAX_MARKS, length, type_of};
 
-/// A collection as a point.
+/// The values of a collection for a point in a chart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mark {
     pub number: u64,
     /// Start time, in milliseconds of the clock of [`Moment`]s.
     start_ms: u64,
-    /// Duration for which the collection stopped the process, in nanoseconds; `None` if it was not observed.
+    /// Duration for which the collection stopped the process, in nanoseconds; `None` if the duration was not observed.
     pub pause_ns: Option<u64>,
     pub generation: Option<u64>,
     /// Type; `None` if unknown. A collection that became blocking is blocking.
@@ -47,7 +47,7 @@ impl Mark {
         self.gc_type.map(|code| GcType(code as u32))
     }
 
-    /// Returns the reason for the collection, or `None` if it is unknown.
+    /// Returns the reason for the collection, or `None` if the reason is unknown.
     pub fn reason(&self) -> Option<GcReason> {
         self.reason.map(|code| GcReason(code as u32))
     }
@@ -79,7 +79,7 @@ impl Record for Mark {
                 0 => *value = None,
                 code if code <= SMALL => *value = Some(code - 1),
                 _ => {
-                    // Numbers this large are rare, because no runtime sends them.
+                    // Larger numbers are rare, because no known runtime sends them.
                     let mut number = value.unwrap_or(0);
                     pass.unsigned(&mut number);
                     *value = Some(number);

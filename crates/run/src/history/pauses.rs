@@ -2,7 +2,7 @@
 
 use super::bucket::{Bucket, KINDS, class_end_ns, count_of};
 
-/// Sums over buckets.
+/// Pauses, collections and allocation, summed over buckets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pauses {
     /// Time for which the managed threads were suspended, in nanoseconds.
@@ -13,7 +13,7 @@ pub struct Pauses {
     pub collections: [u64; KINDS],
     /// Number of collections requested by code.
     pub induced: u64,
-    /// Allocated bytes; `None` if no collection shows them.
+    /// Allocated bytes; `None` if no collection reports allocated bytes.
     pub allocated: Option<u64>,
     /// Whether the true allocation is higher, because a part of it is unknown.
     pub allocated_lower_bound: bool,

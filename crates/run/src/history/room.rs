@@ -191,7 +191,8 @@ mod tests {
         Moment::from_ns((1_000_000 + second) * 1_000_000_000)
     }
 
-    /// Returns a collection: MiB committed before and after it, MiB of objects after it, and MiB allocated before it.
+    /// Returns the figures of a collection. `committed` are the MiB committed before and after the collection,
+    /// `objects` are the MiB of objects after it, and `allocated` are the MiB allocated before it.
     fn collection(is_full: bool, committed: [u64; 2], objects: u64, allocated: Option<u64>) -> Reading {
         Reading {
             is_full,

@@ -1,9 +1,9 @@
 //! The history of a run as the bytes of a file. Pure.
 //!
-//! A file has [`HEAD`], then frames. A frame has the length of the packed buckets (32 bits, little endian), their
-//! CRC-32, and the buckets. Each frame is packed independently. A truncated or damaged frame makes the following frames
-//! unreadable, but not the previous frames. If two frames contain the same ten seconds, for example after the clock was
-//! set back, the newer frame applies.
+//! A file consists of [`HEAD`] and frames. A frame consists of the length of the packed buckets (32 bits, little
+//! endian), their CRC-32 (32 bits, little endian), and the packed buckets. Each frame is packed independently. A
+//! truncated or damaged frame makes the following frames unreadable, but not the previous frames. If two frames contain
+//! the same ten seconds, for example after the clock was set back, the newer frame applies.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ const FRAME_HEAD: usize = 8;
 pub struct StoredHistory {
     /// Buckets in order, without duplicates.
     pub buckets: Vec<Bucket>,
-    /// Number of intact bytes at the start of the file.
+    /// Number of bytes at the start of the file that are intact.
     pub whole: usize,
 }
 
@@ -47,7 +47,7 @@ pub fn frame(buckets: &[Bucket]) -> Vec<u8> {
     frame
 }
 
-/// Reads a file, or returns `None` if it does not start with [`HEAD`].
+/// Reads a file. Returns `None` if the file does not start with [`HEAD`].
 pub fn read(bytes: &[u8]) -> Option<StoredHistory> {
     let mut rest = bytes.strip_prefix(HEAD)?;
     let mut buckets = BTreeMap::new();
