@@ -2,8 +2,8 @@
 //! `sites PID [SECONDS]`.
 //!
 //! The crate `dotnet-diagnostics` attaches to the process and reads the stream. This crate stores the stacks and
-//! determines their names. No code is loaded into the process. Allocations are sampled by .NET 10 and later; for older
-//! runtimes, only the first part is printed.
+//! determines their names. No code is loaded into the process. Only .NET 10 and later sample allocations; for older
+//! runtimes, the table of allocations is empty.
 
 use std::error::Error;
 use std::io::Write;

@@ -3,9 +3,9 @@
 //! A site is the nearest frame that does not belong to the framework. If the site belongs to a library, it is combined
 //! with the program's method that called it. .NET 10 samples randomly (`AllocationSampled`), and
 //! [`estimate`](crate::estimate) computes the number of bytes that the samples represent. Older runtimes have only
-//! `AllocationTick`, about once per 100 KB and heap. The type that crosses this threshold is credited with all 100 KB,
-//! so the bytes of code that allocates in step with the ticks can be estimated too high or too low. These estimates
-//! are biased and have no interval.
+//! `AllocationTick`, about once per 100 KB that are allocated on a heap. The type that crosses this threshold is
+//! credited with all 100 KB, so the bytes of code that allocates in step with the ticks can be estimated too high or
+//! too low. These estimates are biased and have no interval.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -93,7 +93,7 @@ impl Samples {
         if let Some(id) = self.ids.get(name) {
             return Some(*id);
         }
-        // Each harmful character is replaced by a character of three bytes.
+        // The map stores the name once. The list stores two names in which a harmful character can become three bytes.
         if !budget.take(TYPE_BYTES + 8 * name.len()) {
             self.other += 1;
             return None;
@@ -177,9 +177,9 @@ impl Samples {
     }
 }
 
-/// Returns the names of the allocated type, if known. For the objects in which runtime-async stores a suspended method,
-/// the samples have an empty name (.NET 11), and the runtime's helper is on the stack between the allocation and the
-/// method.
+/// Returns the names of the allocated type, or `None` if unknown. For the objects in which runtime-async stores a
+/// suspended method, the samples have an empty name (.NET 11), but the runtime's helper is on the stack between the
+/// allocation and the method, and identifies the type.
 pub(crate) fn allocated<'a>(names: Option<TypeNames<'a>>, frames: &[&Frame]) -> Option<TypeNames<'a>> {
     names.or_else(|| {
         let mut inner = frames.iter().take_while(|frame| !frame.is_own());
@@ -236,7 +236,8 @@ pub struct Allocations {
     pub types: Vec<TypeAllocations>,
     /// Allocations by site, largest first.
     pub sites: Vec<SiteAllocations>,
-    /// Samples whose type or stack exceeded the memory limit. The total contains them, but the tables do not.
+    /// Number of times that a type, or a pair of type and stack, exceeded the memory limit. The total contains the
+    /// samples in question. The tables list these samples without a type, or without type and site.
     pub without_place: u64,
 }
 
@@ -254,7 +255,7 @@ pub struct TypeAllocations {
     /// Name of the type in the runtime; `None` if the runtime does not report it (NativeAOT). For the objects in which
     /// runtime-async stores a suspended method, the name is [`CONTINUATION`], because the runtime omits it.
     pub r#type: Option<String>,
-    /// Human-readable name.
+    /// Human-readable name; `None` if the runtime does not report the type.
     pub name: Option<String>,
     /// Estimated amount.
     #[serde(flatten)]
@@ -381,7 +382,7 @@ mod tests {
     }
 
     /// Scenario: samples are ticks of .NET 8.
-    /// Guarantee: the amount is the amount of the ticks, without an interval.
+    /// Guarantee: the estimate is the sum of the ticks, without an interval.
     #[test]
     fn tick_has_no_interval() {
         let (mut samples, mut budget) = (Samples::default(), Budget::default());

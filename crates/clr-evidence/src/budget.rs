@@ -1,8 +1,8 @@
 //! Memory limit of a burst: its stacks, methods and names, and everything derived from them.
 //!
 //! A process controls the content of its stream. Each item is therefore charged when it first occurs, including the
-//! memory that reports, profiles and pictures need for it. Items that exceed the limit are counted in their category
-//! and not examined further.
+//! memory that reports, profiles and pictures need for the item. Items that exceed the limit are counted in their
+//! category and not examined further.
 
 /// Maximum memory of a burst and everything derived from it, including the decoder of a live burst, in bytes.
 pub const BURST_BYTES: usize = 16 << 20;

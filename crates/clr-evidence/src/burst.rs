@@ -71,7 +71,8 @@ impl Burst {
                 ReportTiming::AtTheEnd,
                 StreamLimits {
                     decoder: Limits {
-                        // Files can cover whole machines, but they are read as fast as possible.
+                        // A file is read as fast as possible, so few events wait, even if the file covers a whole
+                        // machine.
                         max_pending_bytes: 4 << 20,
                         max_stack_bytes: 8 << 20,
                         ..Limits::for_files()
@@ -174,7 +175,7 @@ impl Burst {
         self.state.pinned_objects
     }
 
-    /// Finishes reading. Call it at the end of the stream, or to stop early.
+    /// Finishes reading. Call this method at the end of the stream, or to stop early.
     ///
     /// # Errors
     /// Returns an error if the last bytes are damaged. The events before the error can be reported.
@@ -210,17 +211,17 @@ impl Burst {
         }
     }
 
-    /// Returns the triggers of collections. Call it after [`Burst::finish`].
+    /// Returns the triggers of collections. Call this method after [`Burst::finish`].
     pub fn callers(&self) -> Callers {
         self.state.triggers.report(|stack| self.frames(stack), self.window())
     }
 
-    /// Returns the allocations. Call it after [`Burst::finish`].
+    /// Returns the allocations. Call this method after [`Burst::finish`].
     pub fn allocations(&self) -> Allocations {
         self.state.samples.report(|stack| self.frames(stack))
     }
 
-    /// Returns the activity of every managed thread. Call it after [`Burst::finish`].
+    /// Returns the activity of every managed thread. Call this method after [`Burst::finish`].
     pub fn threads(&self) -> ThreadStacks {
         self.state.threads.report(|stack| self.frames(stack))
     }
@@ -253,7 +254,7 @@ impl Burst {
         }
     }
 
-    /// Returns the facts of the stream. Call it after [`Burst::finish`].
+    /// Returns the facts of the stream. Call this method after [`Burst::finish`].
     pub fn facts(&self) -> BurstFacts {
         let decoder = self.stream.decoder();
         let stats = decoder.stats();
@@ -271,8 +272,9 @@ impl Burst {
         }
     }
 
-    /// Returns the weight of each stack, outermost frame first, for folded stacks and flame graphs. The unit is
-    /// nanoseconds for stopped time and bytes for allocations.
+    /// Returns the weight of each stack, outermost frame first, for folded stacks and flame graphs. The last name in a
+    /// stack is the called method or, for allocations, the allocated type. The unit is nanoseconds for stopped time and
+    /// bytes for allocations.
     pub fn weighted_stacks(&self, of: Weight) -> BTreeMap<Vec<&str>, u64> {
         let mut weighted: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
         match of {
@@ -296,7 +298,7 @@ impl Burst {
         weighted
     }
 
-    /// Returns the names in [`Self::weighted_stacks`] that belong to the framework. Call it after [`Burst::finish`].
+    /// Returns the names in [`Self::weighted_stacks`] that belong to the framework. Call this method after [`Burst::finish`].
     pub fn framework(&self) -> BTreeSet<&str> {
         let frames = self.frames.values();
         let framework = frames.filter(|frame| frame.owner == Some(Owner::Framework));

@@ -30,20 +30,21 @@ impl Window {
 /// Facts about a stream that apply to all its records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BurstFacts {
-    /// Window of the events that count. Missing limits are set to the times in the stream if it has any.
+    /// Window of the events that count. Missing limits are set to the start of the stream and to its last event, if
+    /// known.
     #[serde(flatten)]
     pub window: Window,
     /// Events that the runtime dropped; `None` if the writer does not number events.
     pub lost_events: Option<u64>,
     /// Size of the stream including the rundown, in bytes.
     pub bytes: u64,
-    /// Number of methods in the rundown.
+    /// Number of method events, in the rundown and before it.
     pub methods: u64,
     /// Number of distinct frames without a name.
     pub unknown_frames: u64,
     /// Number of events without a stack because of the memory limit.
     pub stacks_dropped: u64,
-    /// Number of events of other processes (recordings of a whole machine). They do not count in any other value.
+    /// Number of events of other processes (recordings of a whole machine). These events are not analyzed.
     pub other_processes: u64,
     /// Whether the stream has its end tag.
     pub clean_end: bool,

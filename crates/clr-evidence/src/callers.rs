@@ -1,10 +1,10 @@
 //! Triggers of collections and their cost.
 //!
 //! `GCTriggered` contains the stack of the triggering thread. The event occurs inside the stop that follows
-//! (workstation GC, where the same thread suspends the other threads) or before it (server GC, where a thread of the
-//! collector does so). A runtime triggers under a single lock, so the next stop of the collector belongs to the
-//! trigger. The collections that start in that stop belong to the caller, with all their pauses, including later pauses
-//! of a background collection.
+//! (workstation GC, where the same thread suspends the other threads) or before this stop (server GC, where a thread of
+//! the collector suspends the threads). A runtime triggers under a single lock, so the next stop of the collector
+//! belongs to the trigger. The collections that start in that stop belong to the caller, with all their pauses,
+//! including later pauses of a background collection.
 //!
 //! | Observation | Result |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! # Methods without a frame
 //!
 //! A method has no frame if its last action is the call and the JIT has turned it into a tail call, or if the method
-//! was inlined. The stack then contains the frame of its caller instead.
+//! was inlined. The stack then contains the frame of the method's caller instead.
 
 mod api;
 mod record;
@@ -35,8 +35,8 @@ use crate::name::Frame;
 use crate::site::{CallPaths, Site, typical};
 use crate::stacks::StackId;
 
-/// Memory per collection or stop whose caller is known and whose end is not, in bytes. The time of collections and
-/// stops that exceed the memory limit is not assigned to a caller.
+/// Memory per collection or stop that has a known caller and has not ended, in bytes. The time of collections and stops
+/// that exceed the memory limit is not assigned to a caller.
 const PENDING_BYTES: usize = 128;
 /// Maximum number of concurrent open stops.
 const MAX_OPEN: usize = 64;
@@ -69,7 +69,7 @@ struct OpenStop {
     has_collection: bool,
 }
 
-/// The effects of one caller.
+/// The triggers of one caller and their effects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub(crate) triggers: u64,
@@ -121,7 +121,8 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Processes an event. The stack of the event has been interned, and `at` is in nanoseconds of the stream's clock.
+    /// Processes an event. The stack of the event has been interned, `at` is in nanoseconds of the stream's clock, and
+    /// `counts` states whether the event is in the window.
     pub(crate) fn observe(
         &mut self,
         event: &ClrEvent<'_>,
@@ -160,7 +161,7 @@ impl Triggers {
             }
             ClrEvent::GcStart(start) => {
                 // The thread that starts a collection has suspended the other threads, except for background
-                // collections. Events of different threads are out of order if more of them wait than the decoder can
+                // collections. Events of different threads are out of order if more events wait than the decoder can
                 // hold.
                 let own = self.open.iter().rposition(|stop| stop.thread == thread);
                 let place = own.or(self.open.len().checked_sub(1));

@@ -2,8 +2,8 @@
 //!
 //! .NET 10 selects each allocated byte with a probability of 1 in 102,400 ([`INTERVAL_BYTES`]) and samples an object if
 //! one of its bytes is selected. With q = 1 - 1/102,400, an object of s bytes is sampled with probability P = 1 - q^s,
-//! and therefore represents s / P bytes (unbiased) with a variance of s^2 (1 - P) / P^2. The variance is nearly all of
-//! the estimate squared for small objects, and zero for large objects, which are always sampled.
+//! and therefore represents s / P bytes (unbiased) with a variance of s^2 (1 - P) / P^2. The variance is nearly the
+//! square of the estimate for small objects, and zero for large objects, which are always sampled.
 //!
 //! The intervals follow Fay and Feuer (1997) for sums of weighted Poisson counts: gamma quantiles with the mean and the
 //! variance of the sum, where the upper limit allows for one more sample. If all samples have the same weight, the
@@ -51,7 +51,7 @@ impl Sum {
         self.own += size;
     }
 
-    /// Adds a tick, which represents the bytes that it reports. Its accuracy is unknown.
+    /// Adds a tick, which represents the bytes that it reports. The accuracy of a tick is unknown.
     pub fn tick(&mut self, bytes: u64) {
         self.samples += 1;
         self.bytes += bytes as f64;
@@ -170,7 +170,7 @@ mod tests {
         );
     }
 
-    /// Scenario: 0 to 1,000 samples are of small objects.
+    /// Scenario: sums have 0 to 1,000 samples of small objects.
     /// Guarantee: the limits equal the exact Poisson limits in Garwood's tables.
     #[test]
     fn limits_of_equal_samples_are_exact() {
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Scenario: one object is always sampled, and another has 100 KB.
+    /// Scenario: one object is so large that it is always sampled, and another object has 100 KB.
     /// Guarantee: the first object represents itself, and no limit is below the sampled bytes.
     #[test]
     fn large_object_represents_itself() {
@@ -213,8 +213,10 @@ mod tests {
         near(sum.bytes, 102_400.0 / 0.632_12);
     }
 
-    /// Scenario: programs allocate objects of mixed sizes, with bytes selected randomly, 2,000 times each.
-    /// Guarantee: the mean of the estimates is correct, and at least 94 % of the intervals contain the true value.
+    /// Scenario: five programs allocate objects of mixed sizes, and bytes are selected randomly. Each program runs
+    /// 2,000 times.
+    /// Guarantee: the mean of the estimates is within 5 % of the true value, and at least 94 % of the intervals contain
+    /// the true value.
     #[test]
     fn intervals_contain_the_true_value() {
         let mut chance = fastrand::Rng::with_seed(7);

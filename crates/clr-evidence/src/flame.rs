@@ -3,7 +3,7 @@
 //! The outermost frame is at the bottom. The width of a frame represents the weight of its stacks. Frames with the same
 //! parent are sorted by name. Each frame has its full name and its weight as a title, which browsers display. Frames
 //! narrower than [`MIN_WIDTH`] are omitted, and the picture states their weight. If a picture would exceed
-//! [`MAX_BYTES`], this minimum width is doubled until it fits.
+//! [`MAX_BYTES`], this minimum width is doubled until the picture fits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -56,8 +56,7 @@ impl Unit {
     }
 }
 
-/// The stacks above a frame. They are sorted by their frames, so that the stacks of a frame in the next row are a
-/// subslice.
+/// The stacks above a frame, sorted by their frames. The stacks of each frame in the next row are therefore a subslice.
 type ChildStacks<'a> = [(&'a [&'a str], u64)];
 
 /// Returns the frames of these stacks in a row, each with its name, its weight and its stacks.
@@ -165,7 +164,7 @@ pub fn svg(title: &str, stacks: &BTreeMap<Vec<&str>, u64>, unit: Unit, framework
         rows: 0,
         left_out: 0,
     };
-    // The size is known before drawing. If it is too large, only wider frames are drawn.
+    // The size is known before drawing. If the size exceeds the limit, only wider frames are drawn.
     while drawing.measure(&stacks, 0) > MAX_BYTES {
         (drawing.rows, drawing.left_out) = (0, 0);
         drawing.least_width *= 2.0;

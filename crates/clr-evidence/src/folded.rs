@@ -1,9 +1,10 @@
-//! Folded stacks: one line per stack, with the frames from the outermost, separated by semicolons, and the weight.
+//! Folded stacks: one line per stack, with the frames, outermost first and separated by semicolons, and the weight.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Writes the stacks. Semicolons and line breaks in names are replaced, because they would change the stack.
+/// Writes the stacks whose weight is greater than 0. Semicolons and line breaks in names are replaced, because they
+/// would change the stack.
 ///
 /// # Errors
 /// Returns an error if the output cannot be written.

@@ -1,8 +1,8 @@
 //! Methods by address, which provide the names of frames.
 //!
 //! A runtime reports the methods that it has compiled at the end of a session (rundown: `MethodDCEndVerbose`, 144), and
-//! methods that it compiles during a session if the session requests it (`MethodLoadVerbose`, 143). Both events have
-//! the same layout:
+//! methods that it compiles during a session if the session requests these events (`MethodLoadVerbose`, 143). Both
+//! events have the same layout:
 //!
 //! ```text
 //! u64 MethodID, u64 ModuleID, u64 address, u32 size, u32 token, u32 flags, utf16z namespace, name, signature, ...
@@ -45,7 +45,7 @@ pub struct Method {
     pub name: String,
 }
 
-/// Error returned if a payload is not a method or a module.
+/// Error returned if a payload is not a complete method or module event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is truncated")]
 pub struct MethodError {
@@ -122,7 +122,7 @@ pub(crate) fn text(rest: &mut &[u8], field: &'static str) -> Result<String, Meth
 /// The known methods, by address.
 #[derive(Debug, Default)]
 pub struct Methods {
-    /// Methods by start address. They do not overlap.
+    /// Methods by start address, without overlaps.
     by_address: BTreeMap<u64, Method>,
     seen: u64,
 }
@@ -158,8 +158,8 @@ impl Methods {
         (last.end() > method.address).then_some(*start)
     }
 
-    /// Returns the method that contains a return address. The address can be the first address after the code if the
-    /// last instruction is a call.
+    /// Returns the method that contains a return address, or `None` if no known method contains the address. The
+    /// address can be the first address after the code if the last instruction is a call.
     pub fn at(&self, return_address: u64) -> Option<&Method> {
         let inside = |address: u64| {
             let (_, method) = self.by_address.range(..=address).next_back()?;

@@ -114,8 +114,8 @@ impl Modules {
     }
 }
 
-/// Returns the path of the assembly in the payload of a module event, which is empty if the assembly has no file, or
-/// `None` if the payload is invalid.
+/// Returns the path of the assembly in the payload of a module event, or `None` if the payload is invalid. The path is
+/// empty if the assembly has no file.
 pub fn path(payload: &[u8]) -> Option<String> {
     decode(payload).ok().map(|(_, path)| path)
 }
@@ -236,10 +236,10 @@ unknown ";
         }
     }
 
-    /// Scenario: a self-contained program has one directory; another program is Microsoft's; a third has no command
-    /// line.
+    /// Scenario: a self-contained program has one directory; the second program is from Microsoft; a third program has
+    /// an empty or foreign command line.
     /// Guarantee: only the list determines the framework; a common first name does not make an assembly part of the
-    /// program; an unknown program has no libraries.
+    /// program; if the program is unknown, every assembly outside the framework counts as the program.
     #[test]
     fn owners_are_found_in_self_contained_program() {
         let paths = [

@@ -1,8 +1,9 @@
 //! Writes the pprof format (`profile.proto` of google/pprof), limited to the fields for allocation profiles. The caller
 //! must compress the profile with gzip, as `go tool pprof` and Pyroscope expect.
 //!
-//! Each sample has two values: the number of samples, and the bytes that they represent. The addresses are from the
-//! traced process. Function names are readable names, and `system_name` is the name in the runtime.
+//! Each sample of an allocation profile has two values: the number of samples, and the bytes that these samples
+//! represent. The addresses are from the traced process. Function names are readable names, and `system_name` is the
+//! name in the runtime.
 
 use std::collections::HashMap;
 
@@ -90,7 +91,7 @@ struct Function {
 }
 
 /// A stack of a profile: addresses with their frames, innermost first, the allocated type, the number of samples, and
-/// the bytes that they represent.
+/// the bytes that these samples represent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampleStack<'a> {
     /// Addresses and frames, innermost first.
@@ -160,8 +161,8 @@ impl Tables {
     }
 }
 
-/// Encodes a profile without compression. `unix_ns` is the start time of the profile in nanoseconds since 1970, if
-/// known. `biased` states whether the samples are biased.
+/// Encodes a profile without compression. `unix_ns` is the start time of the profile in nanoseconds since 1970; `None`
+/// if unknown. `biased` states whether the samples are biased.
 pub fn encode(stacks: &[SampleStack<'_>], facts: &BurstFacts, unix_ns: Option<i64>, biased: bool) -> Vec<u8> {
     let mut tables = Tables::new([("alloc_samples", "count"), ("alloc_space", "bytes")], unix_ns);
     tables.profile.period_type = tables.profile.sample_type.last().cloned();
@@ -204,9 +205,9 @@ pub struct WeightedStack<'a> {
     pub values: [u64; 2],
 }
 
-/// Encodes a profile of names that are not methods, such as types of a heap, without compression. `values` are the name
-/// and unit of both values. `unix_ns` is the start time of the profile in nanoseconds since 1970, if known. Tools
-/// display the second value by default.
+/// Encodes a profile of names that are not methods, such as types of a heap, without compression. `values` contains the
+/// name and the unit of each of the two values. `unix_ns` is the start time of the profile in nanoseconds since 1970;
+/// `None` if unknown. Tools display the second value by default.
 pub fn encode_names(stacks: &[WeightedStack<'_>], values: [(&str, &str); 2], unix_ns: Option<i64>) -> Vec<u8> {
     let mut tables = Tables::new(values, unix_ns);
     for stack in stacks {

@@ -21,7 +21,8 @@ pub(crate) struct Site<'a> {
     /// Nearest frame outside the framework, or the nearest frame with a name if there is no such frame; `None` if no
     /// frame has a name.
     pub(crate) site: Option<&'a Name>,
-    /// Program's method that called the site, if the site belongs to a library.
+    /// Program's method that called the site, if the site belongs to a library; `None` otherwise, or if the stack
+    /// contains no such method.
     pub(crate) called_by: Option<&'a Name>,
 }
 
@@ -102,7 +103,7 @@ impl<'a> CallPaths<'a> {
         }
     }
 
-    /// Returns the most frequent stacks, in descending order.
+    /// Returns the stacks of the most frequent call paths, at most [`MAX_WAYS`], in descending order of frequency.
     pub(crate) fn into_stacks(self) -> Vec<Stack> {
         let mut all: Vec<PathSamples<'_>> = self.0.into_values().collect();
         all.sort_by_key(|reached| std::cmp::Reverse(reached.weight));
@@ -145,7 +146,8 @@ mod tests {
 
     /// Scenario: an endpoint is called through a pipeline of the framework and a middleware, in two states of JIT
     /// inlining; another endpoint is called; a helper is called by two methods.
-    /// Guarantee: the two states are one call path, and the others are separate call paths; the helper is one site.
+    /// Guarantee: the two states are one call path; the other endpoint and each caller of the helper have separate call
+    /// paths; the helper is one site.
     #[test]
     fn framework_frames_do_not_split_call_path() {
         let endpoint = ("Program+<>c", "<<Main>$>b__0_3");

@@ -12,7 +12,7 @@ const FRAME_BYTES: usize = 96;
 const STACK_BYTES: usize = 512;
 /// Memory per new address, in bytes: its entries here, and its frame if the frame has no name.
 const ADDRESS_BYTES: usize = 256;
-/// Maximum number of innermost frames of a stack that are retained. The runtime walks 100.
+/// Maximum number of innermost frames of a stack that are retained. The runtime records at most 100 frames.
 pub const MAX_FRAMES: usize = 128;
 
 /// Id of a retained stack.
@@ -64,17 +64,17 @@ impl Stacks {
         self.by_id.get(id.0 as usize).map(AsRef::as_ref).unwrap_or_default()
     }
 
-    /// Returns all addresses.
+    /// Returns every address of every stack, and the byte before each address.
     pub fn addresses(&self) -> &BTreeSet<u64> {
         &self.addresses
     }
 
-    /// Returns the frames of all stacks, including repetitions.
+    /// Returns the addresses in all stacks, including repetitions.
     pub fn all(&self) -> impl Iterator<Item = u64> {
         self.by_id.iter().flat_map(|frames| frames.iter().copied())
     }
 
-    /// Returns the number of stacks that were dropped because of the memory limit.
+    /// Returns the number of times that a stack was dropped because of the memory limit.
     pub fn without_place(&self) -> u64 {
         self.no_place
     }

@@ -38,7 +38,8 @@ pub struct Group {
     pub kind: &'static str,
     /// Ids of the threads in the process's own namespace.
     pub threads: Vec<u64>,
-    /// Nearest frame outside the framework, or the nearest frame with a name if there is no such frame.
+    /// Nearest frame outside the framework, or the nearest frame with a name if there is no such frame; `None` if no
+    /// frame has a name.
     pub site: Option<Name>,
     /// Readable names, innermost first.
     pub frames: Vec<Name>,
@@ -50,7 +51,7 @@ pub struct Group {
     pub all_samples: u64,
     /// Number of samples of these threads in which the thread ran managed code, and did not wait or run native code.
     pub managed_samples: u64,
-    /// Whether the group contains the finalizer thread; `None` if the stream does not identify it.
+    /// Whether the group contains the finalizer thread; `None` if the finalizer thread is unknown.
     pub finalizer: Option<bool>,
 }
 
@@ -61,7 +62,7 @@ pub struct ThreadStacks {
     pub groups: Vec<Group>,
     /// Managed threads without a sample; `None` if the stream does not list the managed threads.
     pub without_sample: Option<Vec<u64>>,
-    /// Id of the finalizer thread; `None` if the stream does not identify it.
+    /// Id of the finalizer thread; `None` if unknown.
     pub finalizer: Option<u64>,
     /// Number of samples.
     pub samples: u64,
@@ -70,8 +71,8 @@ pub struct ThreadStacks {
 }
 
 impl ThreadStacks {
-    /// Sets the finalizer thread by its id in the process's own namespace, for streams that do not identify it. The
-    /// operating system identifies the thread by its name.
+    /// Sets the finalizer thread by its id in the process's own namespace, for streams that do not identify the
+    /// finalizer thread. A caller can find the thread by its name in the operating system.
     pub fn name_finalizer(&mut self, thread: u64) {
         self.finalizer = Some(thread);
         for group in &mut self.groups {

@@ -18,10 +18,10 @@ pub(crate) const LONGEST_GAP: u32 = 1 << 31;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CaptureThread {
     pub(crate) id: u64,
-    /// Number of the thread's last event, or its number in the last sequence point.
+    /// Last sequence number of the thread, from an event or from a sequence point.
     pub(crate) last: u32,
-    /// Time of the event or sequence point of `last`, in ticks. For a new thread, the last sequence point of the
-    /// stream, or `None` if there was no sequence point.
+    /// Time of the event or sequence point with `last`, in ticks. For a new thread, the time of the last sequence point
+    /// of the stream; `None` if there was no sequence point.
     pub(crate) ticks: Option<i64>,
     /// Logical time of the last lookup.
     used: u64,

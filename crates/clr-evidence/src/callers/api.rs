@@ -7,8 +7,8 @@ use crate::callers::Sum;
 use crate::callers::record::Evidence;
 use crate::name::Frame;
 
-/// Returns the called method, the evidence for this method (both `None` if unknown), and the frames from its caller
-/// outwards.
+/// Returns the called method, the evidence for this method (both `None` if unknown), and the frames from the calling
+/// method outwards.
 pub(super) fn asked<'a>(
     reason: u32,
     sum: &Sum,
@@ -41,7 +41,7 @@ pub(super) fn asked<'a>(
     if frames.iter().all(|frame| frame.is_unknown()) {
         return (None, None, frames);
     }
-    // The call was inlined into the calling method. In managed code, only one method has these reasons.
+    // The call was inlined into the calling method. In managed code, only one method causes each of these reasons.
     match reason {
         GcReason::INDUCED_COMPACTING | GcReason::INDUCED_AGGRESSIVE => {
             (Some("GC.Collect"), Some(Evidence::Reason), frames)
@@ -53,7 +53,7 @@ pub(super) fn asked<'a>(
 }
 
 /// Returns the public method for a frame of `System.GC`, which is the method itself or an internal method: `_Collect`
-/// or, since .NET 11, a local function of it, `<_Collect>g____PInvoke|8_0`.
+/// or, since .NET 11, a local function of an internal method, `<_Collect>g____PInvoke|8_0`.
 fn api(called: &str) -> &'static str {
     let outer = called.strip_prefix('<').and_then(|called| called.split('>').next());
     match outer.unwrap_or(called).trim_matches('_') {

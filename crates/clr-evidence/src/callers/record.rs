@@ -26,7 +26,7 @@ pub struct Callers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
-    /// The runtime's reason and the presence of a collection, because the call itself was inlined.
+    /// The runtime's reason and the presence of a collection: for allocations, and for calls that were inlined.
     Reason,
     /// A frame on the stack.
     Frame,
@@ -36,17 +36,17 @@ pub enum Evidence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Caller {
     pub(super) kind: &'static str,
-    /// Called method: `GC.Collect`, `AddMemoryPressure`, `TryStartNoGCRegion`, `allocation`; `None` if neither a frame
-    /// nor the reason identifies it.
+    /// Called method, for example `GC.Collect`, `AddMemoryPressure` or `TryStartNoGCRegion`, or `allocation`; `None` if
+    /// neither a frame nor the reason identifies the method.
     pub api: Option<&'static str>,
-    /// Evidence for the called method.
+    /// Evidence for the called method; `None` if the method is unknown.
     pub api_from: Option<Evidence>,
     /// Nearest frame outside the framework, or the nearest frame with a name if there is no such frame; `None` if no
     /// frame has a name.
     pub site: Option<Name>,
     /// Nearest frame of the program itself, if the site belongs to a library; `None` if there is no such frame.
     pub called_by: Option<Name>,
-    /// Reason that the runtime gives for the collection.
+    /// Reason that the runtime reports for the collection.
     pub reason: &'static str,
     /// Readable names, from the triggering method outwards. If the site has several stacks, these are the names of the
     /// most frequent stack.

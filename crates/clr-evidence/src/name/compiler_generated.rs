@@ -17,12 +17,12 @@ pub(super) fn state_machine(segment: &str) -> Option<String> {
         || rest
             .strip_prefix("d__")
             .is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()));
-    // The hyphens are the dots of an explicit implementation.
+    // The hyphens stand for the dots in the name of an explicit implementation.
     (is_one && !inner.is_empty()).then(|| inner.replace('-', "."))
 }
 
-/// Returns the `X` of `X@12` and `X@12-3`, the name in F# for a function inside a function at line 12. Returns `None`
-/// for other names.
+/// Returns the `X` of `X@12` and `X@12-3`, the F# name of a function that is defined inside `X` at line 12. Returns
+/// `None` for other names.
 pub(super) fn fsharp_closure(segment: &str) -> Option<String> {
     let (name, place) = segment.rsplit_once('@')?;
     let place = place.split(['`', '<']).next()?;
@@ -30,7 +30,8 @@ pub(super) fn fsharp_closure(segment: &str) -> Option<String> {
     (is_place && !name.is_empty()).then(|| name.to_owned())
 }
 
-/// Returns `Shop.X` for `Shop.<File>F0123...__X`, a file-local type. The digits are a hash of the file's path.
+/// Returns `Shop.X` for `Shop.<File>F0123...__X`, a file-local type, and any other name unchanged. The digits are a
+/// hash of the file's path.
 pub(super) fn parse_file_local(segment: &str) -> String {
     let find = || {
         let (namespace, own) = segment.split_at_checked(segment.find('<')?)?;
@@ -43,7 +44,8 @@ pub(super) fn parse_file_local(segment: &str) -> String {
     find().unwrap_or_else(|| segment.to_owned())
 }
 
-/// Splits `<X>Y` into X and Y. X can contain nested brackets. Returns `None` if the text does not start with brackets.
+/// Splits `<X>Y` into X and Y. X can contain nested brackets. Returns `None` if the text does not start with a complete
+/// pair of brackets.
 pub(super) fn bracketed(text: &str) -> Option<(&str, &str)> {
     let mut depth = 0_u32;
     for (at, byte) in text.bytes().enumerate() {

@@ -116,7 +116,7 @@ impl Type {
         segments.collect()
     }
 
-    /// Returns the name without namespace, or its C# keyword.
+    /// Returns the name without its namespace, or the C# keyword of the type.
     pub(super) fn short(&self) -> String {
         let word = match self.path.as_slice() {
             [only] => keyword(only),
