@@ -22,7 +22,8 @@ fn main() {
     println!("cargo:rustc-env=GCWATCH_VERSION={version}");
 }
 
-/// Returns the commit that `git archive` wrote into the archive. In a clone, the file has a placeholder with a `$`.
+/// Returns the commit that `git archive` wrote into the archive. Returns `None` in a clone, in which the file has a
+/// placeholder with a `$`, or if there is no such file.
 fn archived() -> Option<String> {
     let text = std::fs::read_to_string(".source-commit").ok()?;
     let hash = text.split_whitespace().next()?;

@@ -35,7 +35,7 @@ const MAX_LONGEST_COLLECTIONS: (usize, usize) = (200, 100);
 /// Maximum number of requests; the requests that lost the most time are kept.
 const WORST: usize = 20;
 
-/// Returns the record of a page.
+/// Returns the record of a page with the given recordings.
 pub fn page(recordings: Vec<ReportedRecording>) -> ReportRecord {
     ReportRecord {
         version: env!("GCWATCH_VERSION"),
@@ -163,7 +163,8 @@ fn process(
     }
 }
 
-/// Returns the display name of a process. The name contains the command line if the recording has one.
+/// Returns the display name of a process. The name starts with the program, if the recording has the command line of
+/// the process.
 pub fn name(recording: &Recording, subject: Subject, several: bool) -> String {
     let pid = subject.pid.map(|pid| format!("pid {pid}"));
     // The ClrInstanceID distinguishes the runtimes in one process; the number is not a version.

@@ -88,7 +88,7 @@ impl StartedPhase {
 }
 
 impl Cost {
-    /// Returns the cost per collection in microseconds, if the whole increase is due to collections.
+    /// Returns the cost per collection in microseconds, under the assumption that collections cause the whole increase.
     pub(crate) fn each_us(&self) -> Interval {
         self.percent.times(1e4 / self.rate)
     }

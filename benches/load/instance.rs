@@ -1,10 +1,10 @@
 //! A fake runtime: a process that serves the diagnostics protocol on the socket of a runtime with its pid, and replays
 //! collections at a fixed rate. The process has one thread and no executor.
 //!
-//! The following is as in a real runtime: the name of the socket, one command per connection, and several concurrent
-//! sessions with separate streams. Events are written every 100 ms as runs of one capture thread each, of which only
-//! the first event is marked as sorted. Events are dropped, along with their numbers, if the reader does not keep up
-//! with the session's buffer.
+//! Like a real runtime, the process uses the name of a runtime's socket, answers one command per connection, and serves
+//! several concurrent sessions with separate streams. Events are written every 100 ms as runs of one capture thread
+//! each, of which only the first event is marked as sorted. If the reader does not keep up with the session's buffer,
+//! events are dropped and their numbers are skipped.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -84,7 +84,7 @@ struct Instance {
 impl Instance {
     fn serve(mut self, listener: &UnixListener) -> anyhow::Result<()> {
         let period = (1e9 / self.rate.max(1e-9)) as i64;
-        // Processes are out of step with each other.
+        // The pid shifts the times, so that the processes do not write at the same time.
         let mut write_at = monotonic() + i64::from(self.pid) * 7_919_003 % FLUSH_NS;
         let mut next_end = write_at + i64::from(self.pid) * 104_729_000 % period;
         let mut commands = Vec::new();

@@ -20,7 +20,7 @@ pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
 }
 
 /// Returns a number of `/proc/PID/status`: `VmRSS` and `VmHWM` in KiB, `Threads`. Returns `None` if the process has
-/// exited.
+/// exited or the file has no such field.
 pub(crate) fn status(pid: u32, name: &str) -> Option<u64> {
     let status = fs::read_to_string(entry(pid, "status")).ok()?;
     let line = status
@@ -42,7 +42,7 @@ pub(crate) fn descriptors(pid: u32) -> Option<(usize, usize)> {
     Some((links.len(), sockets.count()))
 }
 
-/// Describes the machine of the measurement: processor, cores, kernel, memory.
+/// Returns a description of the machine of the measurement: processor, cores, kernel, memory.
 pub(crate) fn machine() -> String {
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let models = || cpus.lines().filter(|line| line.starts_with("model name"));

@@ -53,8 +53,8 @@ pub(crate) enum Mode {
     Refusing,
     /// Answers UNAVAILABLE and accepts nothing.
     Unavailable,
-    /// Accepts requests but does not answer them until the mode changes, so the client cannot know whether they were
-    /// accepted.
+    /// Accepts requests but does not answer them until the mode changes, so the client cannot know whether the requests
+    /// were accepted.
     Deaf,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Records that the sender was interrupted: the sender has possibly not read the answers of the last moments.
+    /// Records an interruption of the sender, which has possibly not read the answers of the last [`UNDER_WAY`].
     pub(crate) fn interrupted(&mut self) {
         let now = Instant::now();
         self.lost_answers.push((now.checked_sub(UNDER_WAY).unwrap_or(now), now));
@@ -159,7 +159,7 @@ impl Receiver {
         self.service.store()
     }
 
-    /// Changes the behaviour.
+    /// Changes the behaviour, and starts or stops listening if necessary.
     pub(crate) fn become_(&mut self, mode: Mode) -> anyhow::Result<()> {
         {
             let mut store = self.service.store();

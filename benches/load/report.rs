@@ -77,8 +77,8 @@ impl Window {
     }
 }
 
-/// Waits until every sent collection has arrived as a span, or until nothing new has arrived for a fifth of `patience`.
-/// Not all collections of a burst arrive, because the daemon limits the spans of one process.
+/// Waits until every sent collection has arrived as a span, no new span has arrived for a fifth of `patience`, or
+/// `patience` has passed. Not all collections of a burst arrive, because the daemon limits the spans of one process.
 pub(crate) fn drain(receiver: &Receiver, targets: &[SentTotals], patience: Duration) {
     let until = Instant::now() + patience;
     let arrived = || -> Vec<u64> {

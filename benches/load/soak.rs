@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, minutes: f64, kills: u64) -> anyhow::Re
     Ok(())
 }
 
-/// One half.
+/// One half of the run, or one outage.
 struct Soak<'a> {
     arguments: &'a Arguments,
     place: Place,
@@ -239,8 +239,8 @@ impl<'a> Soak<'a> {
     }
 }
 
-/// Starts a process with a pid that no earlier process had: received data is identified by pid, and a busy host assigns
-/// all pids within minutes.
+/// Starts a process with a pid that no earlier process had: received data is identified by pid, and a busy host reuses
+/// pids within minutes.
 fn target(arguments: &Arguments, folder: &Path, had: &mut HashSet<u32>) -> anyhow::Result<Target> {
     loop {
         let target = Target::start(folder, arguments)?;

@@ -28,7 +28,7 @@ pub(crate) struct SentTotals {
     pub(crate) sent: u64,
     /// Collections that did not fit into the session's buffer.
     pub(crate) dropped: u64,
-    /// Sessions that were started, including short ones.
+    /// Sessions that were started, including short sessions.
     pub(crate) sessions: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Real collections, cut out of a recording, to be replayed with other times and numbers.
+//! Real collections from a recording, which are replayed with other times and numbers.
 
 use std::io::Read;
 use std::path::Path;
@@ -41,7 +41,7 @@ struct Unit {
     end: i64,
 }
 
-/// An event with its place in a new stream, before it has a number.
+/// An event with its time in a new stream, without its sequence number.
 #[derive(Debug, Clone)]
 pub(crate) struct TimedEvent {
     pub(crate) metadata_id: u32,
@@ -104,8 +104,8 @@ impl Template {
                 payload: event.payload.to_vec(),
             };
             match part.event_id {
-                // Without the finalizer run, finalizers would seem to hang. The finalizer run often starts or ends
-                // after the threads were resumed.
+                // Without the events of the finalizer run, the finalizers would appear to hang. The finalizer run often
+                // starts or ends after the threads were resumed.
                 FINALIZERS_BEGIN | FINALIZERS_END if open.is_none() => {
                     if let Some(unit) = units.last_mut() {
                         unit.parts.push(Part {
@@ -159,7 +159,8 @@ impl Template {
         self.units.len()
     }
 
-    /// Returns the header of a new stream of this process: `sync_ticks` (CLOCK_MONOTONIC) is the instant `system_time`.
+    /// Returns the header of a new stream of the process `pid`. `sync_ticks` (CLOCK_MONOTONIC) and `system_time` are
+    /// the same instant.
     pub(crate) fn header(&self, pid: u32, sync_ticks: i64, system_time: nettrace::SystemTime) -> TraceHeader {
         TraceHeader {
             process_id: Some(pid),

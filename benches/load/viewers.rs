@@ -1,4 +1,4 @@
-//! Open pages, to measure the cost of viewers for the daemon.
+//! Connections of open pages, which measure the cost of viewers for the daemon.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -47,7 +47,7 @@ impl Viewers {
     }
 }
 
-/// Reads until the connection ends.
+/// Reads until the connection ends, and returns the number of bytes.
 fn bytes(mut reader: BufReader<TcpStream>) -> u64 {
     let mut taken = 0;
     loop {

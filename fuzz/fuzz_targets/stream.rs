@@ -1,5 +1,5 @@
-//! Reads any bytes as a stream, and complete streams with some changed bytes. Reading ends without a panic, with the
-//! same result for every piece size.
+//! Reads any bytes as a stream, as the rest of a complete stream, and as changes of a complete stream. Reading ends
+//! without a panic, with the same result for every piece size.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -154,16 +154,16 @@ fuzz_target!(|input: &[u8]| {
         Format::V6 { minor: 0 }
     };
     let bytes = match kind >> 1 & 3 {
-        // The bytes themselves.
+        // The stream consists of the bytes.
         0 => rest.to_vec(),
-        // A complete stream without its end, followed by the bytes.
+        // The bytes follow a complete stream without its end.
         1 => {
             let mut bytes = whole(format, kind & 8 == 0).unwrap_or_default();
             bytes.truncate(bytes.len().saturating_sub(if format == Format::V4 { 1 } else { 4 }));
             bytes.extend(rest);
             bytes
         }
-        // A complete stream in which the bytes replace some bytes.
+        // The bytes replace some bytes of a complete stream.
         _ => {
             let mut bytes = whole(format, kind & 8 == 0).unwrap_or_default();
             for change in rest.chunks_exact(3) {

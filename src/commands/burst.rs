@@ -146,7 +146,8 @@ fn from_file(file: &Path) -> anyhow::Result<BurstData> {
 /// Timeout for reading the files of a process.
 const FILES_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads files of a process on a thread that is left behind if a file system does not respond.
+/// Reads files of a process on a separate thread. If a file system does not respond within [`FILES_TIMEOUT`], returns
+/// an error and leaves the thread behind.
 pub(crate) async fn read_process_files<T: Send + 'static>(
     pid: u32,
     read: impl FnOnce() -> T + Send + 'static,
@@ -250,7 +251,7 @@ impl BurstTarget {
     }
 }
 
-/// The recording behind an answer, if it is saved. A failed write does not abort the command.
+/// The file to which `--keep` saves the recording, if the option is set. A failed write does not abort the command.
 pub(crate) struct KeptRecording {
     file: Option<AtomicFile>,
     error: Option<io::Error>,
@@ -268,7 +269,7 @@ impl KeptRecording {
         }
     }
 
-    /// Completes the file. Returns `false` if the recording was not saved, which was reported.
+    /// Completes the file. Reports the error and returns `false` if the recording could not be saved.
     pub(crate) fn complete(self) -> bool {
         let completed = match self.error {
             Some(error) => Err(error),
@@ -305,7 +306,7 @@ pub(crate) fn guarded(client: Client) -> Client {
     client.guarded(Some(Arc::new(guard)))
 }
 
-/// Ctrl-C, and SIGTERM, which service supervisors send.
+/// The signals that stop a command: Ctrl-C, and SIGTERM, which service supervisors send.
 pub(crate) struct Signals {
     interrupts: Signal,
     terminations: Signal,
@@ -319,7 +320,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next of the two signals. This method is cancel safe.
+    /// Waits until the next signal of either kind arrives. This method is cancel safe.
     pub(crate) async fn stop(&mut self) {
         tokio::select! {
             _ = self.interrupts.recv() => {}

@@ -28,7 +28,7 @@ struct CallersRecord<'a> {
     unasked_stopped_ns: Option<i64>,
 }
 
-/// Runs the command. Returns `false` if the result is incomplete, which was reported.
+/// Runs the command. Returns `false` if the result is incomplete; the reason was reported.
 pub(crate) fn run(args: &CallersArgs) -> anyhow::Result<bool> {
     if args.burst.format == Some(EvidenceFormat::Pprof) {
         anyhow::bail!("callers cannot be written as a pprof profile; use folded or svg");

@@ -9,8 +9,8 @@ use crate::commands::cli::{DiffArgs, Format};
 use crate::commands::output::Output;
 use report::difference::{self, RecordingTotals};
 
-/// Runs the command. Returns `false` if a recording could not be read to its end, which was reported: parts of
-/// recordings are not comparable.
+/// Runs the command. Returns `false` if a recording could not be read to its end, because parts of recordings are not
+/// comparable. The error was reported.
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<bool> {
     let (Some(before), Some(after)) = (side(&args.before), side(&args.after)) else {
         return Ok(false);

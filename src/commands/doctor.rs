@@ -57,7 +57,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
 struct ExaminedProcess {
     process: Process,
     eligibility: Eligibility,
-    /// Note about the architecture of the program; `None` if the program is for this machine.
+    /// Note about the architecture of the program; `None` if the program is for this machine or cannot be read.
     foreign: Option<String>,
 }
 
@@ -125,7 +125,8 @@ async fn scan(options: &TargetOptions) -> (Scan, Vec<PathBuf>) {
     (scan, hung)
 }
 
-/// Checks the processes behind sockets in `targets.sockets` that are not in gcwatch's `/proc`.
+/// Checks the processes behind sockets in `targets.sockets` that are not in gcwatch's `/proc`. Also adds a verdict for
+/// each path in `targets.sockets` without a socket.
 async fn named(
     scan: &Scan,
     options: &TargetOptions,
@@ -166,7 +167,8 @@ async fn named(
     Ok(())
 }
 
-/// Returns the verdict on a process, or `None` if it is neither .NET nor expected.
+/// Returns the verdict on a process. Returns `None` if the process is neither .NET nor expected, or if the user did not
+/// name the process and it cannot be inspected.
 async fn diagnose(pid: u32, scan: Scan, options: TargetOptions, asked: bool) -> Option<DiagnosedProcess> {
     let looking = look({
         let scan = scan.clone();

@@ -16,7 +16,7 @@ use report::summary;
 use report::table::FAINT;
 use strict_yaml::check::nearest;
 
-/// Runs the command. Returns `false` if the recording could not be read, which was reported.
+/// Runs the command. Returns `false` if the recording could not be read to its end; the error was reported.
 pub(crate) fn run(args: &EventsArgs) -> anyhow::Result<bool> {
     let Some(mut source) = opened(Source::open(&args.file)) else {
         return Ok(false);

@@ -27,7 +27,7 @@ use report::heap as report;
 /// First major version of .NET that can wait for its reader.
 const WAITS_SINCE: u32 = 11;
 
-/// Runs the command. Returns `false` if the result is incomplete, which was reported.
+/// Runs the command. Returns `false` if the result is incomplete; the reason was reported.
 pub(crate) fn run(args: &HeapArgs) -> anyhow::Result<bool> {
     if let Some(HeapCommand::Diff(diff)) = &args.command {
         return compare(diff);
@@ -134,7 +134,7 @@ impl Destination {
         self.file.clone().map(|file| Box::new(file) as Box<dyn Write + Send>)
     }
 
-    /// Writes the answer as a table or as records.
+    /// Writes the answer as a table or as records, and completes the destination.
     fn finish(&mut self, survey: &Survey, args: &HeapArgs) -> anyhow::Result<()> {
         if let Some(output) = &mut self.output {
             match output.format {

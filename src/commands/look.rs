@@ -62,7 +62,7 @@ pub(crate) fn major(version: &str) -> Option<u32> {
 
 /// Returns the version of the runtime. The answer of a process is not trusted, so unsafe characters in it are replaced.
 /// .NET Core 3.x does not report its version, so the version is read from the path of its library. Returns `None` if
-/// neither is available.
+/// neither version is available.
 pub(crate) fn runtime_version(process: &Process, info: Option<ProcessInfo>) -> Option<String> {
     let answered = info.and_then(|info| info.runtime_version);
     answered.map(|version| shown(&version)).or_else(|| {

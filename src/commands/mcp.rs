@@ -79,7 +79,7 @@ impl Stdio {
         })
     }
 
-    /// Runs slow work on another thread, one job after the other.
+    /// Runs slow work on another thread, one job at a time.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,

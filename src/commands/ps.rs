@@ -42,7 +42,7 @@ pub(crate) fn sudo(command: &'static str) -> Option<&'static str> {
     (!rustix::process::geteuid().is_root()).then_some(command)
 }
 
-/// Inspects each process, and queries the processes that have a socket.
+/// Inspects each process, and queries the .NET processes. Also lists the sockets that no process owns.
 async fn list(scan: Scan) -> anyhow::Result<Vec<ProcessRecord>> {
     let (mut records, mut used) = (Vec::new(), HashSet::new());
     for (record, socket) in each(scan.pids()?, |pid| listed(pid, scan.clone()))
@@ -71,14 +71,14 @@ async fn list(scan: Scan) -> anyhow::Result<Vec<ProcessRecord>> {
 async fn listed(pid: u32, scan: Scan) -> Option<(ProcessRecord, Option<PathBuf>)> {
     let process = match look(move || scan.inspect(pid)).await {
         Ok(inspected) => inspected.ok().filter(|process| process.evidence.is_some())?,
-        // It is unknown whether the process is a .NET process.
+        // List the process, because it can be a .NET process.
         Err(obstacle) => return Some((unseen(pid, &obstacle), None)),
     };
     let socket = process.socket.as_ref().map(SocketAddress::host_path);
     Some((asked(process).await, socket))
 }
 
-/// Queries a process.
+/// Queries a process, and returns its record.
 async fn asked(process: Process) -> ProcessRecord {
     let outcome = ask(&process, ANSWER_TIMEOUT).await;
     let info = outcome.as_ref().ok().cloned().flatten();

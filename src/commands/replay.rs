@@ -28,7 +28,7 @@ const QUEUE_CHECK_PERIOD: u64 = 64;
 /// Maximum wait for the queues during a replay. If a receiver is down for longer, queued items are dropped.
 const WAIT_FOR_QUEUES: Duration = Duration::from_secs(60);
 
-/// Runs the command. Returns `false` if some data could not be read or sent, which was reported.
+/// Runs the command. Returns `false` if some data could not be read or sent; the reason was reported.
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
     let Some(loaded) = super::run::load(&args.config)? else {
         return Ok(true);
@@ -153,8 +153,8 @@ async fn one(services: &Services, options: &Options, args: &ReplayArgs, file: &P
     ended.map_err(Into::into)
 }
 
-/// Waits while the queues are half full, so that no item is dropped because the file is read faster than the items are
-/// sent.
+/// Waits until the queues are sent if a queue is more than half full. Otherwise, items would be dropped if the file is
+/// read faster than the items are sent.
 async fn wait_for_queues(exporter: &Exporter, options: &Options) {
     let stats = exporter.stats();
     let limits = options.otlp.limits;
@@ -166,7 +166,7 @@ async fn wait_for_queues(exporter: &Exporter, options: &Options) {
     }
 }
 
-/// Returns the `service.name`: the argument, or the file name without its suffixes.
+/// Returns the `service.name`: the argument, the file name without its suffixes, or `recording` for standard input.
 fn service(file: &Path, args: &ReplayArgs) -> String {
     if let Some(service) = &args.service {
         return service.clone();

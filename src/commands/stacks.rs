@@ -11,7 +11,7 @@ use evidence::burst::Question;
 use report::stacks as report;
 use targets::thread_names::{self, FINALIZER};
 
-/// Default duration of a burst, which gives some hundred samples per thread.
+/// Default duration of a burst, which yields a few hundred samples per thread.
 const TIME: Duration = Duration::from_millis(300);
 /// The first record of the output.
 #[derive(Debug, Serialize)]
@@ -26,7 +26,7 @@ struct StacksRecord<'a> {
     without_place: u64,
 }
 
-/// Runs the command. Returns `false` if the result is incomplete, which was reported.
+/// Runs the command. Returns `false` if the result is incomplete; the reason was reported.
 pub(crate) fn run(args: &StacksArgs) -> anyhow::Result<bool> {
     if !matches!(
         args.burst.format,

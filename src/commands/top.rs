@@ -103,7 +103,8 @@ impl Daemon {
         }
     }
 
-    /// Waits until the processes of this host are attached and have sent data.
+    /// Waits until the private daemon has examined all processes, for at most [`SCAN_TIMEOUT`]. Then waits for
+    /// [`SEEN_FOR`], so that the processes send data.
     async fn settled(&self) {
         let until = Instant::now() + SCAN_TIMEOUT;
         let mut is_ready = false;

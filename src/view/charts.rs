@@ -47,8 +47,8 @@ fn parts(from: i64, to: i64, length: i64) -> impl Iterator<Item = (i64, i64)> {
     })
 }
 
-/// Returns the columns of each bucket. Collections count in the bucket in which they ended, stopped time in the buckets
-/// that it covers. Bytes allocated between two collections are spread over the time between them.
+/// Returns the columns of each bucket. Collections count in the bucket in which they ended, and stopped time counts in
+/// the buckets that it covers. Bytes allocated between two collections are spread over the time between them.
 pub(super) fn columns(history: &ProcessHistory, base: UnixBase, observed_ns: i64) -> HistoryColumns {
     let observed_ns = observed_ns.max(1);
     let length = length_ns(observed_ns);
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Scenario: bytes are allocated over two and a half buckets, within one bucket, and in no time.
+    /// Scenario: bytes are allocated over two and a half buckets, within one bucket, and at a single instant.
     /// Guarantee: each bucket has its share of the bytes by time, and no byte is lost to rounding.
     #[test]
     fn bytes_are_spread_over_their_buckets() {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cargo;
 
-/// The configured addresses; `None` if an address is not set. The placeholders under `.example` do not count.
+/// The configured addresses. An address is `None` if it is not set, or is a placeholder under `.example`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Addresses {
     /// URL of the repository page, without a trailing slash.
@@ -39,7 +39,7 @@ impl Addresses {
         })
     }
 
-    /// Returns the registry to publish to.
+    /// Returns the registry to publish to, or an error if the registry is not set.
     pub(crate) fn registry(&self) -> Result<&str> {
         let missing =
             "no registry: set `registry` in [workspace.metadata.addresses] of Cargo.toml, or GCWATCH_REGISTRY";
@@ -100,8 +100,8 @@ mod tests {
         assert!(is_loopback("127.0.0.1:5000/a") && is_loopback("localhost/a") && is_loopback("[::1]:5000/a"));
         assert!(!is_loopback("localhost.test/a") && !is_loopback("10.0.0.1:5000/a"));
     }
-    /// Scenario: the tree contains all files. Guarantee: only Cargo.toml contains an address that is set there, so that
-    /// a publisher sets it once.
+    /// Scenario: all files of the tree are searched for the addresses in Cargo.toml. Guarantee: no other file contains
+    /// these addresses.
     #[test]
     fn only_cargo_toml_contains_addresses() {
         let source = Source::here().unwrap();
@@ -119,7 +119,7 @@ mod tests {
             search.args(["-e", address]);
         }
         let found = search.args(["--", ":!Cargo.toml"]).output().unwrap();
-        // An archive of the sources has no list of files.
+        // In an archive of the sources, `git grep` has no repository to search.
         if source.root.join(".git").exists() {
             assert_eq!(String::from_utf8_lossy(&found.stdout), "");
         }

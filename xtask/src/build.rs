@@ -73,7 +73,7 @@ impl Program {
         })
     }
 
-    /// Describes the program.
+    /// Returns the path, the architecture and the linking of the program, for display.
     pub(crate) fn described(&self) -> String {
         let linked = if self.is_static {
             "static"
@@ -138,7 +138,7 @@ struct Toolchain {
     compiler: String,
     /// Whether `cargo zigbuild` provides compiler and linker.
     is_zig: bool,
-    /// Whether the compiler also links: the linker of this machine cannot link for another architecture.
+    /// Whether the compiler also links, because the linker of this machine cannot link for another architecture.
     links: bool,
 }
 
@@ -188,7 +188,7 @@ fn one(source: &Source, profile: &str, toolchain: &Toolchain) -> Result<Program>
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| source.root.join("target"), PathBuf::from);
     let folder = std::path::absolute(folder)?;
     // Remap the paths of the folders, so that the program is the same in every build folder. If several prefixes match,
-    // the last one applies.
+    // the last prefix applies.
     let prefixes = [(home.as_str(), "/cargo"), (root.as_str(), "/gcwatch")];
     let mut flags: Vec<String> = prefixes
         .iter()

@@ -70,7 +70,7 @@ impl Image {
         })
     }
 
-    /// Returns the entry in an index.
+    /// Returns the entry for this image in an index.
     fn listed(&self) -> Value {
         let mut listed = described(MANIFEST, &self.manifest);
         listed["platform"] = json!({"architecture": self.architecture, "os": "linux"});

@@ -41,7 +41,7 @@ fn filled(source: &Source, text: &str, digest: &str) -> Result<String> {
     let address = format!("{repository}/releases/download/v{version}/{}", archive_name(source));
     values.extend([("homepage", repository.to_owned()), ("uri", address)]);
     let mut lines = Vec::new();
-    // Comments only apply to the file in the tree.
+    // Omit comments, because they apply only to the file in the tree.
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (name, _) = line.trim_start().split_once(": ").unwrap_or_default();
         let place = values.iter().position(|(key, _)| *key == name);

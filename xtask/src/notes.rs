@@ -53,8 +53,8 @@ mod tests {
     use crate::source::Source;
     use crate::version;
 
-    /// Scenario: the notes of a version are built from a copy of their sources. Guarantee: they contain the section of
-    /// the changelog, and commands without open variables.
+    /// Scenario: the notes of a version are built from a copy of their sources. Guarantee: the notes contain the
+    /// section of the changelog, and commands without open variables; a version without a section is refused.
     #[test]
     fn notes_have_no_open_variable() {
         let folder = tempfile::tempdir().unwrap();

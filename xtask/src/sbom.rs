@@ -66,7 +66,7 @@ pub(crate) fn write(source: &Source) -> Result<Vec<u8>> {
             "type": kind, "bom-ref": reference(id), "name": name, "version": version, "purl": reference(id),
         });
         if let Some(license) = packages.get(id).and_then(|package| package["license"].as_str()) {
-            // Cargo's old notation for "or".
+            // The slash is Cargo's old notation for "or".
             one["licenses"] = json!([{"expression": license.replace('/', " OR ")}]);
         }
         one

@@ -51,7 +51,7 @@ impl Source {
         })
     }
 
-    /// Returns the version in the order of dpkg and rpm, in which a pre-release is older than its release.
+    /// Returns the version in the notation of dpkg and rpm, so that a pre-release sorts before its release.
     pub(crate) fn package_version(&self) -> String {
         self.version.replacen('-', "~", 1)
     }

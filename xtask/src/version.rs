@@ -143,15 +143,15 @@ mod tests {
     use crate::address::Addresses;
     use crate::source::Source;
 
-    /// Scenario: the tree is this one. Guarantee: every place contains the version of Cargo.toml.
+    /// Scenario: the version of this source tree is checked. Guarantee: every place contains the version of Cargo.toml.
     #[test]
     fn places_contain_the_version() {
         check(&Source::here().unwrap()).unwrap();
     }
 
     /// Scenario: a new version is set twice in a copy. Guarantee: an invalid version is refused, every place contains
-    /// the new version, and the changelog has one section for it. A release is refused for the tag of another version,
-    /// or without an address.
+    /// the new version, and the changelog has one section for the new version. A release is refused for the tag of
+    /// another version, or without an address.
     #[test]
     fn new_version_is_written_to_every_place() {
         let folder = tempfile::tempdir().unwrap();

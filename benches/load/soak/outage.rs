@@ -11,8 +11,8 @@ use crate::place::{ended, log_tail};
 use crate::receiver::Mode;
 use crate::{Arguments, proc};
 
-/// Time for which the receiver is available first: a signal that the receiver has never accepted would wait only in
-/// memory.
+/// Time for which the receiver is available first. Otherwise, a signal that the receiver has never accepted would wait
+/// only in memory.
 const BEFORE: Duration = Duration::from_secs(15);
 /// Maximum time for a backlog to drain, as a share of the outage. A drain of less than 60 s is always accepted.
 const MAX_DRAIN: f64 = 0.5;

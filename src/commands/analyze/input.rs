@@ -10,8 +10,8 @@ use recording::source::{Source, SourceError};
 use report::units::plural;
 
 /// Returns the given files and the recordings in the given directories, sorted by name. Files in directories whose
-/// names are not names of recordings are skipped. Sets `fine` to `false` if a directory cannot be read or has no
-/// recordings, which is reported.
+/// names are not names of recordings are skipped. If a directory cannot be read or has no recordings, reports the
+/// directory and sets `fine` to `false`.
 pub(super) fn expanded(paths: &[PathBuf], fine: &mut bool) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for path in paths {
@@ -55,7 +55,7 @@ fn is_recording(file: &Path) -> bool {
         .any(|ending| name.ends_with(ending.trim_start_matches('*')))
 }
 
-/// Collections, and requests if the recording contains them.
+/// The parts of a recording to read: collections, and requests if the recording contains them.
 pub(super) const SCOPE: Scope = Scope::CollectionsAnd(gc_requests::session::PROVIDER);
 
 /// Opens and reads a recording. Reports the error and returns `None` if the recording cannot be opened.

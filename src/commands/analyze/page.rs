@@ -91,7 +91,7 @@ fn rendered(name: &str) -> anyhow::Result<String> {
 }
 
 /// Returns the record of a recording, with the findings of the shipped rules and without its command line, or a
-/// sentence if the input is not a recording.
+/// sentence with the reason if the input is not a recording or the shipped rules cannot be loaded.
 pub(crate) fn reported(mut source: Source) -> Result<ReportedRecording, String> {
     let recording = Recording::read(&mut source, SCOPE, |_| ());
     if recording.header.is_none() {

@@ -20,8 +20,9 @@ use report::{detail, memory};
 /// Maximum size of standard input that is kept in memory to be read twice, in bytes.
 const MAX_KEPT_BYTES: u64 = 1 << 30;
 
-/// Writes one collection in full. The first pass finds the collection; the second pass collects its events, which a
-/// table lists on request.
+/// Writes the collection with this number in full, for each process that has such a collection. The first pass finds
+/// the collections. A second pass for each collection gathers its events, which a table lists if `events` is set.
+/// Returns `false` if no collection has this number or the recording could not be read to its end.
 pub(super) fn one(file: &Path, number: u32, events: bool, output: &mut Output) -> anyhow::Result<bool> {
     let input = RereadableInput::from_file(file).context("cannot read standard input")?;
     let Some(mut source) = opened(input.open()) else {

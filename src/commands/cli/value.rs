@@ -41,7 +41,8 @@ pub(crate) struct PidArgs {
 }
 
 impl PidArgs {
-    /// Returns the pid. Clap refuses a command without one of the two arguments; pid 0 is not a process.
+    /// Returns the pid. The default 0 is never returned, because clap refuses a command without one of the two
+    /// arguments.
     pub(crate) fn pid(&self) -> u32 {
         self.named.or(self.plain).unwrap_or(0)
     }

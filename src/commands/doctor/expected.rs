@@ -1,4 +1,5 @@
-//! Verdicts on missing expectations of the configuration: filters without a process, directories without a socket.
+//! Verdicts on unmet expectations of the configuration: filters without a process, directories without a socket, and
+//! paths that do not respond.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -119,7 +119,8 @@ fn hides_processes(mountinfo: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Scenario: mount tables have `hidepid` in both of its spellings, on another mount, and not at all.
+    /// Scenario: some mount tables have `hidepid` on `/proc`, as a number or as a word. One mount table has `hidepid`
+    /// on another mount, and one mount table does not have the option.
     /// Guarantee: hidden processes are detected only on `/proc`.
     #[test]
     fn hidden_processes_are_detected() {

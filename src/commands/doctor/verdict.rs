@@ -69,7 +69,7 @@ pub(super) async fn verdict(looked: ExaminedProcess, scan: &Scan) -> Diagnosis {
             diagnosis.ok = false;
             diagnosis.verdict = obstacle.reason.as_str();
             let remedy = match (obstacle.reason, process.visible) {
-                // A refused connection does not report gcwatch's own rights, which are known here.
+                // The remedy of a refused connection does not consider gcwatch's own rights, which are known here.
                 (Reason::Permission, true) => scan.credentials().remedy(process.uid),
                 _ if obstacle.remedy.is_empty() => remedy(obstacle.reason).to_owned(),
                 _ => obstacle.remedy,
@@ -112,7 +112,7 @@ async fn silent(process: &Process, held: bool, version: Option<&str>) -> Option<
     spawn_blocking(move || why_silent(&process, held, major)).await.ok()?
 }
 
-/// Returns the remedy for an obstacle that does not have one.
+/// Returns the remedy for an obstacle without a remedy of its own; empty if there is no general remedy.
 fn remedy(reason: Reason) -> &'static str {
     match reason {
         Reason::Refused => "if the process is running, its runtime has stopped listening: restart it",
@@ -144,7 +144,7 @@ pub(super) fn not_looked_at(pid: u32, obstacle: Obstacle) -> Diagnosis {
     }
 }
 
-/// Returns the verdict on an expected object that is missing. `name` is the setting that expects it.
+/// Returns the verdict on an expected object that is missing. `name` is the setting that expects the object.
 pub(super) fn nothing_there(name: String, detail: String, remedy: &str) -> Diagnosis {
     Diagnosis {
         name,

@@ -21,7 +21,8 @@ const MAX_RECORD_BYTES: u64 = 1 << 20;
 /// Maximum length of the messages, in bytes.
 const MAX_SAID_BYTES: u64 = 16 << 10;
 
-/// Runs the command as the user of this process.
+/// Runs the command as the user of this process. Returns a refusal with the messages of the command if the command
+/// fails without a record.
 pub(super) fn run(words: &[String]) -> Result<CommandOutput, Refusal> {
     let failed = |error: std::io::Error| Refusal::new(format!("cannot run gcwatch: {error}"), "try again");
     let program = std::env::current_exe().map_err(failed)?;
@@ -41,7 +42,7 @@ pub(super) fn run(words: &[String]) -> Result<CommandOutput, Refusal> {
     });
     let said = said(&mut child);
     let printed = child.stdout.take().map(|stdout| records(BufReader::new(stdout)));
-    // The output of the child has ended, and so has its work: cancel the timeout.
+    // The child has closed its output, so its work has ended. Cancel the timeout.
     drop(ended);
     let status = child.wait().map_err(failed)?;
     let said = said.and_then(|said| said.join().ok()).unwrap_or_default();
@@ -63,8 +64,8 @@ pub(super) fn run(words: &[String]) -> Result<CommandOutput, Refusal> {
     })
 }
 
-/// Reads the child's standard error. Bytes beyond the limit are read and dropped, so that the child does not block.
-/// Returns `None` if standard error is not a pipe.
+/// Starts a thread that reads the child's standard error. Bytes beyond the limit are read and dropped, so that the
+/// child does not block. Returns `None` if standard error is not a pipe.
 fn said(child: &mut Child) -> Option<JoinHandle<String>> {
     let mut stderr = child.stderr.take()?;
     Some(thread::spawn(move || {
@@ -77,8 +78,8 @@ fn said(child: &mut Child) -> Option<JoinHandle<String>> {
     }))
 }
 
-/// Returns the first records of each kind, and the number of further records. A line that is not a record, or is too
-/// long, counts as a further record.
+/// Returns the first records of each kind, and the number of further records. A line that is not a record with a kind,
+/// or is too long, counts as a further record.
 fn records(mut lines: impl std::io::BufRead) -> (Vec<Value>, usize) {
     let (mut records, mut left_out) = (Vec::new(), 0);
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
@@ -108,8 +109,9 @@ mod tests {
     use super::*;
 
     /// Scenario: the output has a first record, more records of another kind than are kept, a line that is not a
-    /// record, and a line without an end.
-    /// Guarantee: the first records of each kind are returned; the other lines are counted.
+    /// record, and a last line without a newline.
+    /// Guarantee: the first records of each kind are returned, including the record in the last line; the other lines
+    /// are counted.
     #[test]
     fn records_are_bounded() {
         let mut text = "{\"kind\":\"callers\"}\n".to_owned();

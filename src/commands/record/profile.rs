@@ -1,4 +1,5 @@
-//! The providers, keywords and levels of recording profiles, and the buffer size of the process for each profile.
+//! The providers, keywords and levels of recording profiles, and the size of the event buffers in the process for each
+//! profile.
 
 use clr_gc::event::{PRIVATE_PROVIDER, RUNTIME_PROVIDER};
 use dotnet_diagnostics::message::Provider;

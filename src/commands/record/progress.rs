@@ -1,4 +1,4 @@
-//! Progress of a recording and its summary: figures of the stream, from the same reconstruction that later reads it.
+//! Progress and summary of a recording. The figures come from the reconstruction that `gcwatch analyze` uses.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
@@ -9,7 +9,7 @@ use nettrace::Ending;
 
 use report::units::{Bytes, Span, plural};
 
-/// Figures of the stream so far, from the same reconstruction that later reads it.
+/// Figures of the stream so far.
 pub(super) struct Progress {
     stream: GcStream,
     since: Instant,

@@ -43,7 +43,8 @@ pub(super) struct Recorder<'o> {
 }
 
 impl Recorder<'_> {
-    /// Reads to the end of the stream and writes every byte.
+    /// Reads to the end of the stream and writes every byte. Requests a stop of the session after `duration` or at the
+    /// first signal. A second signal ends the recording at once.
     pub(super) async fn run(
         &mut self,
         duration: Option<Duration>,

@@ -1,4 +1,4 @@
-//! `gcwatch rules show`.
+//! `gcwatch rules show`: prints one rule with its tests.
 
 use std::path::{Path, PathBuf};
 

@@ -43,7 +43,7 @@ pub(super) fn end_with_stdin() -> anyhow::Result<()> {
         .name("stdin".to_owned())
         .stack_size(END_STACK);
     let reads = || {
-        // An error counts as the end.
+        // A read error counts as the end of standard input.
         let _bytes = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
         // Sending a signal to the current process cannot fail.
         let _sent = kill_process(getpid(), rustix::process::Signal::TERM);
