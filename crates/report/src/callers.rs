@@ -1,4 +1,4 @@
-//! The callers that make a process collect, as text.
+//! The callers that cause the collections of a process, as text.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,8 @@ use crate::units::{Span, plural};
 /// Maximum number of frames shown per stack.
 const MAX_FRAMES: usize = 12;
 
-/// Writes the callers, in descending order of the time for which they stopped the process.
+/// Writes at most `top` callers, in descending order of the time for which their collections stopped the process.
+/// `stacks` adds the stacks of each caller.
 pub fn write(out: &mut dyn Write, callers: &Callers, facts: &BurstFacts, top: usize, stacks: bool) -> io::Result<()> {
     let time = facts
         .window

@@ -40,7 +40,7 @@ fn shown() -> Vec<usize> {
     fitting(&COLUMNS, &IMPORTANCE, NOTES)
 }
 
-/// Returns the names of the columns that do not fit, or `None` if all fit.
+/// Returns the names of the columns that do not fit, or `None` if all columns fit.
 pub fn left_out() -> Option<String> {
     let shown = shown();
     let all = COLUMNS.iter().enumerate();

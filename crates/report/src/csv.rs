@@ -161,9 +161,10 @@ fn cell(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: texts contain every character that separates cells or starts a formula.
-    /// Guarantee: the cells are quoted as RFC 4180 requires, and a text that a spreadsheet would take for a formula
-    /// starts with `'`.
+    /// Scenario: texts contain a comma, quotes, a line feed, or `=` at the start; other values are null, a list and a
+    /// number.
+    /// Guarantee: the cells are quoted as RFC 4180 requires, the cell of a formula starts with `'`, an unknown value is
+    /// an empty cell, and a list is joined by spaces.
     #[test]
     fn texts_are_quoted() {
         assert_eq!(cell("a b"), "a b");

@@ -169,8 +169,8 @@ impl Detail {
         }
     }
 
-    /// Returns whether an event is an edge of one of the collection's suspensions, or a trigger during one. In the
-    /// stream, these events can precede the event with the number of the collection.
+    /// Returns whether an event is an edge of one of the collection's suspensions, or a trigger during a suspension. In
+    /// the stream, these events can precede the event with the number of the collection.
     fn is_edge(&self, event: &ClrEvent<'_>, at: i64, thread: u64) -> bool {
         let edge = matches!(
             event,

@@ -50,9 +50,9 @@ enum Unit {
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "difference")]
 pub struct Difference {
-    /// Generation; `None` for all.
+    /// Generation; `None` for all collections, or if unknown.
     pub generation: Option<u32>,
-    /// Type; `None` for all.
+    /// Type; `None` for all collections, or if unknown.
     #[serde(rename = "type")]
     pub gc_type: Option<String>,
     /// Figures in the order of the table.
@@ -176,7 +176,8 @@ pub fn write(
     }
     head(out, &COLUMNS)?;
     for difference in differences {
-        // A collection of which only the end was observed has no type and no pause to compare.
+        // If only the end of a collection was observed, its type and its pause are unknown, so a comparison is not
+        // useful.
         if difference.generation.is_some() && difference.gc_type.is_none() {
             continue;
         }

@@ -8,14 +8,14 @@ use crate::processes::{PERMISSION, permission};
 use crate::table::{self, FAINT, HEADING, MARK};
 use crate::units::plural;
 
-/// Width at which texts are wrapped, in characters, or the width of the terminal if that is smaller.
+/// Maximum width of texts, in characters. In a narrower terminal, texts are wrapped at the width of the terminal.
 const WIDTH: usize = 110;
 /// Maximum number of sockets without a process in the table. There can be thousands.
 const MAX_STALE: usize = 3;
 /// Indentation of the texts below a verdict.
 const INDENT: usize = 10;
 
-/// `kind: "gcwatch"`: what this gcwatch instance can see and attach to. Unknown values are `null`.
+/// `kind: "gcwatch"`: the access of this gcwatch instance to processes. Unknown values are `null`.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(tag = "kind", rename = "gcwatch")]
 pub struct SelfRecord {
@@ -27,9 +27,10 @@ pub struct SelfRecord {
     pub uid: Option<u32>,
     /// Effective group id of gcwatch.
     pub gid: Option<u32>,
-    /// Capabilities that gcwatch has, out of those required for processes of other users: `SYS_PTRACE`, `DAC_OVERRIDE`.
+    /// Capabilities of gcwatch, among the capabilities required for processes of other users: `SYS_PTRACE`,
+    /// `DAC_OVERRIDE`.
     pub capabilities: Option<Vec<&'static str>>,
-    /// Capabilities that gcwatch lacks, out of those required for processes of other users.
+    /// Capabilities that gcwatch lacks, among the capabilities required for processes of other users.
     pub missing_capabilities: Option<Vec<&'static str>>,
     /// Whether gcwatch is in the host's pid namespace and sees all processes.
     pub host_pid_namespace: Option<bool>,
@@ -94,7 +95,7 @@ pub struct StaleRecord {
     pub detail: String,
 }
 
-/// The whole report.
+/// The complete report of `gcwatch doctor`.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// Access of gcwatch itself.

@@ -16,7 +16,8 @@ use processes::service::ServiceKey;
 /// The heap limit as reported by a runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaidLimit {
-    /// The runtime reports nothing: it does not send its settings, or they have not been read.
+    /// The runtime reports no limit setting: the runtime does not send its settings, or the settings have not been
+    /// read.
     Nothing,
     /// The runtime reports that the heap has no limit. Such a runtime does not see a limit of the container either,
     /// because its heap limit would then be a part of the container's limit.
@@ -25,7 +26,7 @@ pub enum SaidLimit {
     Bytes(u64),
 }
 
-/// Identity of a run.
+/// The identity of a run, with its resource and its metadata.
 #[derive(Debug)]
 pub struct RunIdentity {
     /// Identity without attributes, which are only in `resource`.
@@ -63,8 +64,8 @@ impl RunIdentity {
         self.identity.runtime.as_deref()?.split('.').next()?.parse().ok()
     }
 
-    /// Returns whether the process uses server GC, according to the settings that the runtime reports, or `None` if it
-    /// does not report them.
+    /// Returns whether the process uses server GC, according to the settings that the runtime reports, or `None` if the
+    /// runtime does not report this setting.
     pub fn is_server(&self) -> Option<bool> {
         flag(&self.resource.attributes, settings::SERVER.name)
     }
@@ -99,8 +100,8 @@ impl RunIdentity {
         ProcessFacts::new(Some(key.pid), Some(name), runtime.as_deref(), facts(&attributes))
     }
 
-    /// Adds facts: the version of the runtime, attributes. Existing attributes get the new values, and other attributes
-    /// are added.
+    /// Adds facts about the process: the version of the runtime, and attributes of the resource. Existing attributes
+    /// get the new values, and other attributes are added.
     pub(crate) fn learned(&mut self, runtime: Option<String>, attributes: Vec<KeyValue>) {
         if runtime.is_some() {
             self.identity.runtime = runtime;
@@ -112,7 +113,7 @@ impl RunIdentity {
     }
 
     /// Returns the quota owner of the process for shared resources. If an orchestrator reports a namespace for the
-    /// process, this namespace is the tenant, because the pods in a namespace come and go.
+    /// process, this namespace is the tenant, because the pods in a namespace are replaced frequently.
     pub fn share(&self) -> QuotaOwner {
         let namespace = text(&self.metadata, "k8s.namespace.name");
         let tenant = namespace.map_or_else(
@@ -132,7 +133,7 @@ impl RunIdentity {
         !metadata.is_empty() && metadata != self.metadata
     }
 
-    /// Sets the metadata of an orchestrator. Returns whether it has changed.
+    /// Sets the metadata of an orchestrator. Returns whether the metadata has changed.
     pub(crate) fn set_metadata(&mut self, metadata: Vec<KeyValue>) -> bool {
         if !self.is_news(&metadata) {
             return false;

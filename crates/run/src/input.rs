@@ -62,7 +62,7 @@ pub enum Input {
         /// Time base of the offsets.
         base: TimeBase,
     },
-    /// Requests are no longer read, for the given reason; `None` if they are read again.
+    /// Requests are no longer read, for the given reason; `None` if requests are read again.
     RequestsUnread(Option<String>),
     /// The open operations have changed, according to the events so far.
     Open {
@@ -140,7 +140,7 @@ pub struct Attachment {
     pub base: Option<TimeBase>,
     /// The active rules.
     pub rules: Arc<RuleSet>,
-    /// Incidents from before a restart of gcwatch; `None` without such incidents.
+    /// Incidents from before a restart of gcwatch; `None` if there are no such incidents.
     pub incidents: Option<Incidents>,
     /// Factory for recordings of severe incidents; `None` if incidents are not recorded.
     pub recordings: Option<Arc<dyn Recordings>>,
@@ -154,7 +154,7 @@ pub struct ProcessReading {
     pub memory: MemoryFacts,
     /// Start time of the process; `None` if unknown.
     pub started: Option<Moment>,
-    /// Maximum number of bytes that the heap can commit; `None` if it is not visible from outside.
+    /// Maximum number of bytes that the heap can commit; `None` if the limit is not visible from outside.
     pub heap_limit: Option<u64>,
     /// Whether the configuration of the process was read and has no absolute heap limit. The heap limit is then a share
     /// of the container's limit.

@@ -20,13 +20,14 @@ const INCIDENT_COUNT_INTERVAL_NS: u64 = 30_000_000_000;
 /// Time for which a count is preferred to a newer estimate.
 const GOOD_FOR_NS: u64 = 45_000_000_000;
 
-/// Memory that a process has and does not use, in bytes; `None` if unknown. Only the first and the third line can be
-/// released without a cost: without the memory of the second line, the collector collects more often.
+/// Memory that a process has and does not use, in bytes; `None` if unknown. Only `limit_never_reached` and
+/// `beyond_working_room` can be released without a cost: with a smaller `working_room`, the collector collects more
+/// often.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reserve {
-    /// The limit without the highest usage.
+    /// The limit minus the highest usage.
     pub limit_never_reached: Option<u64>,
-    /// Free space between objects and committed, unused memory, without `beyond_working_room` if it is known.
+    /// Free space between objects and committed, unused memory, minus `beyond_working_room` if known.
     pub working_room: Option<u64>,
     /// The part of the free and unused memory that no cycle between two full collections used.
     pub beyond_working_room: Option<u64>,
@@ -52,8 +53,8 @@ impl RunLedger {
         self.estimated.take(at, ledger);
     }
 
-    /// Starts a page count if a count is allowed now. Returns whether it was started. `for_person` is whether the count
-    /// is for a viewer, as opposed to an incident.
+    /// Starts a page count if a count is allowed now. Returns whether the count was started. `for_person` is whether
+    /// the count is for a viewer, as opposed to an incident.
     pub(crate) fn begin(&mut self, now: Moment, for_person: bool) -> bool {
         let pace = if for_person {
             VIEWER_COUNT_INTERVAL_NS
@@ -69,7 +70,7 @@ impl RunLedger {
         true
     }
 
-    /// Handles the end of a count; `None` if the process could not be read.
+    /// Handles the end of a count. `ledger` is `None` if the process could not be read.
     pub(crate) fn counted(&mut self, at: Moment, ledger: Option<Ledger>) {
         self.counting = false;
         if let Some(ledger) = ledger {
@@ -109,7 +110,7 @@ impl RunLedger {
     }
 
     /// Returns the newest count if it is at most [`GOOD_FOR_NS`] older than the newest estimate, otherwise the newest
-    /// estimate. Returns `None` if there is neither.
+    /// estimate. Returns `None` if there is neither a count nor an estimate.
     pub fn newest(&self) -> Option<Ledger> {
         let counted = self.counted.as_ref().and_then(|series| series.newest());
         match (counted, self.estimated.newest()) {
@@ -137,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Scenario: a viewer asks constantly, an incident gathers the ledger, and a count takes long or fails.
+    /// Scenario: a viewer requests counts constantly, an incident gathers the ledger, and a count takes long or fails.
     /// Guarantee: at most one count runs at a time, at most one in 10 s for a viewer and one in 30 s for an incident.
     #[test]
     fn page_counts_are_rate_limited() {
@@ -153,8 +154,8 @@ mod tests {
         assert!(run.begin(at(141), false));
     }
 
-    /// Scenario: the cycles of a process in a container leave 30 bytes unused, then more than its free and unused
-    /// memory; the cycles of another process are unknown; a third process has no limit.
+    /// Scenario: the cycles of a process in a container leave 30 bytes unused, then more bytes than the free and unused
+    /// memory of the process; the cycles of another process are unknown; a third process has no limit.
     /// Guarantee: the lines do not overlap and add up to the free and unused memory; unknown lines are `None`.
     #[test]
     fn reserve_has_three_lines() {
@@ -185,7 +186,7 @@ mod tests {
     }
 
     /// Scenario: estimates are made every 15 s, with one count in between.
-    /// Guarantee: the count is used until it is old.
+    /// Guarantee: the count is used until the newest estimate is more than 45 s newer.
     #[test]
     fn old_count_is_replaced_by_estimate() {
         let mut run = RunLedger::default();

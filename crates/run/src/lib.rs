@@ -1,4 +1,4 @@
-//! State of one run of a process, and the effects of each input on it.
+//! State of one run of a process, and the effects of each input on this state.
 //!
 //! ```text
 //! reader            sessions, collections, progress of the stream -------+
@@ -12,7 +12,7 @@
 //!
 //! [`Run`] is one value. Every change is an [`Input`] with its time, and the effects are returned as [`Output`]s, in
 //! order. A live session, a recording and a test call the same [`Run::step`]. This crate does not share a run between
-//! threads; in the daemon, `src/pipeline/observed_run.rs` does.
+//! threads; the daemon shares a run in `src/pipeline/observed_run.rs`.
 //!
 //! # Parts
 //!

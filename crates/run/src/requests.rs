@@ -1,7 +1,7 @@
 //! Share of a process's requests that collections touched recently, counted in intervals of 10 s, and the requests that
 //! lost the most time in the last 30 minutes. Pure.
 //!
-//! Uses at most 24 KiB, and nothing while no request is observed.
+//! The counts use at most 24 KiB, and no heap memory before the first request is observed.
 
 use base::time::{Moment, TimeBase, Wall};
 use gc_requests::request::Request;
@@ -155,8 +155,9 @@ mod tests {
         }
     }
 
-    /// Scenario: there are no requests; then 100 requests in a minute, every fourth of them touched; then no requests
-    /// for a minute; then one request is reported on time and one request two minutes late.
+    /// Scenario: there are no requests; then 100 requests end within a minute, and a collection stopped every fourth
+    /// request; then no requests end for a minute; then one request is reported on time and one request two minutes
+    /// late.
     /// Guarantee: the counts are unknown, then exact, then zero, and the late request does not count.
     #[test]
     fn requests_of_last_minute_are_counted() {
@@ -180,8 +181,8 @@ mod tests {
     }
 
     /// Scenario: requests are read, then no longer read, then read again.
-    /// Guarantee: while they are not read, the last minute is unknown and the reason is available; the worst requests
-    /// from before are still shown.
+    /// Guarantee: while requests are not read, the last minute is unknown and the reason is available; the worst
+    /// requests from before are still shown.
     #[test]
     fn unread_requests_are_unknown() {
         let base = TimeBase::at(1_767_322_800_000_000_000);
@@ -202,8 +203,8 @@ mod tests {
         assert_eq!(requests.unread(), None);
     }
 
-    /// Scenario: two requests end per second for 40 minutes; the loss of each in nanoseconds decreases with its number,
-    /// and every third loss is unknown.
+    /// Scenario: two requests end per second for 40 minutes; the loss of each request in nanoseconds decreases with its
+    /// number, and every third loss is unknown.
     /// Guarantee: the counts cover the last 30 minutes, the list has the requests with the highest losses in that time,
     /// highest first, and the kept requests are bounded.
     #[test]

@@ -216,7 +216,7 @@ impl Run {
     }
 
     /// Returns the maximum number of bytes that the heap can commit: the limit reported by the runtime, or the estimate
-    /// from outside if the runtime reports nothing. Returns `None` if there is no limit or it is unknown.
+    /// from outside if the runtime reports nothing. Returns `None` if there is no limit, or if the limit is unknown.
     pub fn heap_limit(&self) -> Option<u64> {
         self.heap_limit.limit(self.identity.said_limit())
     }
@@ -228,10 +228,11 @@ impl Run {
         stale.filter(|_| !self.identity.assumes_memory())
     }
 
-    /// Returns the memory limit of the container if the runtime ignores it, that is, if the runtime reports that the
-    /// heap has no limit. Returns `None` otherwise. Ignored limits were observed on .NET 9.0 to 10.0.10 if the control
-    /// group is the root of the mounted hierarchy (runtime issue 130092). All versions ignore a limit that was set
-    /// after the process started.
+    /// Returns the memory limit of the container if the runtime ignores this limit, that is, if the runtime reports
+    /// that the heap has no limit. Returns `None` otherwise, if the limit is not below the memory of the machine, and
+    /// if the runtime is configured to assume a memory size. Ignored limits were observed on .NET 9.0 to 10.0.10 if the
+    /// control group is the root of the mounted hierarchy (runtime issue 130092). All versions ignore a limit that was
+    /// set after the process started.
     pub fn unseen_limit(&self) -> Option<u64> {
         let limit = self.group_figures().memory_limit?;
         let restricts = self.machine.is_none_or(|machine| limit < machine);
@@ -270,16 +271,16 @@ impl Run {
         }
     }
 
-    /// Returns the figures of the container, or of the control group if it has a limit, and unknown figures otherwise.
-    /// Figures of the whole host are omitted because they carry no information about the process.
+    /// Returns the figures of the container, or of the control group if the group has a limit. Otherwise, all figures
+    /// are unknown. Figures of the whole host are omitted because they carry no information about the process.
     pub fn group_figures(&self) -> Figures {
         self.group_figures_if_limited(Some(self.container.figures))
             .unwrap_or_default()
     }
 
     /// Returns the figures of the controllers that have a container or a limited group for this process, or `None` if
-    /// no controller has one. In version 1 of control groups, each controller has separate groups, so a process can
-    /// have a CPU limit but no memory group.
+    /// no controller has such a group, or if `figures` is `None`. In version 1 of control groups, each controller has
+    /// separate groups, so a process can have a CPU limit but no memory group.
     fn group_figures_if_limited(&self, figures: Option<Figures>) -> Option<Figures> {
         let figures = figures?;
         let in_container = self.identity.is_in_container();
@@ -300,8 +301,8 @@ impl Run {
         }
     }
 
-    /// Returns whether the memory in these figures belongs to a container or to a control group with a limit. The root
-    /// group of version 1 of control groups has no figures.
+    /// Returns whether the memory in these figures belongs to a container or to a control group with a limit. In
+    /// version 1 of control groups, the root group reports no figures.
     fn has_memory_group(&self, figures: &Figures) -> bool {
         figures.memory_limit.is_some() || self.identity.is_in_container() && figures.memory.usage.is_some()
     }
@@ -502,7 +503,7 @@ impl Run {
         }
     }
 
-    /// Handles the end of a page count; `None` if the count failed.
+    /// Handles the end of a page count. `reading` is `None` if the count failed.
     fn counted(&mut self, reading: Option<MemoryReading>, at: Moment) {
         let ledger = reading.map(|reading| divide(&self.sources(Some(reading.figures), reading.resident, at)));
         let ledger = ledger.map(|ledger| self.dated(ledger, at));
@@ -573,8 +574,9 @@ impl Run {
         passed
     }
 
-    /// Handles a collection: evaluates the rules, updates counts and series, adds it to the history, and outputs its
-    /// spans if it is selected. Returns the alerts that it raised, which the caller must output after the spans.
+    /// Handles a collection: evaluates the rules, updates counts and series, adds the collection to the history, and
+    /// outputs its spans if the collection is selected. Returns the changes of alerts and incidents, which the caller
+    /// must output after the spans.
     fn collection(
         &mut self,
         mut collection: Box<Collection>,

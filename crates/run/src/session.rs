@@ -1,4 +1,4 @@
-//! The session of a run: its state, its predecessors, and the progress of reading their streams.
+//! The sessions of a run: the state of the current session, and the progress of reading the streams of all sessions.
 //!
 //! # Delays of gcwatch itself
 //!
@@ -49,8 +49,8 @@ pub struct RunSession {
     pub lag_ns: Option<u64>,
     /// Lag of the current session, for the rules; `None` if unknown or if gcwatch causes the delay.
     lag_of_target_ns: Option<u64>,
-    /// Latest time to which the rules may advance while the reader is behind; `None` if it is not behind. See the
-    /// [module](self).
+    /// Latest time to which the rules may advance while the reader is behind; `None` if the reader is not behind. See
+    /// the [module](self).
     known_until: Option<Moment>,
     /// Whether the runtime ended the newest stream cleanly; `None` if the stream is open or there was no stream.
     pub closed_in_order: Option<bool>,
@@ -222,7 +222,7 @@ impl RunSession {
             .filter(|_| self.state == RunState::Attached)
     }
 
-    /// Sets the CPU share of the finalizer thread in the round that started at `begun`, unless that round has ended.
+    /// Sets the CPU share of the finalizer thread in the round that started at `begun`, unless this round has ended.
     pub(crate) fn set_finalizer_cpu(&mut self, begun: Moment, share: Option<f64>) {
         self.finalizer_cpu = share.filter(|_| self.open.finalizers == Some(begun));
     }
@@ -332,8 +332,8 @@ mod tests {
         assert_eq!(session.catches_up(at(500), at(87)), None);
     }
 
-    /// Scenario: a stream is not read to its end for ten seconds, and then it is; the same happens to a process whose
-    /// session has ended.
+    /// Scenario: a stream is not read to its end for ten seconds, and is then read to its end; the same happens to a
+    /// process whose session has ended.
     /// Guarantee: the rules wait while the stream is not read to its end, and they do not wait if the process is not
     /// attached.
     #[test]
@@ -355,8 +355,8 @@ mod tests {
 
     /// Scenario: a collection is observed and finalizers run in one session; the session ends, and another session
     /// starts.
-    /// Guarantee: the rules use only the newest event and the finalizers of the current session, and nothing between
-    /// sessions.
+    /// Guarantee: the rules use only the newest event and the finalizers of the current session, and no such facts
+    /// between sessions.
     #[test]
     fn rules_know_current_session_only() {
         let facts = |session: &RunSession| {
@@ -377,7 +377,7 @@ mod tests {
     }
 
     /// Scenario: a heap dump by gcwatch runs and then ends; collections occur before, during and after it.
-    /// Guarantee: collections during the dump belong to it, with a tolerance of 0.5 s for different clocks.
+    /// Guarantee: collections during the dump belong to the dump, with a tolerance of 0.5 s for different clocks.
     #[test]
     fn collections_during_own_dump_are_recognized() {
         let at = |seconds: u64| Moment::from_ns((1_000 + seconds) * SECOND);

@@ -43,7 +43,8 @@ impl RunTelemetry {
         }
     }
 
-    /// Creates the spans of a collection if it is selected, and updates the series.
+    /// Creates the spans of a collection and updates the series. Returns the ids of the root span, and the spans or the
+    /// reason why the collection is not exported.
     pub(crate) fn collection(
         &mut self,
         collection: &Collection,
@@ -106,7 +107,8 @@ impl RunTelemetry {
     }
 }
 
-/// Returns the rules that a collection matched, each with the summary of its alert if the collection raised one.
+/// Returns the rules whose conditions hold on the collection, each with the summary of its alert if the alert started
+/// on this collection.
 pub(crate) fn anomalies<'a>(
     verdict: &'a CollectionVerdict,
     collection: &Collection,

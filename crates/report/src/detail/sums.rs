@@ -14,7 +14,7 @@ pub(super) const MAX_TYPES: usize = 10_000;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct TypeSum {
     pub(super) count: u64,
-    /// Total size in bytes; `None` if the events do not contain it.
+    /// Total size in bytes; `None` if the events do not contain sizes.
     pub(super) bytes: Option<u64>,
 }
 

@@ -16,7 +16,7 @@ use crate::units::{Bytes, Count, Mebibytes, Span, UNKNOWN, known, plural};
 use api::gc::type_name;
 
 /// Writes all facts about a collection. `start` is the time of its GCStart event in RFC 3339. If `events` is `false`,
-/// the events of the collection are replaced by their number and a hint how to list them.
+/// the events of the collection are replaced by their number and a hint on how to list the events.
 pub fn write(
     out: &mut dyn Write,
     gc: &Collection,
@@ -115,8 +115,8 @@ fn title(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Option<&s
         if let (Some(reasons0), Some(reasons1)) = (global.condemn_reasons0, global.condemn_reasons1) {
             let mut condemned = Vec::new();
             let (first, last) = (reasons0.initial_generation(), reasons0.final_generation());
-            // In a background collection, the runtime leaves the decision of a foreground collection here, which does
-            // not apply. If no reason changed the generation, the title already contains the generation.
+            // In a background collection, these fields can contain the decision about a foreground collection, which
+            // does not apply. If no reason changed the generation, the title already contains the generation.
             if Some(last) == gc.generation && first != last {
                 condemned.push(format!("generation {first} initially, {last} finally"));
             }

@@ -1,4 +1,4 @@
-//! Histories of recordings and of generated collections.
+//! Tests of the histories of recordings and of generated collections.
 
 use base::time::Wall;
 use clr_gc::event::GcReason;
@@ -74,8 +74,8 @@ fn observe(history: &mut History, collection: Box<Collection>) {
 
 /// Scenario: every recording is observed like a live process.
 /// Guarantee: stopped time, counts, allocation and pauses equal the sums of `analyze`, to the nanosecond and the byte;
-/// the heap figures are those of the last collection with heap statistics; quantiles exceed the true values by at most
-/// half; the history does not exceed its bound.
+/// the heap figures are the figures of the last collection with heap statistics; quantiles exceed the true values by at
+/// most half; the history does not exceed its bound.
 #[test]
 fn sums_equal_those_of_analyze() {
     let (mut processes, mut largest) = (0, 0);
@@ -227,7 +227,8 @@ fn large_numbers_stay_within_bound() {
     assert!(history.kept.newest().count() >= 1);
 }
 
-/// Scenario: pauses end at the edge of a bucket, start at it, and span three buckets; then no pause occurs for an hour.
+/// Scenario: pauses end at the edge of a bucket, start at the edge of a bucket, and span three buckets; then no pause
+/// occurs for an hour.
 /// Guarantee: each bucket has the time that falls into it and never more than its length, empty buckets do not exist,
 /// and buckets older than 30 minutes are dropped.
 #[test]
@@ -249,7 +250,7 @@ fn pauses_are_divided_among_buckets() {
     assert_eq!(stopped(&history, 60), seconds);
     assert_eq!(stopped(&history, 1800), seconds[1..]);
     assert_eq!(stopped(&history, 1840), seconds[5..]);
-    // After an hour without collections, another collection arrives: the old buckets are dropped for good.
+    // After an hour without collections, another collection arrives: the old buckets are dropped permanently.
     observe(&mut history, paused(4, 3600 * SECOND, SECOND));
     assert_eq!(stopped(&history, 60), [(3600, 1, 1)]);
     assert_eq!(history.marks().count(), 4);
@@ -331,9 +332,9 @@ fn unknown_values_stay_unknown() {
     assert_eq!(history.figures.heap_after(), None);
 }
 
-/// Scenario: collections occur 30 s apart, each after 3 MB were allocated; then one occurs after three hours.
-/// Guarantee: each ten seconds have the part that was allocated in them, and no byte counts twice; allocation before
-/// the last 30 minutes is dropped, in bounded time.
+/// Scenario: collections occur 30 s apart, each after 3 MB were allocated; then a collection occurs after three hours.
+/// Guarantee: each bucket contains the bytes that were allocated in its ten seconds, and no byte counts twice;
+/// allocation before the last 30 minutes is dropped, in bounded time.
 #[test]
 fn allocation_is_divided_among_buckets() {
     let mut history = History::default();
