@@ -53,7 +53,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- default (printf "%s-config" (include "gcwatch.fullname" .)) .Values.config.existingConfigMap }}
 {{- end }}
 
-{{/* gcwatch.yaml: config.data, with the directory of the rules if there are any. */}}
+{{/* Returns gcwatch.yaml: config.data, with the directory of the rules if the values contain rules, and kubernetes.events. */}}
 {{- define "gcwatch.config" -}}
 {{- $data := deepCopy .Values.config.data }}
 {{- if .Values.rules.files }}
@@ -75,7 +75,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- toYaml $context }}
 {{- end }}
 
-{{/* The rules of a file, with the addresses of Grafana and of the documentation before the links in alerts. */}}
+{{/* Returns the rules of a file, with the addresses of Grafana and of the documentation before the links in alerts. */}}
 {{- define "gcwatch.rules" -}}
 {{- $values := .root.Values.prometheusRule -}}
 {{- $text := .root.Files.Get .file -}}
