@@ -113,8 +113,8 @@ impl Recorder {
         self.share = share;
     }
 
-    /// Records an incident that is severe enough and not recorded yet. Returns whether the incident now has a
-    /// recording: a recording of the current events, or an existing recording of the same rule and service.
+    /// Records an incident that is severe enough and not recorded yet. Returns whether this call assigned a recording
+    /// to the incident: a recording of the current events, or an existing recording of the same rule and service.
     pub(super) fn record(&mut self, incident: &mut Incident, now: Moment, wall: Wall) -> bool {
         if incident.black_box.is_some() || incident.process_ended.is_some() || !incident.is_recorded() {
             return false;
@@ -162,8 +162,8 @@ mod tests {
 
     /// Scenario: two rules of two services of two tenants start recordings, again within ten minutes and afterwards;
     /// one recording is not written; more recordings start than are remembered.
-    /// Guarantee: each rule and service has one recording in ten minutes, later requests get its id, and the registry
-    /// is bounded.
+    /// Guarantee: each rule of a service has one recording in ten minutes, later requests return the id of this
+    /// recording, and the registry is bounded.
     #[test]
     fn rule_of_service_has_one_recording_per_ten_minutes() {
         let mut recordings = BegunRecordings::default();

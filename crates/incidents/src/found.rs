@@ -158,7 +158,8 @@ pub struct FoundSite {
 }
 
 impl Finding {
-    /// Sets the time of the finding, in Unix nanoseconds. Does nothing if there was no burst.
+    /// Sets the time of the finding, in Unix nanoseconds. Does nothing if there was no burst or heap dump, or if the
+    /// time is already set.
     pub fn dated(&mut self, unix_ns: u64) {
         let (is_found, at) = match self {
             Self::Callers(found) => (found.end_ns.is_some(), &mut found.at),
@@ -171,7 +172,7 @@ impl Finding {
         }
     }
 
-    /// Returns whether there was no burst.
+    /// Returns whether there was no burst or heap dump.
     pub(super) fn is_none(&self) -> bool {
         let because = match self {
             Self::Callers(found) => &found.none_because,
@@ -194,7 +195,8 @@ impl Finding {
 }
 
 impl Findings {
-    /// Returns whether this kind was requested and its result is final.
+    /// Returns whether this kind was requested and its result is final. Returns `false` for a ledger and a black box,
+    /// which are not findings.
     pub fn has(&self, evidence: Evidence) -> bool {
         match evidence {
             Evidence::Callers => self.callers.is_some(),
@@ -225,7 +227,8 @@ impl FoundCallers {
         }
     }
 
-    /// Returns `Shop.Cache.Trim -> GC.Collect: 41 collections, 0.830 s stopped; ...; in 10 s`.
+    /// Returns the callers as one clause, such as `Shop.Cache.Trim -> GC.Collect: 41 collections, 0.830 s stopped; ...
+    /// in 10.0 s`, or the reason why there was no burst.
     pub fn clause(&self) -> String {
         if let Some(because) = &self.none_because {
             return format!("not asked: {because}");
@@ -249,7 +252,8 @@ impl FoundCallers {
 }
 
 impl FoundCaller {
-    /// Returns `Shop.Cache.Trim -> GC.Collect`; for a library, `Shop.Program.Learn -> Acme.Trainer.Fit -> GC.Collect`.
+    /// Returns the site and the API, such as `Shop.Cache.Trim -> GC.Collect`. If the site is in a library, the calling
+    /// method of the program comes first: `Shop.Program.Learn -> Acme.Trainer.Fit -> GC.Collect`.
     pub fn name(&self) -> String {
         let site = place(self.called_by.as_deref(), self.site.as_deref());
         match self.api.as_deref() {
@@ -269,7 +273,8 @@ impl FoundAllocations {
         }
     }
 
-    /// Returns `Shop.Report.Render (byte[]): 71.6 MB (68.1 to 75.2); ...; in 5 s`.
+    /// Returns the sites as one clause, such as `Shop.Report.Render (byte[]): 71.6 MB (68.1 to 75.2); ... in 5.0 s`, or
+    /// the reason why there was no burst.
     pub fn clause(&self) -> String {
         if let Some(because) = &self.none_because {
             return format!("not asked: {because}");
@@ -293,7 +298,7 @@ impl FoundAllocations {
 }
 
 impl FoundAmount {
-    /// Returns `71.6 MB (68.1 to 75.2)`.
+    /// Returns the amount, such as `71.6 MB (68.1 to 75.2)`; without the interval if it is unknown.
     fn text(&self) -> String {
         let mb = |bytes: u64| bytes as f64 / 1e6;
         match (self.low, self.high) {
@@ -329,7 +334,7 @@ fn seconds(start_ns: Option<i64>, end_ns: Option<i64>) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: a burst finds callers, another finds no callers, and a third burst does not run.
+    /// Scenario: one burst finds callers, a second burst finds no callers, and a third burst does not run.
     /// Guarantee: the result is one clause with the findings and their duration, or with the reason why there was no
     /// burst.
     #[test]
@@ -364,7 +369,7 @@ mod tests {
         assert_eq!(FoundCallers::none("busy".to_owned()).clause(), "not asked: busy");
     }
 
-    /// Scenario: allocation sites are sampled with an interval, or biased without an interval.
+    /// Scenario: allocation sites have random samples with an interval, or biased samples without an interval.
     /// Guarantee: the clause contains intervals if they are known, and states a bias.
     #[test]
     fn clause_states_interval_and_bias() {

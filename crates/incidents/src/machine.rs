@@ -71,8 +71,8 @@ impl Incidents {
         self.recently_stopped = Some((since, stopped));
     }
 
-    /// Starts to record severe incidents because the events of the process are retained, unless `recordings` contains a
-    /// recording of the same rule and service.
+    /// Starts to record severe incidents, because the events of the process are retained. If `recordings` contains a
+    /// recording of the same rule and service, the incident refers to this recording.
     pub fn keep_events(&mut self, run: RunKey, process: Arc<str>, share: QuotaOwner, recordings: Arc<dyn Recordings>) {
         self.recorder
             .get_or_insert_with(|| Recorder::new(run, process, share, recordings));
@@ -107,7 +107,7 @@ impl Incidents {
     }
 
     /// Records the result of a burst for the incident with this number. Returns `None` if the incident has ended, or if
-    /// there was no burst; the reason is then part of the next change.
+    /// there was no burst or heap dump. In the latter case, the reason is part of the next refresh.
     pub fn record_finding(&mut self, number: u64, finding: Finding) -> Option<IncidentChange> {
         let mut open = self.open.iter_mut();
         let open = open.find(|open| open.incident.number == number)?;
@@ -121,7 +121,7 @@ impl Incidents {
     }
 
     /// Records that the process exited. Active members remain unchanged until a successor is healthy or 15 minutes have
-    /// passed.
+    /// passed. An incident of severity info ends at once.
     pub fn process_ended(&mut self, now: Moment) {
         for open in &mut self.open {
             if !open.incident.is_over() && open.incident.process_ended.is_none() {
@@ -159,8 +159,8 @@ impl Incidents {
         self.as_one(changes)
     }
 
-    /// Merges the changes of an incident that started in this evaluation into one message: its start, in its state
-    /// after the evaluation. Incidents that started and were merged in the same evaluation are omitted.
+    /// Merges the changes of an incident that started in this evaluation into one change: the start of the incident,
+    /// with the state after the evaluation. Incidents that started and were merged in the same evaluation are omitted.
     fn as_one(&self, changes: Vec<IncidentChange>) -> Vec<IncidentChange> {
         let began = changes
             .iter()
@@ -296,7 +296,8 @@ impl Incidents {
         }
     }
 
-    /// Merges the incident at `at` into the incident at `home`, and returns the place of the latter afterwards.
+    /// Merges the incident at `at` into the incident at `home`. Returns the new index of the incident that was at
+    /// `home`.
     fn fold(&mut self, at: usize, home: usize, now: Moment, changes: &mut Vec<IncidentChange>) -> usize {
         let other = self.open.remove(at);
         let home = if at < home { home - 1 } else { home };
@@ -355,8 +356,8 @@ impl Incidents {
         }
     }
 
-    /// Returns the incident of which the incident at `at` is a consequence, according to a cause that explains enough
-    /// of it. Returns `None` if there is no such incident.
+    /// Returns the incident of which the incident at `at` is a consequence, according to a cause that explains at least
+    /// [`EXPLAINS_ENOUGH`](super::EXPLAINS_ENOUGH) of its harm. Returns `None` if there is no such incident.
     fn consequence(&self, at: usize) -> Option<usize> {
         let causes = self.open.get(at)?.incident.causes();
         let is_of = |open: &OpenIncident| {
@@ -401,7 +402,8 @@ impl Incidents {
         }
     }
 
-    /// Updates members from the active rules: figures, and rules that their group inhibits.
+    /// Updates the figures of members from the active rules, adds active rules that their group inhibits, and ends
+    /// members whose rule is no longer active.
     fn hold(
         &mut self,
         rules: &RuleSet,

@@ -20,11 +20,11 @@ const BLACK_BOX: &str = "/api/v1/evidence/";
 /// Facts about the process of an incident that a rule does not have.
 #[derive(Debug, Clone, Default)]
 pub struct IncidentSubject {
-    /// Run of the process; `None` if the recording does not contain it.
+    /// Run of the process; `None` if a recording does not contain the pid.
     pub run: Option<RunKey>,
-    /// Name of the process.
+    /// Name of the process; `None` for the process of a recording.
     pub process: Option<String>,
-    /// `service.name` of the resource.
+    /// `service.name` of the resource; `None` if unknown.
     pub service: Option<String>,
     /// Attributes of the resource, without command lines, which can contain secrets.
     pub resource: BTreeMap<String, String>,
@@ -161,7 +161,7 @@ impl IncidentRecord {
         let head = incident.head();
         let rule = head.map_or(&incident.symptom, Member::rule);
         let alert = head.map(|head| &head.alert);
-        // The process of a recording cannot be queried.
+        // The process of a recording, which has no name here, cannot be queried.
         let is_live = subject.process.is_some();
         let run = subject.run.filter(|_| incident.process_ended.is_none());
         let advice = |remedy: &str| match is_live {

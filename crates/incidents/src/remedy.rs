@@ -37,8 +37,8 @@ pub fn remedy_for_a_file(remedy: &str) -> String {
     remedy.replace("gcwatch allocations PID", "gcwatch allocations FILE")
 }
 
-/// Splits a text into sentences. A sentence ends with a full stop before white space, or with the text. A full stop
-/// inside code does not end a sentence.
+/// Splits a text into sentences. A sentence ends with a full stop before white space, or at the end of the text. A full
+/// stop inside code does not end a sentence.
 fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let (mut begin, mut is_code, mut after_stop) = (0, false, false);

@@ -35,7 +35,7 @@ pub struct History<'a> {
     pub finalizers: &'a [(i64, Finalizers)],
 }
 
-/// A repeated history, see [`repeated`].
+/// Several copies of a history in sequence, created by [`repeated`].
 #[derive(Debug, Default)]
 pub struct RepeatedHistory {
     collections: Vec<Collection>,
@@ -258,7 +258,7 @@ impl Review {
         self.all_incidents.values()
     }
 
-    /// Returns the rules whose condition is true for the collection with this number.
+    /// Returns the rules `on: gc` that matched the collection with this number.
     pub fn matched(&self, number: u32) -> &[Arc<Rule>] {
         self.matched.get(&number).map_or(&[], Vec::as_slice)
     }

@@ -34,7 +34,7 @@ fn rule() -> Rule {
 pub fn sample(now: Moment) -> Vec<IncidentChange> {
     let rules = Arc::new(RuleSet::new(vec![Arc::new(rule())], Vec::new(), Vec::new()));
     let facts = ProcessFacts::new(Some(1), None, None, []);
-    // A tick occurs at each full second.
+    // The engine starts one second before `now`, because rules are evaluated at ticks, which occur at each full second.
     let mut engine = Engine::new(Arc::clone(&rules), facts, now.before(1_000_000_000));
     let transitions = engine.advance(now);
     let mut incidents = Incidents::default();

@@ -107,7 +107,8 @@ impl FoundCensus {
         self.none_because.is_some() || self.alone_because.is_some() || self.apart_s.is_some()
     }
 
-    /// Returns `14.2 MiB more live after 300 s: Order +71450 objects, +12.1 MiB, held by static entries; ...`.
+    /// Returns the census as one clause, such as `14.2 MiB more live after 300 s: Order +71450 objects, +12.1 MiB, held
+    /// by static entries; ...`, or the reason why there was no heap dump.
     pub fn clause(&self) -> String {
         if let Some(because) = &self.none_because {
             return format!("not taken: {because}");
@@ -240,9 +241,9 @@ mod tests {
         assert_eq!(found.clause(), "1.0 MiB less live after 300 s: no type grew");
     }
 
-    /// Scenario: there is one dump and a second is pending; then the second dump is refused; then there is no dump.
-    /// Guarantee: the clause names live objects, no growth, and the reason; only a result with a pending dump is not
-    /// final.
+    /// Scenario: a census has one dump, and its second dump is pending, then refused; another census has no dump.
+    /// Guarantee: the clause names live objects without growth, and the reason for a missing dump. Only a result with a
+    /// pending dump is not final.
     #[test]
     fn clause_of_single_dump_names_live_objects() {
         let mut found = grown();
@@ -263,7 +264,8 @@ mod tests {
         assert!(none.is_final() && none.clause() == "not taken: busy");
     }
 
-    /// Scenario: a census is written and read; a census of an older version lacks fields.
+    /// Scenario: a census is written as JSON and read back; another JSON object lacks all fields, like a census of an
+    /// older version.
     /// Guarantee: the census round-trips unchanged, and missing fields are unknown.
     #[test]
     fn census_round_trips_through_json() {

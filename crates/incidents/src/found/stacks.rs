@@ -55,8 +55,8 @@ impl FoundStacks {
         }
     }
 
-    /// Returns `finalizer thread: Shop.Connection.Finalize (in System.Threading.Thread.Sleep); 4 threads: ...; in 0.3
-    /// s`.
+    /// Returns the stacks as one clause, such as `finalizer thread: Shop.Connection.Finalize (in
+    /// System.Threading.Thread.Sleep); 4 threads: ... in 0.3 s`, or the reason why there was no burst.
     pub fn clause(&self) -> String {
         if let Some(because) = &self.none_because {
             return format!("not asked: {because}");
@@ -93,8 +93,8 @@ impl FoundStack {
 mod tests {
     use super::*;
 
-    /// Scenario: the finalizer thread sleeps in a finalizer of the program, and two threads wait in the framework;
-    /// another burst has no samples; another does not run.
+    /// Scenario: the finalizer thread sleeps in a finalizer of the program, and two threads wait in the framework; a
+    /// second burst has no samples; a third burst does not run.
     /// Guarantee: the clause states the location of each thread and names the finalizer thread, or states the reason
     /// why there are no findings.
     #[test]

@@ -37,7 +37,7 @@ impl OpenIncident {
         members.filter_map(|member| rules.group_place(member.group.as_deref()?))
     }
 
-    /// Adds a member, or updates its newest state.
+    /// Adds the rule of an alert as a member, or updates the state of the member from the alert.
     pub(super) fn put(&mut self, rules: &RuleSet, alert: &Arc<Alert>) {
         let mut known = self.incident.members.iter();
         if known.any(|member| is_of(member, alert) && Arc::ptr_eq(&member.alert, alert)) {
@@ -107,7 +107,7 @@ impl OpenIncident {
         true
     }
 
-    /// Moves the head to the front and raises the severity.
+    /// Moves the head to the front, raises the severity, and starts a recording if the incident is now severe enough.
     pub(super) fn settle(
         &mut self,
         rules: &RuleSet,
@@ -134,10 +134,10 @@ impl OpenIncident {
         }
     }
 
-    /// Returns the sort key of a member; the member with the lowest key is the head. A cause is never the head.
-    /// Information is not the head if there is a more severe member. A symptom that joined as a consequence ranks
-    /// behind the symptoms of the incident's own group. Then the number of other groups in the incident that the
-    /// member's group follows counts, then the severity of symptoms, then the order of the files.
+    /// Returns the sort key of a member; the member with the lowest key is the head. A cause is never the head. A harm
+    /// of severity info is not the head if there is a more severe harm. A symptom that joined as a consequence ranks
+    /// behind the symptoms of the incident's own group. The remaining criteria are, in this order, the number of groups
+    /// in the incident that the member's group follows, the severity of symptoms, and the order of the files.
     fn weight(&self, rules: &RuleSet, at: usize, worst: Option<Severity>) -> impl Ord + use<> {
         let Some(member) = self.incident.members.get(at).filter(|member| member.is_harm()) else {
             return (true, true, usize::MAX, None, usize::MAX);
