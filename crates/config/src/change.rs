@@ -29,7 +29,7 @@ fn differing(old: &Value, new: &Value, path: &KeyPath, found: &mut Vec<KeyPath>)
     }
 }
 
-/// Returns whether the schema marks the key itself.
+/// Returns whether the schema marks exactly this key with `x-restart`.
 fn needs_restart(path: &KeyPath) -> bool {
     let rule = schema().property(path);
     rule.is_some_and(|rule| rule.get("x-restart") == Some(&Value::Bool(true)))

@@ -116,12 +116,12 @@ impl Layers {
         }
     }
 
-    /// Adds a setting, unless its value is empty or has faults, which are returned.
+    /// Adds a setting, unless its value is empty or faulty. Returns the faults of the value.
     fn add(&mut self, setting: Setting) -> Vec<Problem> {
         let Setting { origin, path, value } = setting;
         let (value, findings) = match value.map(|node| schema().check(&node, &path)) {
             None => (None, Vec::new()),
-            // An empty value is not set.
+            // An empty value does not set the key.
             Some((None, findings)) if findings.is_empty() => return Vec::new(),
             Some(checked) => checked,
         };

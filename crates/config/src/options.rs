@@ -37,7 +37,8 @@ pub struct Options {
     pub alerts: AlertSettings,
     /// Whether severe incidents are recorded, and the limits of the recordings.
     pub black_box: BlackBoxOptions,
-    /// Store for evidence outside the host, and the name of this host in it; `None` if evidence stays on the host.
+    /// Store for evidence outside the host, and the name of this host in the store; `None` if evidence stays on the
+    /// host.
     pub store: Option<(StoreOptions, String)>,
     /// Whether incidents have bursts, and the limits of bursts.
     pub bursts: BurstOptions,

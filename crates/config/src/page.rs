@@ -36,7 +36,7 @@ values and rules stay in effect. Changes of keys marked with **restart** need a 
 
 ";
 
-/// The example; a test parses it.
+/// Example of a configuration file. A test parses this example.
 pub(crate) const EXAMPLE: &str = "\
 # yaml-language-server: $schema=gcwatch.schema.json
 otlp:
@@ -88,7 +88,7 @@ in its own environment, apply to the target.
 Requests over HTTP use the proxy in `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
 ";
 
-/// Returns the page.
+/// Returns the text of the reference page.
 pub fn text() -> String {
     let mut out = String::from(INTRODUCTION);
     let _ = write!(out, "```yaml\n{EXAMPLE}```\n\n{FORM}");
@@ -178,7 +178,7 @@ fn inner(property: &'static Value) -> Option<(&'static Value, &'static str)> {
 impl Section {
     fn write(&self, out: &mut String) {
         let rows: Vec<String> = properties(self.rule)
-            // Sections have separate tables.
+            // A key with its own section has a separate table.
             .filter(|(_, property)| schema().resolved(property).get("properties").is_none())
             .map(|(key, property)| self.row(key, property))
             .collect();
@@ -246,7 +246,7 @@ impl Section {
 fn any_signal(name: &str) -> String {
     for signal in ["TRACES", "METRICS", "LOGS"] {
         let general = name.replacen(&format!("_{signal}_"), "_<SIGNAL>_", 1);
-        // Variables only for metrics are unchanged.
+        // A variable that exists only for metrics keeps its name.
         let others = ["TRACES", "METRICS", "LOGS"].map(|other| general.replacen("<SIGNAL>", other, 1));
         let known = |name: &String| environment::variables().iter().any(|variable| variable.name == *name);
         if general != name && others.iter().all(known) {

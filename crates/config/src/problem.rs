@@ -14,7 +14,7 @@ pub enum Origin {
     File {
         /// Path of the file, as given.
         name: Arc<str>,
-        /// Position in the file; `None` if the file as a whole has a problem (it cannot be read).
+        /// Position in the file; `None` if the problem concerns the whole file, for example if the file cannot be read.
         at: Option<Position>,
     },
     /// An environment variable.
@@ -46,7 +46,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A setting of one variable or flag.
+/// A key and its value, set by one variable or flag.
 pub(crate) struct Setting<V = Node> {
     pub(crate) origin: Origin,
     pub(crate) path: KeyPath,

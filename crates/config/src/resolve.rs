@@ -29,7 +29,7 @@ pub(crate) use self::web::web;
 /// A function that reads a small file with a secret, such as the value of a header.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
-/// A finding on several keys together.
+/// An error or a warning about one or more keys, found while keys are resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) path: KeyPath,
@@ -74,7 +74,7 @@ impl Resolver<'_> {
             with,
             is_error,
         };
-        // A finding for a common key occurs once per signal, and is reported once.
+        // Several signals can have the same finding for a common key, which is reported once.
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
@@ -99,7 +99,8 @@ impl Resolver<'_> {
         Ok(Secret::new(text.trim_end()))
     }
 
-    /// Returns a secret that is not empty, or `None` if it is empty or cannot be read, which is reported.
+    /// Returns the secret of a source. If the secret is empty or cannot be read, this method reports an error and
+    /// returns `None`.
     fn secret_at(&mut self, source: &SecretSource, path: KeyPath) -> Option<Secret> {
         match self.secret(source) {
             Ok(secret) if secret.reveal().is_empty() => self.refused(path, "the value is empty"),
@@ -113,7 +114,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Checks whole sections, except sections with a separate function.
+/// Checks the sections that have no separate function.
 pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
     let targets = &document.targets;
     for (index, path) in targets.sockets.iter().enumerate() {
@@ -170,7 +171,7 @@ pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
     }
 }
 
-/// Returns the attributes of every target.
+/// Returns the configured attributes, which every target receives.
 pub(crate) fn resource(resolver: &mut Resolver<'_>, document: &Document) -> Vec<(String, String)> {
     let resource = &document.resource;
     let mut attributes = resource.attributes.clone();

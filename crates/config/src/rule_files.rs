@@ -14,7 +14,8 @@ pub const MAX_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// Returns an error if a file or directory cannot be read, or a directory has no rule file. All problems are returned.
+/// Returns all problems: files and directories that cannot be read, directories without rule files, and paths of test
+/// files.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
@@ -36,7 +37,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Vec<Problem>> {
 ///
 /// # Errors
 ///
-/// Returns an error if a file or directory cannot be read. All problems are returned.
+/// Returns all problems: a file or directory that cannot be read, or the path of a test file.
 pub fn read_any(path: &Path) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let files = named(path).map_err(|problem| vec![problem])?;
     sources(&files, Vec::new())
@@ -44,7 +45,7 @@ pub fn read_any(path: &Path) -> Result<Vec<SourceFile>, Vec<Problem>> {
 
 fn sources(files: &[PathBuf], mut problems: Vec<Problem>) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let mut sources = Vec::new();
-    // Further files are refused when the files are loaded.
+    // The loader refuses more than [`MAX_FILES`] files, so one further file is enough.
     for file in files.iter().take(MAX_FILES + 1) {
         match source(file) {
             Ok(source) => sources.push(source),
@@ -85,7 +86,7 @@ fn problem(name: &str, (line, column): (usize, usize), message: impl Into<String
     }
 }
 
-/// Returns the files that a path names; no file for a directory without rule files.
+/// Returns the files that a path names. The list is empty for a directory without rule files.
 fn named(path: &Path) -> Result<Vec<PathBuf>, Problem> {
     let name = path.display().to_string();
     let cannot = |error: std::io::Error| problem(&name, (1, 1), format!("cannot read the file: {error}"));
@@ -93,7 +94,7 @@ fn named(path: &Path) -> Result<Vec<PathBuf>, Problem> {
         return Ok(vec![path.to_owned()]);
     }
     let mut files = yaml_files(path).map_err(cannot)?;
-    // A mounted ConfigMap contains links to files, and links to directories.
+    // A mounted ConfigMap also contains links to directories, which are not rule files.
     files.retain(|file| !is_test(file) && std::fs::metadata(file).is_ok_and(|facts| facts.is_file()));
     Ok(files)
 }

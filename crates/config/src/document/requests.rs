@@ -22,7 +22,7 @@ words! {
     }
 }
 
-/// The message for removed keys by which services sent their own spans to gcwatch.
+/// Message for the removed keys with which gcwatch received the spans of services.
 const SPANS_REMOVED: &str = "gcwatch takes no spans in any more; `requests.mode: diagnosticsource` knows every request, \
                              sampled or not, with nothing to set up beside the service (docs/requests.md)";
 

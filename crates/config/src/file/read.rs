@@ -31,7 +31,7 @@ pub(super) fn named(flags: &ConfigFlags, environment: &Environment) -> Option<(P
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read, or if the file or the flags contain errors. All errors are returned.
+/// Returns one error if the file cannot be read, and otherwise all errors in the file and the flags.
 pub fn load(flags: &ConfigFlags) -> Result<LoadedConfig, Problems> {
     let environment: Environment = std::env::vars_os()
         .map(|(name, value)| {
@@ -63,7 +63,7 @@ pub fn load(flags: &ConfigFlags) -> Result<LoadedConfig, Problems> {
     Ok(loaded)
 }
 
-/// Reads the text of the file.
+/// Reads and decodes the file.
 fn text(path: &Path, name: &str, origin: Origin) -> Result<String, Problem> {
     let key = KeyPath::default();
     let limit = u64::try_from(Bounds::default().bytes).unwrap_or(u64::MAX);
@@ -84,7 +84,7 @@ fn text(path: &Path, name: &str, origin: Origin) -> Result<String, Problem> {
 
 /// Reads a regular file of at most `limit` bytes. Pipes and devices are refused, because they can be endless.
 pub(crate) fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Check this before opening, because opening a pipe waits for a writer.
+    // Check the type of the file before opening it, because opening a pipe waits for a writer.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }

@@ -28,10 +28,10 @@ const READ_PAUSE: Duration = Duration::from_millis(20);
 const MAX_EVENTS: usize = 1024;
 /// Timeout for reading the files.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// Size above which files are compared only by size and time, in bytes.
+/// Size above which files are compared only by size and modification time, in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// Maximum number of files in a directory.
+/// Maximum number of YAML files in a directory.
 const MAX_FILES: usize = 1000;
 
 /// A watch for changes of several files, or of the YAML files of a directory. The files can be written in place,
@@ -48,8 +48,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts to watch; changes are relative to the current contents. Requires a tokio runtime. Missing files can
-    /// appear later. Blocks the calling thread, because it reads the files.
+    /// Starts to watch `paths`. Changes are relative to the current contents. Requires a tokio runtime. Missing files
+    /// can appear later. Blocks the calling thread, because it reads the files.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         let notifications = Changes::begin();
         if let Ok(notifications) = &notifications {
@@ -66,14 +66,15 @@ impl Watch {
         }
     }
 
-    /// Returns the reason why inotify does not work, or `None` if it works. Without inotify, the files are read every
-    /// few seconds.
+    /// Returns the reason why inotify does not work, or `None` if it works. Without inotify, the files are read every 5
+    /// s.
     pub fn degraded(&self) -> Option<&io::Error> {
         self.notifications.as_ref().err()
     }
 
     /// Waits until the contents of a file differ from the contents at the last return of this method (or at the start),
-    /// and no further change has occurred for 200 ms. This method is cancel safe.
+    /// and no notification has arrived for 200 ms. If notifications continue, this method waits at most 2 s for such a
+    /// pause. This method is cancel safe.
     pub async fn changed(&mut self) {
         loop {
             if !self.pending {
@@ -113,7 +114,8 @@ impl Watch {
         read.await.ok()
     }
 
-    /// Waits until no notification arrives for a while.
+    /// Waits until no notification has arrived for [`QUIET`], at most [`LONGEST_WAIT`]. Returns at once without
+    /// inotify.
     async fn quiet(&mut self) {
         let Ok(notifications) = &self.notifications else {
             return;
@@ -184,7 +186,7 @@ fn directories(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
     let inside: Vec<PathBuf> = inside.flatten().collect();
     for path in paths.iter().chain(&inside) {
         let mut link = path.clone();
-        // The kernel follows at most 40 links, too. The limit also ends cycles.
+        // Like the kernel, follow at most 40 links. The limit also ends cycles.
         for _ in 0..40 {
             let Some(directory) = link.parent() else { break };
             let directory = if directory.as_os_str().is_empty() {
@@ -210,8 +212,9 @@ fn fingerprints(paths: &[PathBuf]) -> Vec<Option<u64>> {
     paths.iter().map(|path| fingerprint(path)).collect()
 }
 
-/// Returns a hash of the contents (of a large file, its size and time), or `None` if there is no such file or
-/// directory. The hash is never shown, because the file can contain a secret.
+/// Returns a hash of the contents, or of the size and the modification time of a large file. Returns `None` if the path
+/// cannot be read, or is neither a file nor a directory. The hash is never shown, because the file can contain a
+/// secret.
 fn fingerprint(path: &Path) -> Option<u64> {
     let metadata = std::fs::metadata(path).ok()?;
     let mut hasher = DefaultHasher::new();

@@ -1,4 +1,4 @@
-//! Receivers of notifications.
+//! Resolves the receivers of notifications.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use strict_yaml::path::KeyPath;
 /// The path of Alertmanager's API for alerts.
 const API: &str = "/api/v2/alerts";
 
-/// Returns the receivers of notifications.
+/// Returns the receivers of notifications, and the settings for all receivers.
 pub(crate) fn alerts(resolver: &mut Resolver<'_>, document: &Document) -> AlertSettings {
     let alerts = &document.alerts;
     let place = |list: &str, index: usize| KeyPath::from_dotted("alerts").key(list).index(index);
@@ -47,15 +47,15 @@ pub(crate) fn alerts(resolver: &mut Resolver<'_>, document: &Document) -> AlertS
     }
 }
 
-/// Returns the name of the Kubernetes node (`NODE_NAME`), or the name of the host if this variable is unset.
+/// Returns the name of the Kubernetes node (`NODE_NAME`), or the name of the host if this variable is unset or empty.
 pub(super) fn node(resolver: &Resolver<'_>) -> String {
     let variable = resolver.environment.get("NODE_NAME").filter(|name| !name.is_empty());
     let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     variable.cloned().unwrap_or_else(host).trim().to_owned()
 }
 
-/// Returns the URL of this instance, with the names of its node, host or pod. Returns `None` if such a name is unknown,
-/// which is reported.
+/// Returns `url` with the names of node, host and pod of this gcwatch instance in place of the placeholders. If such a
+/// name is unknown, this function reports an error and returns `None`.
 fn here(resolver: &mut Resolver<'_>, url: &LinkUrl) -> Option<String> {
     let environment = resolver.environment;
     let variable = |name: &str| environment.get(name).cloned().filter(|text| !text.is_empty());

@@ -24,7 +24,8 @@ const RESERVED: [&str; 11] = [
     "upgrade",
 ];
 
-/// Returns the headers of a section, sorted by name. Among duplicates, the header of the higher origin is used.
+/// Returns the headers of a section, sorted by name. Among duplicates, the header of the higher origin is used;
+/// duplicates of equal origins are an error.
 pub(super) fn headers(
     resolver: &mut Resolver<'_>,
     section: &KeyPath,

@@ -93,8 +93,8 @@ pub(crate) fn web(resolver: &mut Resolver<'_>, document: &Document) -> WebOption
     }
 }
 
-/// Returns the certificate file and the key file, or `None` if they are not set. One file without the other is an
-/// error.
+/// Returns the certificate file and the key file, or `None` unless both files are set. One file without the other file
+/// is an error.
 fn tls_files(resolver: &mut Resolver<'_>, tls: &WebTls, path: KeyPath) -> Option<TlsFiles> {
     match (&tls.certificate, &tls.key) {
         (Some(certificate), Some(key)) => Some(TlsFiles {
