@@ -298,7 +298,8 @@ impl Burst {
         weighted
     }
 
-    /// Returns the names in [`Self::weighted_stacks`] that belong to the framework. Call this method after [`Burst::finish`].
+    /// Returns the names in [`Self::weighted_stacks`] that belong to the framework. Call this method after
+    /// [`Burst::finish`].
     pub fn framework(&self) -> BTreeSet<&str> {
         let frames = self.frames.values();
         let framework = frames.filter(|frame| frame.owner == Some(Owner::Framework));

@@ -1,5 +1,5 @@
-//! Decides whether a burst requested by an incident starts, and which results of the burst are kept. Pure: facts about
-//! the process and times are values.
+//! Decides whether a burst requested by an incident starts, and which results of the burst are kept. The functions are
+//! pure: facts about the process and times are arguments.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use super::burst::{BUFFER_MB, MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE};
 
 /// Maximum time for which an incident waits until a burst can start. After this time, the problem can have ended.
 pub const BURST_WAIT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time without bursts and dumps of a service after a burst or dump of the service that did not finish in time, because
-/// the late burst or dump delayed others.
+/// Time for which a service has no bursts and dumps after a late burst or dump. A burst or dump that does not finish in
+/// time delays the bursts and dumps of other services.
 pub const AFTER_LATE: Duration = Duration::from_secs(60 * 60);
 /// Timeout for the end of an automatic burst. The names of a large program arrive within a few seconds.
 pub const END_TIMEOUT: Duration = Duration::from_secs(10);
-/// Share of its limit, in percent, at which a heap is no longer sampled.
+/// Share of the heap's limit, in percent, at which no burst starts.
 const FULL_PERCENT: u64 = 95;
 /// Maximum number of stack frames in an incident.
 const MAX_FRAMES: usize = 8;
@@ -60,7 +60,7 @@ pub struct Condition {
     pub is_behind: bool,
     /// Major version of the runtime.
     pub major: Option<u32>,
-    /// Bytes committed by the heap, or its size after a collection.
+    /// Bytes that the heap has committed, or the size of the heap after a collection.
     pub heap: Option<u64>,
     /// Maximum number of bytes that the heap can commit.
     pub heap_limit: Option<u64>,
@@ -85,9 +85,10 @@ pub struct Condition {
 pub struct OtherBursts {
     /// Whether a burst or dump is running on this host.
     pub is_one_running: bool,
-    /// Time since the start of the last burst or dump of this process; `None` before the first.
+    /// Time since the start of the last burst or dump of this process; `None` before the first burst or dump.
     pub of_process: Option<Duration>,
-    /// Time since the last burst or dump of the service that did not finish in time.
+    /// Time since the last burst or dump of the service that did not finish in time; `None` if every burst and dump
+    /// finished in time.
     pub late_of_service: Option<Duration>,
     /// Whether gcwatch died during a burst or dump of this process.
     pub was_fatal: bool,
@@ -407,8 +408,8 @@ mod tests {
 
     /// Scenario: the last burst of a service did not finish in time, just less than an hour ago and an hour ago;
     /// gcwatch died during a burst of the process.
-    /// Guarantee: no burst of the service starts within the hour, and no burst starts for the process during whose
-    /// burst gcwatch died.
+    /// Guarantee: no burst of the service starts within the hour. After gcwatch died during a burst of a process, no
+    /// burst of this process starts.
     #[test]
     fn late_or_fatal_burst_prevents_next() {
         let late = |seconds| OtherBursts {

@@ -9,7 +9,7 @@
 //!
 //! The stream in memory is written immediately: if gcwatch is killed during the recording, it leaves a truncated file,
 //! which the next instance finds. Only the writer and [`files`] wait for a disk. If the writer is behind, orders are
-//! dropped and counted, and a recording ends where the following stream no longer fits into memory.
+//! dropped and counted, and a recording ends at the point after which the stream no longer fits into memory.
 
 mod begun;
 pub mod files;
@@ -64,7 +64,8 @@ impl Default for BlackBoxOptions {
 enum Order {
     /// An incident of the run started: write a recording with this id.
     Incident(RunKey, Arc<str>),
-    /// The process of the run exited, so its stream has ended. The owner consists of its tenant and service.
+    /// The process of the run exited, so its stream has ended. The owner consists of the tenant and the service of the
+    /// process.
     Ended(RunKey, QuotaOwner),
     /// The process was killed, or exited while its memory was exhausted, at this time: write the rest of its stream as
     /// a recording with this id.
@@ -111,7 +112,8 @@ impl BlackBox {
         Arc::clone(&self.boxes)
     }
 
-    /// Returns the recent recordings. A caller must register a recording there before it calls [`Self::incident`].
+    /// Returns the recent recordings. A caller must register a recording in this registry before it calls
+    /// [`Self::incident`].
     pub fn recordings(&self) -> Arc<dyn Recordings> {
         self.recordings.clone()
     }
@@ -128,14 +130,14 @@ impl BlackBox {
         }
     }
 
-    /// Reports that the process of a run has exited. `share` is its tenant and service.
+    /// Reports that the process of a run has exited. `share` is the tenant and the service of the process.
     pub fn ended(&self, run: RunKey, share: QuotaOwner) {
         self.order(Order::Ended(run, share));
     }
 
     /// Reports that the exited process of a run was killed for memory, or exited while its memory was exhausted. The
-    /// rest of its stream is written unless an incident was recorded up to its end, or another death of its service was
-    /// recorded within ten minutes. Further calls have no effect.
+    /// rest of the stream is written unless an incident was recorded up to the end of the process, or another death of
+    /// the service was recorded within ten minutes. Further calls have no effect.
     pub fn died(&self, run: RunKey, at: Moment, id: Arc<str>) {
         self.order(Order::Died(run, at, id));
     }

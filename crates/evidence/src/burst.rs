@@ -12,10 +12,11 @@ use dotnet_diagnostics::{Client, Error, Session};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// Number of allocation samples after which a burst ends. The error is about 4 % then, and more samples would cost
-/// more.
+/// Number of allocation samples after which a burst ends. With this number of samples, the error is about 4 %, and more
+/// samples would cost more.
 pub const MAX_SAMPLES: u64 = 2_000;
-/// Number of pinned objects above which a Verbose session is refused, because each is an event in every collection.
+/// Number of pinned objects above which a Verbose session is refused, because each pinned object causes an event in
+/// every collection.
 pub const MAX_PINNED_FOR_VERBOSE: u32 = 10_000;
 /// First major version of .NET that samples allocations randomly.
 pub const SAMPLES_SINCE: u32 = 10;
@@ -31,14 +32,14 @@ const INFORMATIONAL: u32 = 4;
 const VERBOSE: u32 = 5;
 /// GCStart, GCEnd, the edges of suspensions, HeapStats and GCTriggered: the requester and the duration of collections.
 const CALLER_EVENTS: [u32; 8] = [1, 2, 3, 4, 7, 8, 9, 35];
-/// Time to read after the end. The runtime writes its events every 100 ms, and collections that were requested just
-/// before the end can finish.
+/// Time for which the stream is read after the end of a burst. The runtime writes its events every 100 ms, and
+/// collections that were requested just before the end can finish.
 const LAST_TIMEOUT: Duration = Duration::from_millis(200);
 /// Timeout for the healing session, which normally takes less than 0.1 s.
 const HEAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// Number of attempts to heal.
 const HEAL_TRIES: u32 = 3;
-/// Maximum time for a session to end whose stream is no longer needed.
+/// Maximum time for the end of a session whose stream is no longer needed.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 const READ_BYTES: usize = 64 << 10;
 
@@ -53,7 +54,7 @@ pub enum Question {
     /// stacks.
     Stacks,
     /// The callers that allocate, from Verbose ticks. The burst ends early when a collection has too many pinned
-    /// objects, unless they are allowed.
+    /// objects, unless any number of pinned objects is allowed.
     Ticks {
         /// Whether any number of pinned objects is allowed.
         any_pins: bool,
@@ -133,9 +134,9 @@ impl Question {
 }
 
 /// Runs a burst, which ends after `time`, with enough samples or too many pinned objects, when the process exits, or
-/// when `stop` completes. Afterwards, `stop` is called again; if it completes, the names of methods are abandoned.
-/// `keep` receives the bytes of the stream. The session is always stopped and the process healed, so the future must be
-/// driven to completion.
+/// when `stop` completes. Afterwards, `stop` is called again; if this second future completes before the end of the
+/// stream, the methods have no names. `keep` receives the bytes of the stream. The session is always stopped and the
+/// process healed, so the future must be driven to completion.
 ///
 /// # Errors
 ///
@@ -273,7 +274,7 @@ fn push(burst: &mut Burst, (buffer, keep): Pieces<'_>, read: usize) -> Result<()
     burst.push(bytes).map_err(|error| error.to_string())
 }
 
-/// Restores the process, with at most [`HEAL_TRIES`] attempts. The error is a sentence.
+/// Causes the runtime to recompute its enabled events, with at most [`HEAL_TRIES`] attempts. The error is a sentence.
 pub(crate) async fn heal(client: &Client) -> Result<(), String> {
     let mut tries = 1;
     loop {

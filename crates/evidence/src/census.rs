@@ -1,5 +1,5 @@
-//! The census requested by incidents of growing memory: two heap dumps, some minutes apart. Pure: facts about the
-//! process and times are values.
+//! The census requested by incidents of growing memory: two heap dumps, some minutes apart. The functions are pure:
+//! facts about the process and times are arguments.
 //!
 //! ```text
 //! incident with `evidence: [census]`                              daemon::bursts checks, each second
@@ -45,7 +45,7 @@ pub struct CensusOptions {
     pub most_stop: Duration,
     /// Multiple of the memory for a dump that must be free.
     pub room: u32,
-    /// Distance from a limit below which no dump is taken, in percent.
+    /// Distance from a limit below which no dump is taken, in percent of the limit.
     pub headroom_percent: u32,
 }
 
@@ -94,7 +94,7 @@ pub struct Plan {
 }
 
 /// Decides whether a dump requested by an incident is taken now. `account` is the ledger of the incident's process, or
-/// `None` if it does not exist yet. Growth is required only for the first dump; dangers count for both.
+/// `None` if the ledger does not exist yet. Growth is required only for the first dump; limits apply to both dumps.
 pub fn decide(
     account: Option<&Ledger>,
     condition: &Condition,
@@ -460,7 +460,7 @@ mod tests {
     }
 
     /// Scenario: native memory grows most, or no memory grows, or the growth or the heap size is unknown.
-    /// Guarantee: the dump waits, and the reason names the memory that grows.
+    /// Guarantee: the dump waits, and the reason names the memory that grows or the unknown value.
     #[test]
     fn only_growing_objects_are_dumped() {
         let mut native = leaks();
@@ -557,7 +557,7 @@ mod tests {
 
     /// Scenario: another census of the service started 59 or 60 minutes ago; a burst of the service was late; gcwatch
     /// died during a dump; the program uses NativeAOT.
-    /// Guarantee: there is at most one census per hour, and none in the other cases.
+    /// Guarantee: there is at most one census per hour, and no census in the other cases.
     #[test]
     fn service_has_one_census_per_hour() {
         let ago = |minutes: u64| History {

@@ -1,5 +1,5 @@
-//! Flame graphs of the last bursts for incidents, compressed in memory. They are for the page and are lost when gcwatch
-//! exits; their data is in the incident's record.
+//! Flame graphs of the last bursts for incidents, compressed in memory. The graphs are for the page and are lost when
+//! gcwatch exits; the data of the graphs is in the incident's record.
 
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,7 @@ use crate::black_box::files::URL;
 /// Maximum number of compressed bytes of a graph. A larger graph is not kept. A graph of a thousand frames takes 20
 /// KiB.
 const MAX_ONE: usize = 128 << 10;
-/// Maximum number of compressed bytes of all graphs. The oldest are dropped.
+/// Maximum number of compressed bytes of all graphs. Above it, the oldest graphs are dropped.
 const MAX_ALL: usize = 512 << 10;
 /// Start and end of a graph's name.
 const START: &str = "flame-";
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     /// Scenario: there are more graphs than fit, two graphs of one incident, and a graph that is too large.
-    /// Guarantee: the newest graphs are returned unchanged, the oldest are dropped, and the limit is respected.
+    /// Guarantee: the newest graphs are returned unchanged, the oldest graphs are dropped, and the limit is respected.
     #[test]
     fn newest_graphs_are_kept() {
         let flames = Flames::default();

@@ -5,7 +5,7 @@
 //! session  started, stopped at once, read to the end, healed (docs/heap.md has the reasons)
 //!    |bytes
 //! child    the same program with a memory limit: events -> graph -> records, pprof, .heapsnapshot
-//! files    another process, which reads the target's assemblies for the child, and is left behind if they do not
+//! files    another process, which reads the target's assemblies for the child, and is left behind if a file does not
 //!          respond
 //! ```
 //!

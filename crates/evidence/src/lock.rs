@@ -8,7 +8,7 @@ use targets::lease::{Lease, LeaseError, Leases};
 /// Interval between attempts to acquire the lock.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The host-wide burst lock. The kernel releases it when its holder exits.
+/// The host-wide burst lock. The kernel releases the lock when its holder exits.
 #[derive(Debug)]
 pub struct BurstLock {
     _lease: Option<Lease>,
@@ -24,9 +24,9 @@ pub struct BurstLockHeld {
 }
 
 impl BurstLock {
-    /// Acquires the lock if it is free. Blocks briefly. `pid` and `uid` belong to the process: if this program is
-    /// killed, the daemon heals that process. If no folder can hold the lock, the burst is permitted without a lock,
-    /// because any user with write access to `/tmp` can cause this condition; see [`no_lock`](Self::no_lock).
+    /// Acquires the lock if it is free. Blocks briefly. `pid` and `uid` identify the target of the burst: if this
+    /// program is killed, the daemon heals the target. If no folder can hold the lock, the burst is permitted without a
+    /// lock, because any user with write access to `/tmp` can cause this condition; see [`no_lock`](Self::no_lock).
     ///
     /// # Errors
     ///
@@ -71,8 +71,8 @@ impl BurstLock {
 mod tests {
     use super::*;
 
-    /// Scenario: two bursts request the lock, then the first ends.
-    /// Guarantee: one burst holds the lock, and the other acquires it afterwards.
+    /// Scenario: two bursts request the lock, and then the first burst ends.
+    /// Guarantee: one burst holds the lock, and the other burst acquires the lock afterwards.
     #[test]
     fn lock_has_one_holder() {
         let folder = tempfile::tempdir().unwrap();

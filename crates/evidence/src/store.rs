@@ -7,18 +7,19 @@
 //!                                                              '-> queue::step -> upload | remove | wait -> target
 //! ```
 //!
-//! The address of an object is known before it is stored: an incident and its messages name it from the beginning. The
-//! address is plain and never presigned, so it grants no access.
+//! The address of an object is known before it is stored: an incident and its messages contain the address from the
+//! beginning. The address is plain and never presigned, so it grants no access.
 //!
-//! Layers, each of which uses only the previous ones: `queue` (pure), `outgoing` (the folder), `target` (one request),
-//! `uploader` (the task), and [`Store`] in this module.
+//! Layers, each of which uses only the layers before it: `queue` (pure), `outgoing` (the folder), `target` (one
+//! request), `uploader` (the task), and [`Store`] in this module.
 //!
 //! # Invariants
 //!
 //! * **Callers never wait.** Orders are bounded; an order that does not fit is dropped and counted.
-//! * **Bounded on disk.** The queue has a maximum number of files and bytes; the oldest file makes room.
-//! * **A file leaves the folder when the store has accepted the whole file**, or when the queue drops it to free space.
-//!   Dropped files are counted. The next instance sends the files that are queued when gcwatch exits.
+//! * **Bounded on disk.** The queue has a maximum number of files and bytes. Above it, the oldest file is dropped.
+//! * **A file leaves the folder when the store has accepted the whole file**, when a newer file with the same key
+//!   replaces it, or when the queue drops it to free space. Dropped files are counted. The next instance sends the
+//!   files that are queued when gcwatch exits.
 //! * **Credentials come from the environment or the identity of the pod**, never from the configuration.
 
 mod outgoing;
@@ -40,14 +41,13 @@ use self::target::Target;
 
 /// Maximum number of orders that wait for the uploader.
 const MAX_ORDERS: usize = 256;
-/// Maximum length of the host in an address.
+/// Maximum length of the host in an address, in characters.
 const MAX_HOST: usize = 100;
 
 /// Options of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// The place of the objects: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or
-    /// `file:///FOLDER`.
+    /// Address of the objects: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `file:///FOLDER`.
     pub url: String,
     /// Address of an S3-compatible server; `None` for the address from the environment, or the default of the cloud.
     pub endpoint: Option<String>,
@@ -96,7 +96,7 @@ pub enum StoreError {
 /// A task for the uploader.
 #[derive(Debug)]
 enum Order {
-    /// Store a file, which can be deleted before it is stored.
+    /// Store a file. The queue adds its own link to the file, so the caller can delete the file afterwards.
     Link {
         /// Path of the file.
         path: PathBuf,
@@ -156,7 +156,7 @@ impl StoreStats {
     }
 }
 
-/// A handle of the store. Cheap to clone; no call waits for the disk or the network.
+/// A handle of the store, which is cheap to clone. Orders do not wait for the disk or the network.
 #[derive(Debug, Clone)]
 pub struct Store {
     orders: mpsc::Sender<Order>,
@@ -254,8 +254,8 @@ fn name_of(host: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: hosts with usual, foreign and empty names.
-    /// Guarantee: the name is one part of a path, never a folder above.
+    /// Scenario: hosts have usual, foreign and empty names.
+    /// Guarantee: the name is one part of a path, and never refers to the parent folder.
     #[test]
     fn host_is_one_part_of_address() {
         for (host, name) in [

@@ -1,4 +1,5 @@
-//! The recordings that started recently, behind a lock: processes and the writer start them.
+//! The recordings that started recently, behind a lock, because the tasks of processes and the thread of the writer
+//! start recordings.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -201,7 +201,7 @@ impl Files {
         self.max_bytes
     }
 
-    /// Creates a file. `share` is the owner of the recording, if known.
+    /// Creates a file. `share` is the owner of the recording; `None` if unknown.
     pub(super) fn create(&self, id: &str, share: Option<QuotaOwner>) -> io::Result<File> {
         if !is_id(id) {
             return Err(io::Error::other("its id is not a valid file name"));

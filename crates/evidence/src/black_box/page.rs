@@ -1,9 +1,9 @@
-//! The page of a recording. A dedicated process renders it: `gcwatch recording-page`, started by gcwatch and not
-//! intended for users. The content of a recording comes from its target, which can be hostile.
+//! The page of a recording. A dedicated process renders the page: `gcwatch recording-page`, which gcwatch starts and
+//! which is not intended for users. The content of a recording comes from its target, which can be hostile.
 //!
 //! The process reads the recording from standard input, and writes the page to standard output or a refusal as one line
-//! to standard error. The kernel limits its memory and CPU time ([`bound`]), and its parent limits its duration
-//! ([`rendered`]).
+//! to standard error. The kernel limits the memory and CPU time of the process ([`bound`]), and the parent process
+//! limits the duration ([`rendered`]).
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -84,8 +84,8 @@ pub fn rendered(recording: File, name: &str) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Returns the reason why there is no page: the refusal, or a limit if a signal killed the process. In this case, the
-/// text on standard error comes from the allocator.
+/// Returns the reason why there is no page: the refusal, or an exceeded limit if there is no refusal or if a signal
+/// killed the process. After a signal, the text on standard error comes from the allocator.
 fn sentence(refusal: &str, status: ExitStatus) -> String {
     let refusal = refusal.trim().trim_start_matches("gcwatch: ");
     if refusal.is_empty() || status.code().is_none() {

@@ -29,7 +29,7 @@ const DIED: &str = "died";
 /// Maximum number of incidents that are remembered.
 const MAX_SEEN: usize = 1024;
 
-/// Maximum number of simultaneous recordings. Each takes a file and some memory.
+/// Maximum number of simultaneous recordings. Each recording takes a file and some memory.
 const MAX_OPEN: usize = 64;
 
 #[derive(Debug)]
@@ -153,7 +153,7 @@ impl Writer {
 
     /// Handles the death of a process because of its memory.
     pub(super) fn died(&mut self, run: RunKey, at: Moment, id: &Arc<str>) {
-        // The process was already recorded, or its stream was not read.
+        // The process was already recorded, or its exit was not reported, for example because its stream was not read.
         let Some(dead) = self.dead.get_mut(&run).filter(|dead| !dead.is_recorded) else {
             return;
         };
@@ -210,7 +210,7 @@ impl Writer {
     }
 
     fn begin(&self, run: RunKey, share: Option<QuotaOwner>, id: &Arc<str>, until: Instant) -> Option<Recording> {
-        // No stream is kept of a process that is not read.
+        // There is no kept stream of a process that gcwatch does not read.
         let Some(kept) = self.boxes.follow(run) else {
             self.recordings.forget(id);
             return None;

@@ -1,10 +1,10 @@
 //! The process that computes the results of a dump: `gcwatch heap-dump`, started by gcwatch and not intended for users.
 //!
 //! The process runs before the rest of the program is set up. It reads the stream from standard input, and writes the
-//! answer to standard output and a refusal as one line to standard error. The kernel limits its memory and its time
-//! (`RLIMIT_AS`, `RLIMIT_CPU`) and kills it first if memory is scarce. It exits when its input closes. It opens no file
-//! of the target itself: [`files`](super::files) reads them, so that a slow file system cannot keep this process and
-//! its memory.
+//! answer to standard output and a refusal as one line to standard error. The kernel limits the memory and the time of
+//! the process (`RLIMIT_AS`, `RLIMIT_CPU`) and kills the process first if memory is scarce. The process finishes when
+//! its input closes. The process opens no file of the target itself. Another process ([`files`](super::files)) reads
+//! these files, so that a slow file system cannot keep this process and its memory.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -38,7 +38,7 @@ const MAX_CPU_SECONDS: u64 = 120;
 const BESIDE_BYTES: u64 = 32 << 20;
 /// Maximum memory of a histogram.
 const HISTOGRAM_BYTES: u64 = 64 << 20;
-/// Exit code of a refusal, whose reason is on standard error.
+/// Exit code of a refusal. The reason is on standard error.
 const REFUSED: u8 = 3;
 /// Maximum length of a reason, in bytes. The rest is ignored.
 const MAX_SENTENCE_BYTES: u64 = 4 << 10;
@@ -56,7 +56,7 @@ const LATE: &str = "late files ";
 /// Maximum time for which the process takes no bytes while [`WAITING`] pieces wait: the host can be busy, or the
 /// process can be stopped.
 const FEED_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time from the last byte of a dump to its answer: the limit of CPU, and some seconds for a busy machine.
+/// Maximum time from the last byte of a dump to its answer: the limit of CPU time, and 30 s for a busy machine.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(MAX_CPU_SECONDS + 30);
 
 /// The form of the answer.
@@ -103,7 +103,7 @@ pub struct AnalysisRequest {
     pub most: u64,
     /// The process whose assemblies contain the classes of static fields; `None` for a recording.
     pub pid: Option<u32>,
-    /// Text in the name of a type, to which paths are computed; `None` if no type is selected.
+    /// Part of the names of the types to which paths are computed; `None` if no type is selected.
     pub only: Option<String>,
 }
 
@@ -272,7 +272,7 @@ pub struct AnalysisProcess {
     sender: Sender<Event>,
 }
 
-/// Pieces of the stream on their way to the process: a thread writes them.
+/// A queue of pieces of the stream, which a thread writes to the process.
 #[derive(Debug)]
 struct Feed {
     /// `None` if the process takes no more bytes.
@@ -352,7 +352,7 @@ impl Canceller {
     }
 }
 
-/// Error returned if the process gives no answer.
+/// Error returned if the process returns no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
     /// The process refused the dump or exited, with the reason as a sentence.
@@ -379,7 +379,7 @@ pub struct Answer {
     pub survey: Survey,
     /// Number of bytes written, for any other form.
     pub bytes: u64,
-    /// Files with the classes of static fields that did not respond in time.
+    /// Files with the classes of static fields that did not respond in time; `None` if no file was late.
     pub late: Option<LateFiles>,
 }
 
@@ -459,7 +459,7 @@ impl AnalysisProcess {
     /// Waits for the answer after the last byte, at most for the given time. Blocks the calling thread.
     ///
     /// # Errors
-    /// Returns [`AnswerError`] if there is no answer. The process has exited then, or was killed.
+    /// Returns [`AnswerError`] if there is no answer. In this case, the process has exited or was killed.
     pub fn finish(mut self, within: Duration) -> Result<Answer, AnswerError> {
         if self.feed.is_stalled {
             self.give_up();
@@ -490,7 +490,7 @@ impl AnalysisProcess {
             .child
             .wait()
             .map_err(|error| AnswerError::Refused(error.to_string()))?;
-        // The process only knows that its pipe broke; this error has the reason.
+        // The process reports only a broken pipe. The error of the file contains the reason.
         if let (true, Some(Err(error))) = (self.is_to_file, &answer) {
             return Err(AnswerError::Refused(format!("cannot write the answer: {error}")));
         }
@@ -637,7 +637,7 @@ mod tests {
     }
 
     /// Scenario: a computing process is stopped (SIGSTOP) and never answers; another process is cancelled.
-    /// Guarantee: both are killed, and each error has its reason.
+    /// Guarantee: the stopped process is killed, and each error states its reason.
     #[test]
     fn stopped_process_is_killed() {
         let stopped = computing("kill -STOP $$");

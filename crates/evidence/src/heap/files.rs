@@ -2,13 +2,13 @@
 //! users.
 //!
 //! A call into a file system that does not respond can be unkillable, and its process stays until the call returns. The
-//! computing process has the graph, and therefore does not make such calls. It sends questions to this process over
-//! pipes, and leaves this process behind if an answer is late. This process uses little memory, and has only its pipes
-//! and one file of the target open.
+//! computing process has the graph, and therefore does not make such calls. The computing process sends questions to
+//! this process over pipes, and leaves this process behind if an answer is late. This process uses little memory, and
+//! has only its pipes and one file of the target open.
 //!
 //! ```text
 //! question  `o`, length, path: open a file in place of the previous one
-//!           `r`, offset, count: read `count` bytes of it, or fewer at its end
+//!           `r`, offset, count: read `count` bytes of the file, or fewer at its end
 //! answer    0: no; 1, length, bytes
 //! ```
 
@@ -260,7 +260,8 @@ impl Files {
         if self.state != State::Answers {
             let _ended_already = self.process.kill();
         }
-        // The process's end of the pipe closes when it exits. A thread that is blocked by a file system keeps it open.
+        // The process's end of the pipe closes when it exits. A thread that is blocked by a file system keeps the pipe
+        // open.
         let until = Instant::now() + EXIT_TIMEOUT;
         let has_exited = loop {
             match is_ready(&self.output, until) {
@@ -408,7 +409,7 @@ mod tests {
 
     /// Scenario: processes are left behind, for one target and then up to the maximum; one of these processes exits.
     /// Guarantee: the target is refused while its process lives; every target is refused while the maximum is reached,
-    /// and none afterwards.
+    /// and no target is refused afterwards.
     #[test]
     fn remaining_processes_are_limited() {
         let sleep = || Command::new("sleep").arg("600").spawn().unwrap();

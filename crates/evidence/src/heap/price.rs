@@ -1,5 +1,5 @@
-//! The forecast cost of a heap dump, estimated from outside the process. Blocks the calling thread for `/proc` and
-//! control groups.
+//! The forecast cost of a heap dump, estimated from outside the process. The functions block the calling thread while
+//! they read `/proc` and control groups.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub struct Price {
 
 impl Price {
     /// Returns the timeout for the start of a dump, and for its end: four times the maximum forecast suspension, and 30
-    /// s for reading and naming. Without a forecast, the timeout is [`DUMP_TIMEOUT`].
+    /// s for reading and naming, but at most [`DUMP_TIMEOUT`]. Without a forecast, the timeout is [`DUMP_TIMEOUT`].
     pub fn within(&self) -> Duration {
         if self.live_bytes == 0 {
             return DUMP_TIMEOUT;

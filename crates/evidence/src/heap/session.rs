@@ -69,7 +69,8 @@ pub enum FeedOutcome {
     Late,
 }
 
-/// Returns the deadlines of a dump's client. `within` applies to the answer and to the end.
+/// Returns the deadlines of a dump's client. `within` applies to the response that starts the session, and to the end
+/// of the session.
 pub fn deadlines(within: Duration) -> Deadlines {
     Deadlines {
         start: within,
@@ -116,7 +117,7 @@ impl DumpOptions {
 }
 
 /// Takes a dump and passes its bytes to `feed`. When `close` completes, the session is closed immediately. Otherwise,
-/// the future must be driven to completion. The client has [`deadlines`].
+/// the future must be driven to completion. The client must have the [`deadlines`] of a dump.
 ///
 /// # Errors
 /// Returns an error if the session cannot be started.
@@ -191,7 +192,7 @@ pub async fn run(
             () = &mut close => return Ok(DumpSessionOutcome { is_closed: true, ..done }),
         }
     }
-    // This closes the stream, and the runtime resumes at once.
+    // The drop closes the stream, and the runtime resumes immediately.
     drop(session);
     tokio::select! {
         healed = heal(client) => done.not_healed = healed.err(),

@@ -12,12 +12,12 @@ use super::queue::Entry;
 const FOLDER: &str = "outgoing";
 /// End of the name of a file that is being written.
 const PARTIAL: &str = ".partial";
-/// Separates number and parts of the key. No key contains this character.
+/// Separator of the number and the parts of the key in the name of a file. No key contains this character.
 const SEPARATOR: char = '~';
-/// Maximum length of a key. The name of a file has at most 255 bytes.
+/// Maximum length of a key, in bytes. The name of a file has at most 255 bytes.
 const MAX_KEY: usize = 220;
 
-/// The folder. Every method blocks.
+/// The folder of the queue. Every method blocks the calling thread.
 #[derive(Debug, Clone)]
 pub(super) struct Outgoing {
     folder: PathBuf,
@@ -102,7 +102,7 @@ impl Outgoing {
         })
     }
 
-    /// Opens the file of an entry, or returns `None` if it does not exist.
+    /// Opens the file of an entry, or returns `None` if the file does not exist.
     ///
     /// # Errors
     ///

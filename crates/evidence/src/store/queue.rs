@@ -1,4 +1,4 @@
-//! The order and the retries of objects. Pure: time and chance are arguments.
+//! The order and the retries of objects. The queue is pure: time and chance are arguments.
 //!
 //! One object is sent at a time. After a failure, every object waits, and the pause grows with each further failure.
 //! The failed object goes to the end of the queue, so that an object that the store refuses delays other objects only
@@ -24,7 +24,7 @@ pub(super) struct Limits {
 /// A file that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Number in the order of arrival; the name of the file starts with it.
+    /// Number in the order of arrival. The name of the file starts with this number.
     pub(super) number: u64,
     /// Name of the object below the host.
     pub(super) key: String,
@@ -257,8 +257,8 @@ mod tests {
 
     proptest! {
         /// Scenario: arrivals, successes, failures, missing files and times occur in any order.
-        /// Guarantee: at most one object is being sent; the limits hold except for that object; every object that
-        /// arrived is deleted, replaced or dropped once, or still counted.
+        /// Guarantee: at most one object is being sent; the limits hold, except for the object that is being sent;
+        /// every object that arrived is deleted, replaced or dropped once, or still counted.
         #[test]
         fn every_object_is_accounted_for(inputs in proptest::collection::vec((0_u8..6, 0_u64..60, 0_u64..4), 0..200)) {
             let mut queue = Queue::new(LIMITS);

@@ -17,7 +17,8 @@ use tokio::task::spawn_blocking;
 
 use super::{StoreError, StoreOptions};
 
-/// Size of the parts of a large object, in bytes. A smaller object is one request. S3 takes parts of 5 MiB or more.
+/// Size of the parts of a large object, in bytes. A smaller object is one request. S3 requires parts of at least 5 MiB,
+/// except for the last part.
 const PART_BYTES: u64 = 8 << 20;
 /// Timeout for one request, with 8 MiB at most.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -43,7 +44,8 @@ impl Place {
     /// Parses an address. `root` in the result is the scheme with the bucket.
     pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
         let (scheme, rest) = url.split_once("://").ok_or(StoreError::Address)?;
-        // A user, a query or a fragment could hold a secret, and every message has the address.
+        // A user, a query or a fragment could contain a secret. Every message contains the address, so these parts are
+        // refused.
         let has_user = rest.contains('@') && !matches!(scheme, "abfs" | "abfss");
         if has_user || rest.contains(['?', '#']) || rest.chars().any(|c| c.is_whitespace() || c.is_control()) {
             return Err(StoreError::Address);
@@ -92,7 +94,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Creates a client. Nothing is connected.
+    /// Creates a client without opening a connection.
     pub(super) fn new(options: &StoreOptions, host: &str) -> Result<Self, StoreError> {
         let failed = |error: object_store::Error| StoreError::Client(text(&error));
         // The queue retries every failure.
@@ -274,7 +276,7 @@ mod tests {
         }
     }
 
-    /// Scenario: a file is stored on a volume, then again with other content, then below a name that is a file.
+    /// Scenario: a file is stored on a volume, then again with other content, then under a path below the stored file.
     /// Guarantee: the volume has only the newest content; the last attempt fails with a reason.
     #[tokio::test]
     async fn volume_has_whole_files() {

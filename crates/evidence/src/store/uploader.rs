@@ -30,7 +30,7 @@ pub(super) struct Uploader {
     sending: JoinSet<AttemptOutcome>,
 }
 
-/// The end of an attempt.
+/// The outcome of an attempt to send a file.
 #[derive(Debug)]
 enum AttemptOutcome {
     Sent(SendOutcome),

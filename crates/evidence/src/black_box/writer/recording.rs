@@ -52,11 +52,11 @@ fn oldest(kept: &RetainedEvents) -> Option<i64> {
     None
 }
 
-/// Moves the start of a clock by whole milliseconds, which is the resolution of a stream's wall clock. Returns `None`
-/// if the new start is not later, or if the wall clock is invalid.
+/// Moves the start of a clock by whole milliseconds, because the wall clock of a stream has this resolution. Returns
+/// `None` if the new start is not later, or if the wall clock is invalid.
 fn later(header: &TraceHeader, ticks: Option<i64>) -> Option<TraceHeader> {
     let ms = i128::from(header.offset_ns(ticks?)).div_euclid(1_000_000);
-    // If a millisecond is not an integer number of ticks, a second is.
+    // If a millisecond is not an integer number of ticks, move by whole seconds, which always are.
     let ms = if header.frequency % 1000 == 0 {
         ms
     } else {

@@ -119,9 +119,10 @@ fn recording_covers_time_before_and_after() {
 }
 
 /// Scenario: a process is killed during a recording; another process without an incident is killed for memory; a third
-/// process exits without further reports; other processes of its service die within ten minutes and later.
-/// Guarantee: the first recording is complete at once and the only one; the second process leaves one recording; the
-/// stream of the third process is dropped after two minutes; deaths of a service leave one recording per ten minutes.
+/// process exits without further reports; other processes of the same service die within ten minutes and later.
+/// Guarantee: the recording of the first process is complete immediately and remains its only recording; the second
+/// process leaves one recording; the stream of the third process is dropped after two minutes; deaths of a service
+/// leave one recording per ten minutes.
 #[test]
 fn dead_process_leaves_one_recording() {
     let mut setting = set_up();
@@ -209,10 +210,10 @@ fn failing_disk_loses_only_its_recordings() {
     assert_eq!((list.len(), list[0].id.as_str()), (1, &*format!("{ID}4")));
 }
 
-/// Scenario: the maximum number of recordings is open: most of one tenant with many service names, the others of two
-/// services of another tenant; each tenant starts one more.
-/// Guarantee: the tenant with the most recordings loses one recording to the other tenant. Its own new service gets no
-/// recording, because each of its services has at most one.
+/// Scenario: the maximum number of recordings is open. Most recordings belong to one tenant with many service names,
+/// and the remaining recordings belong to two services of another tenant. Each tenant starts another recording.
+/// Guarantee: the tenant with the most recordings loses one recording to the other tenant. A new service of this tenant
+/// gets no recording, because each of the tenant's services has at most one recording.
 #[test]
 fn tenant_with_most_recordings_loses_one() {
     let mut setting = set_up();
@@ -256,7 +257,7 @@ fn tenant_with_most_recordings_loses_one() {
         ),
         (59, 2, 3)
     );
-    // Each of the tenant's services has one recording, so none can be ended.
+    // Each of the tenant's services has one recording, so no recording is completed early.
     assert!(!begin(&mut setting.writer, 301, "pod a", "new"));
     assert_eq!(setting.writer.open.len(), MAX_OPEN);
 }
