@@ -8,7 +8,7 @@
 //!
 //! | Module | Content |
 //! |---|---|
-//! | [`document`] | the contents of a rule file as types; their JSON schema |
+//! | [`document`] | the contents of a rule file as types, and the JSON schema of these types |
 //! | [`compile`] | compiler from CEL to checked expressions |
 //! | `template` | parser of templates: texts with values |
 //! | [`load`] | loader: converts files to rules, with checks that report all errors at once; the shipped files |

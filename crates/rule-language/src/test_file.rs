@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Expectations are exact: an expected alert has exactly these labels and annotations, and `fires` lists every rule
-//! that fired at any time, so an empty list asserts that no rule fires.
+//! that fired at any time with at least the severity `fires_from`, so an empty list asserts that no such rule fires.
 
 pub mod document;
 mod file;

@@ -2,11 +2,12 @@
 
 use strict_yaml::check::nearest;
 
-/// The way to read an attribute.
+/// The way in which a rule reads an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// The name in brackets. The attribute is a string.
     Brackets,
+    /// The field that contains the value. The attribute is not a string.
     Field(&'static str),
     /// The attribute cannot be read: it is not a string, and no field contains it.
     Nothing,
@@ -53,7 +54,7 @@ pub const RESOURCE_ATTRIBUTES: [(&str, Access); 35] = [
     ("telemetry.distro.version", Brackets),
 ];
 
-/// Prefixes of attributes whose names end with a configured name, with the option that sets them.
+/// Prefixes of attributes whose names end with a configured name, with the option that selects the names.
 const CHOSEN: [(&str, &str); 2] = [
     ("k8s.pod.label.", "`kubernetes.labels` of the configuration"),
     ("k8s.pod.annotation.", "`kubernetes.annotations` of the configuration"),
@@ -104,10 +105,10 @@ pub(crate) fn label(name: &str) -> String {
     name.chars().map(legal).collect()
 }
 
-/// Returns the attribute that already gives alerts a label with this name, or `None` if no attribute does.
+/// Returns the attribute that already sets a label with this name on alerts, or `None` if there is no such attribute.
 pub(crate) fn attribute_of_label(name: &str) -> Option<&'static str> {
     let name = label(name);
-    // These attributes change, are long, or repeat other labels.
+    // Attributes with these prefixes are not labels, because they change, are long, or repeat other labels.
     const LEFT_OUT: [&str; 6] = [
         "process.",
         "telemetry.",

@@ -200,7 +200,7 @@ impl<'a, 't> Parser<'a, 't> {
         words.all(|token| token.kind == Kind::Name || token.text == ".")
     }
 
-    /// Parses a primary: a literal, a name, a call, or a part in brackets.
+    /// Parses a primary: a literal, a list, a name, a call, or a part in brackets.
     fn operand(&mut self, negative: bool) -> Parsed {
         let Some(token) = self.peek() else {
             return Err(match self.before() {
@@ -397,7 +397,7 @@ impl<'a, 't> Parser<'a, 't> {
     }
 }
 
-/// Words that CEL reserves for host languages. After a dot they are names.
+/// Words that CEL reserves for host languages. After a dot, these words are names.
 pub(super) const RESERVED: [&str; 17] = [
     "as",
     "break",

@@ -92,7 +92,7 @@ impl Operator {
     }
 }
 
-/// Flattens `a && b`, where `a` and `b` can be rows themselves, to one row.
+/// Flattens `a && b` to one list of operands. `a` and `b` can already be lists of operands of the same operator.
 fn row(first: Tree, second: Tree, parts: impl Fn(Shape) -> Result<Vec<Tree>, Shape>) -> Vec<Tree> {
     let flat = |tree: Tree| match parts(tree.shape) {
         Ok(row) => row,

@@ -25,7 +25,8 @@ impl Groups {
         format!("there is no group {}; {hint}", quoted(name))
     }
 
-    /// Returns the place of a group that is named in `follows`, or `None` if there is no such group, which is reported.
+    /// Returns the index of a group that is named in `follows`. If there is no such group, this method reports an error
+    /// and returns `None`.
     fn followed(&self, name: &str, place: Place, report: &mut Report<'_>) -> Option<usize> {
         let found = self.places.get(name).copied();
         if found.is_none() {

@@ -72,7 +72,7 @@ mod tests {
     /// Scenario: 400 rules have 16 windows of 4,096 samples each; then the same rules are disabled; then the windows
     /// fit.
     /// Guarantee: the rules are refused at the first window that exceeds the limit, with the sum and the limit; windows
-    /// that are never fed do not count.
+    /// of disabled rules do not count.
     #[test]
     fn sum_of_all_windows_is_limited() {
         let mut problems = load(&[rules(400, 16, true)]).unwrap_err();
@@ -90,8 +90,8 @@ mod tests {
     }
 
     /// Scenario: a rule has a window of one sample, for each of several functions.
-    /// Guarantee: 2^16 such windows exceed the memory limit, so the 16-bit numbers of an engine suffice for all loaded
-    /// rules.
+    /// Guarantee: 2^16 such windows take at least the memory limit, so the 16-bit numbers of an engine suffice for all
+    /// loaded rules.
     #[test]
     fn each_series_has_16_bit_number() {
         for function in ["newest", "sum", "min", "median"] {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     /// Scenario: the shipped rules are loaded.
-    /// Guarantee: at least three quarters of the memory are left for other rules.
+    /// Guarantee: more than three quarters of the memory limit remain for other rules.
     #[test]
     fn shipped_rules_leave_room() {
         let rules = load(&shipped()).unwrap().rules;

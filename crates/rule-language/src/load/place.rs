@@ -7,7 +7,7 @@ pub(super) struct Lines<'a>(Vec<&'a str>);
 
 impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        // The parser ignores a byte order mark, too.
+        // Like the parser, ignore a byte order mark.
         Self(text.strip_prefix('\u{feff}').unwrap_or(text).lines().collect())
     }
 
@@ -27,8 +27,8 @@ impl<'a> Lines<'a> {
         found(false).or_else(|| found(true)).unwrap_or(at)
     }
 
-    /// Matches `wanted` starting at `at`, and returns the position of its character `skip`, or the position after its
-    /// last character. Returns `None` if the characters do not match.
+    /// Matches `wanted` starting at `at`, and returns the position of its character `skip` or, if `at_end`, the
+    /// position after its last character. Returns `None` if the characters do not match.
     fn find(
         &self,
         at: Position,

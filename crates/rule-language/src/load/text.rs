@@ -46,9 +46,9 @@ pub(crate) fn items_of<'n>(node: &'n Node, key: &str) -> &'n [Node] {
     entry(node, key).map(|entry| items(&entry.value)).unwrap_or_default()
 }
 
-/// Returns the fault of a condition that is empty, or that is unquoted and whose value in YAML differs from its text in
-/// the file: YAML drops the text after ` #` as a comment, and joins lines. Returns `None` if the condition has neither
-/// fault, or if the file is not available.
+/// Returns the fault of a condition: the condition is empty, or the condition is unquoted and YAML changes its text.
+/// YAML drops the text after ` #` as a comment, and joins lines. Returns `None` if the condition has neither fault, or
+/// if the file is not available.
 pub(super) fn condition_trap(
     lines: Option<&Lines<'_>>,
     placed: PlacedValue<'_>,

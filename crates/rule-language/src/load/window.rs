@@ -42,7 +42,7 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// Returns the place of the window in the set.
+    /// Returns the index of a window in the set. A window that the set does not contain is added.
     pub(super) fn place(&mut self, window: &Window, origin: impl FnOnce() -> Origin) -> usize {
         if let Some(place) = self.places.get(window) {
             return *place;

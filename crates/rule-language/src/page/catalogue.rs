@@ -20,8 +20,7 @@ pub fn place(id: &str) -> String {
     format!("{PAGE}#{anchor}")
 }
 
-/// Returns the tests that name a rule, because they expect the rule to fire or to be in a state. Invalid files are
-/// skipped.
+/// Returns the names of the tests that expect a rule to fire or to be in a state. Invalid files are skipped.
 pub fn tests_of(id: &str, files: &[SourceFile]) -> Vec<String> {
     let mut names = Vec::new();
     for file in files {
@@ -38,7 +37,8 @@ pub fn tests_of(id: &str, files: &[SourceFile]) -> Vec<String> {
     names
 }
 
-/// Returns the text of the page. The text is empty if the shipped rules are invalid, which their tests rule out.
+/// Returns the text of the page. The text is empty if the shipped rules are invalid, which the tests of the rules
+/// prevent.
 pub fn text() -> String {
     let mut out = String::from(INTRODUCTION);
     let (files, tests) = (shipped(), shipped_tests());
@@ -95,7 +95,7 @@ fn describe(out: &mut String, rule: &Rule, rules: &RuleSet, tests: &[SourceFile]
     }
 }
 
-/// Formats a list item.
+/// Formats a list item, wrapped at 120 columns.
 fn item(text: &str) -> String {
     const COLUMNS: usize = 120;
     let (mut out, mut column) = (String::from("*"), 1);
@@ -112,7 +112,8 @@ fn item(text: &str) -> String {
     out
 }
 
-/// Returns the conditions of a rule as written: its processes, windows, parameters, condition and times.
+/// Returns the keys of a rule that determine its processes, windows, parameters, conditions, relations to other rules
+/// and times, as written. Empty keys are omitted.
 pub fn condition(rule: &Rule) -> String {
     let mut out = String::new();
     let mut key = |key: &str, text: &str| {

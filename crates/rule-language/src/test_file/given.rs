@@ -18,7 +18,7 @@ pub(super) fn invalid(field: &str, message: impl Into<String>) -> FieldError {
     }
 }
 
-/// The fields of one event. Each field is taken once; remaining fields are unknown.
+/// The fields of one event. Each known field is removed when it is read. [`Self::rest`] refuses the remaining fields.
 pub(super) struct EventFields<'a> {
     fields: BTreeMap<&'a str, &'a str>,
     known: Vec<&'static str>,

@@ -1,4 +1,4 @@
-//! Runs one test: virtual clock, events, expectations.
+//! Runs one test: plays its events on a virtual clock, and compares the results with its expectations.
 
 use std::sync::Arc;
 
@@ -22,14 +22,15 @@ const DEFAULT_START: i128 = 1_767_225_600_000_000_000;
 /// A difference between the expected and the actual result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Place of the expectation; `None` for the test as a whole.
+    /// Index of the expectation in the test; `None` if the difference concerns the whole test.
     pub expectation: Option<usize>,
     /// Actual and expected result.
     pub message: String,
 }
 
 /// Runs a test and returns its differences. The test passes if there are no differences. `recording` contains the
-/// history of the process in the test's recording, its sync time in Unix nanoseconds, and the duration of observation.
+/// history of the process in the test's recording, its sync time in Unix nanoseconds, and the duration of observation
+/// in nanoseconds.
 pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i128, i64)>) -> Vec<Difference> {
     let mut differences = Vec::new();
     if let Err(message) = play(test, rules, recording, &mut differences) {
@@ -39,7 +40,7 @@ pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i1
     differences
 }
 
-/// Plays a test. Returns an error if the test cannot continue.
+/// Plays a test. Returns an error if the test cannot continue, or if `fires` is not met.
 fn play(
     test: &Test,
     rules: &Arc<RuleSet>,

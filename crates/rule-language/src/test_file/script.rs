@@ -42,7 +42,7 @@ fn condemned(given: &mut EventFields<'_>) -> Result<Option<CondemnReasons1>, Fie
     Ok(Some(CondemnReasons1(bits)))
 }
 
-/// Creates GCHeapStats if one of its counts is set. The other counts are then 0.
+/// Creates GCHeapStats, with 0 for fields that are not set. Returns `None` if no field is set.
 fn heap_stats(given: &mut EventFields<'_>) -> Result<Option<HeapStats>, FieldError> {
     let pinned = given.number("pinned_objects")?;
     let sync_blocks = given.number("sync_blocks")?;
@@ -70,7 +70,8 @@ fn heap_stats(given: &mut EventFields<'_>) -> Result<Option<HeapStats>, FieldErr
     }))
 }
 
-/// Reads `committed_before`, `committed_after`, and retained memory (`kept_before`, `kept`; 0 if not set).
+/// Reads `committed_before`, `committed_after`, `bookkeeping`, and retained memory (`kept_before`, `kept`). Retained
+/// memory that is not set is 0 if the committed memory is set, and otherwise unknown.
 fn committed(given: &mut EventFields<'_>) -> Result<Committed, FieldError> {
     let (before, after) = (given.bytes("committed_before")?, given.bytes("committed_after")?);
     let kept = |bytes: Option<u64>, beside: Option<u64>| bytes.or(beside.map(|_| 0));
@@ -83,7 +84,8 @@ fn committed(given: &mut EventFields<'_>) -> Result<Committed, FieldError> {
     })
 }
 
-/// Reads `allocated_since_last` and its duration (`allocated_over_ms`), which ends at the start of the collection.
+/// Reads `allocated_since_last` and its duration (`allocated_over_ms` or `allocated_over_ns`; 0 if not set), which ends
+/// at the start of the collection.
 fn allocated(given: &mut EventFields<'_>, start: i64) -> Result<Result<Allocated, AllocatedUnknown>, FieldError> {
     let over = given.ns("allocated_over_ms", "allocated_over_ns")?.unwrap_or(0);
     let bytes = given.bytes("allocated_since_last")?;
@@ -95,7 +97,7 @@ fn allocated(given: &mut EventFields<'_>, start: i64) -> Result<Result<Allocated
     }))
 }
 
-/// Creates GCGlobalHeapHistory if one of its fields is set. The other fields then have typical values.
+/// Creates GCGlobalHeapHistory, with typical values for fields that are not set. Returns `None` if no field is set.
 fn global(
     given: &mut EventFields<'_>,
     generation: Option<u32>,
@@ -144,8 +146,8 @@ macro_rules! sizes {
     };
 }
 
-/// Creates a collection that ends `at` nanoseconds after the start. `number` is its number unless the fields contain
-/// one.
+/// Creates a collection that ends `at` nanoseconds after the start. The collection has the number `number`, unless the
+/// fields contain a number.
 pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>) -> Result<Collection, FieldError> {
     let mut given = EventFields::new(fields);
     let number = given.number("number")?.unwrap_or(number);
@@ -230,7 +232,8 @@ pub(super) fn collection(at: i64, number: u32, fields: &BTreeMap<String, String>
     Ok(collection)
 }
 
-/// Sets the parts of the first stop if the fields contain any part. The remainder is unexplained.
+/// Sets the parts of the first stop if the fields contain any part. Unless the fields contain the part for slow
+/// threads, this part is the time to suspend the threads. The remainder is unexplained.
 fn stopped(given: &mut EventFields<'_>, pauses: &mut [Pause], suspend: Option<i64>) -> Result<(), FieldError> {
     let mut parts: Vec<(Cause, i64)> = Vec::new();
     for (ms, ns, cause) in STOPPED_PARTS {
@@ -324,7 +327,7 @@ mod tests {
     }
 
     /// Scenario: a test contains a blocking and a background collection.
-    /// Guarantee: their edges are consistent, and other fields are unknown.
+    /// Guarantee: the edges of the collections are consistent, and other fields are unknown.
     #[test]
     fn written_collections_have_edges() {
         let blocking = [
@@ -363,8 +366,8 @@ mod tests {
         );
     }
 
-    /// Scenario: a stop has some of its parts; another has parts that are longer than the stop.
-    /// Guarantee: the parts add up to the stop, the remainder is unexplained, and parts longer than the stop are
+    /// Scenario: a stop has some of its parts; another stop has a part that is longer than the stop.
+    /// Guarantee: the parts add up to the stop, the remainder is unexplained, and a part longer than its stop is
     /// refused.
     #[test]
     fn parts_of_a_stop_add_up() {
@@ -387,7 +390,7 @@ mod tests {
     }
 
     /// Scenario: events have unknown fields and invalid values.
-    /// Guarantee: each is refused with its name and the expected value.
+    /// Guarantee: each field is refused with its name, and with the expected type or the nearest valid name.
     #[test]
     fn invalid_fields_are_refused() {
         let error = |given: &[(&str, &str)]| collection(0, 1, &fields(given)).unwrap_err().to_string();

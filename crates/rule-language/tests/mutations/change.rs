@@ -59,7 +59,7 @@ fn rules(tree: &Value) -> &[Value] {
     tree["rules"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Returns the name of each condition, and its location in the tree.
+/// Returns the name of each macro and condition, and its location in the tree.
 fn expressions(tree: &Value) -> Vec<(String, String)> {
     let names = |value: &Value| -> Vec<String> {
         value
@@ -67,7 +67,7 @@ fn expressions(tree: &Value) -> Vec<(String, String)> {
             .map(|object| object.keys().cloned().collect())
             .unwrap_or_default()
     };
-    // Macros and windows that only templates use are not conditions.
+    // Macros that only templates use are not conditions.
     let conditions: Vec<String> = rules(tree).iter().flat_map(conditions).collect();
     let is_used = |name: &String| {
         let is_word = |text: &String| {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// Returns one changed condition for each number and each direction, as description and text. A number is changed by 30
-/// %, an integer by at least one. Zero is not changed.
+/// %, and an integer by at least 1. Zero is not changed.
 pub(crate) fn moved(expression: &str) -> Vec<(String, String)> {
     let mut changes = Vec::new();
     for range in numbers(expression) {

@@ -1,4 +1,5 @@
-//! Mutation test of the shipped rules: small changes to the YAML, and whether a test detects them.
+//! Mutation test of the shipped rules: makes small changes to the YAML files, and checks whether the tests of the rules
+//! detect the changes.
 //!
 //! A threshold without a test can be changed unnoticed. Each numeric literal in a condition is changed by 30 % in both
 //! directions, and each part of an `&&` or `||` and each `clear` is removed. Then the tests of the family run. A change
@@ -6,7 +7,7 @@
 //!
 //! ```text
 //! just mutate            all families
-//! just mutate churn      one family
+//! just mutate memory     one family
 //! ```
 #![allow(
     clippy::unwrap_used,
@@ -117,7 +118,7 @@ fn fate(family: &Family, text: &str, rule: Option<&str>) -> Fate {
 
 /// Scenario: every threshold of every shipped rule is changed by 30 % in both directions, and every part of a condition
 /// and every `clear` is removed.
-/// Guarantee: the tests of each family detect at least 90 % of these changes.
+/// Guarantee: the tests of each family detect at least 90 % of the changes with which the file still loads.
 #[test]
 #[ignore = "it takes minutes: `just mutate`"]
 fn changes_of_the_shipped_rules_are_noticed() {

@@ -1,4 +1,4 @@
-//! Stories of groups: each incident raises one alert.
+//! Stories of groups: at most one rule of a group fires.
 
 use rule_engine::engine::State;
 
@@ -17,8 +17,8 @@ const GROUP: &str = r#"
 "#;
 
 /// Scenario: a collection matches three rules of a group, and a rule of another group.
-/// Guarantee: all rules match, only the most severe rule of the group fires, the others are inhibited, and the other
-/// group is independent.
+/// Guarantee: all rules match, only the most severe rule of the group fires, the two other rules of the group are
+/// inhibited, and the rule of the other group also fires.
 #[test]
 fn most_severe_rule_of_group_fires() {
     let mut story = Story::from_list(GROUP);
@@ -39,10 +39,10 @@ fn most_severe_rule_of_group_fires() {
 }
 
 /// Scenario: a rule of a group fires, then an equally severe rule becomes active, then a more severe rule, which ends
-/// while the others are still active.
-/// Guarantee: the equally severe rule does not fire; the more severe rule supersedes the first rule. When it ends, the
-/// first active rule fires with the text of its newest collection, without a cooldown because its condition never
-/// became false.
+/// while the two other rules are still active.
+/// Guarantee: the equally severe rule does not fire; the more severe rule supersedes the first rule. When the more
+/// severe rule ends, the first active rule fires with the text of its newest collection. This rule has no cooldown,
+/// because its alert did not clear.
 #[test]
 fn more_severe_rule_supersedes() {
     let mut story = Story::from_list(GROUP);

@@ -40,7 +40,7 @@ impl Process {
         Self::with_rules(RULES)
     }
 
-    /// Creates a process with the rules of this file.
+    /// Creates a process with the rules of the file `text`.
     fn with_rules(text: &str) -> Self {
         let rules = load_file(text);
         Self {
@@ -80,7 +80,7 @@ impl Process {
     }
 }
 
-/// Returns, for example, `began m.cause warning`. Refreshes are omitted because a separate test covers them.
+/// Formats changes, such as `began m.cause warning`. Refreshes are omitted because a separate test covers refreshes.
 fn words(changes: &[IncidentChange]) -> String {
     let seconds = |at: Moment| at.since(moment(0.0)) as f64 / 1e9;
     let word = |change: &IncidentChange| {
@@ -99,9 +99,10 @@ fn words(changes: &[IncidentChange]) -> String {
 }
 
 /// Scenario: a cause fires, then its more severe consequence in the same group, then an alert of a group that follows
-/// this group. The rules end one after the other, and the cause returns while the incident waits.
-/// Guarantee: there is one incident with one start, one rise and one end, at the time when its last rule ended. The
-/// cause names the incident.
+/// this group. The rules end at different times, the cause returns while the incident waits, and the cause returns
+/// again after the end of the incident.
+/// Guarantee: there is one incident with one start, one rise and one end, which is the time at which its last rule
+/// ended. The cause names the incident. An alert after the end starts a new incident.
 #[test]
 fn related_alerts_form_one_incident() {
     let mut process = Process::new();
@@ -181,8 +182,8 @@ fn information_is_not_head_before_warning() {
 }
 
 /// Scenario: a rule `on: process` fires, and its figure rises and then falls.
-/// Guarantee: the summary has the current figure, the peak is the highest figure, and receivers get both at most every
-/// 10 s.
+/// Guarantee: the summary has the current figure, the peak is the highest figure, and receivers are notified of new
+/// figures at most every 10 s.
 #[test]
 fn figures_are_updated() {
     let mut process = Process::new();
@@ -270,9 +271,11 @@ fn ledger(live: u64) -> Arc<Ledger> {
 }
 
 /// Scenario: the first rule of an incident gathers no evidence; then a rule that gathers the ledger joins. Ledgers
-/// arrive before and after; the process exits, and another ledger arrives. Then the incident is stored and restored.
-/// Guarantee: the incident has the newest ledger from the time when a rule gathers it until the process exits, as a
-/// record and as a clause with its location. Without such a rule, the incident has no ledger.
+/// arrive before and after the second rule joins; the process exits, and another ledger arrives. Then the incident is
+/// stored and restored.
+/// Guarantee: from the time at which a rule gathers the ledger until the process exits, the incident has the newest
+/// ledger, as a record and as a clause with its location. The restored incident has the same ledger. Without such a
+/// rule, the incident has no ledger.
 #[test]
 fn incident_has_ledger_if_rule_gathers_it() {
     let mut process = Process::new();
@@ -360,12 +363,13 @@ fn crash_loop_is_recorded_once_in_ten_minutes() {
     assert!(third.contains("-My-Shop-9-") && !is_before);
 }
 
-/// Scenario: an incident of severity warning becomes critical. An incident of a rule with severity warning that
-/// requires the black box starts seconds later, another one much later. The same happens without retained events. The
-/// critical incident is stored and restored.
+/// Scenario: an incident of severity warning becomes critical. Seconds later, an incident of a rule with severity
+/// warning that requires the black box starts. In a second process, such an incident starts 18 s after a critical
+/// incident. In a third process with a critical incident, no events are retained. The first critical incident is stored
+/// and restored.
 /// Guarantee: critical incidents and incidents of rules that require the black box refer to a recording, and this
 /// reference never changes. Incidents within 10 s share a recording. The message of the rise already contains the
-/// reference. Without retained events there is no recording.
+/// reference. Without retained events, there is no recording.
 #[test]
 fn severe_incidents_are_recorded() {
     let kept = |keeps: bool| {
@@ -444,9 +448,10 @@ rules:
   - {id: each, role: note, title: Each, on: gc, when: gc.pause_ms >= 1.0, summary: one, keep_firing_for: 10m}
 ";
 
-/// Scenario: a note and a cause are active before there is harm; then harm starts, which another cause explains later.
+/// Scenario: a note and a cause are active before there is harm; then harm starts, and a second cause explains a part
+/// of the harm.
 /// Guarantee: the incident starts with the harm, and has the name and the start of the harm. Causes are sorted by share
-/// and never start or prolong the incident. A message announces the main cause, at most one in five minutes. Notes are
+/// and never start or prolong the incident. A message announces the main cause, at most once in five minutes. Notes are
 /// not part of the incident.
 #[test]
 fn only_harm_starts_incident() {
@@ -468,7 +473,7 @@ fn only_harm_starts_incident() {
     let incident = process.incidents.open().next().unwrap();
     assert_eq!(incident.noticed.since(incident.began), 30 * S);
     assert!(record.members.iter().all(|member| member.rule != "each"));
-    // The other cause now explains more, which is reported after the first was known for five minutes.
+    // The cause `old` now explains more. This change is reported five minutes after the first main cause was known.
     process.play(&[
         (50.0, StoryEvent::Full(900), ""),
         (51.0, StoryEvent::Nothing, "worse time.stopped error"),
@@ -497,10 +502,10 @@ fn only_harm_starts_incident() {
     assert!(ended.starts_with("ended time.stopped"), "{ended}");
 }
 
-/// Scenario: memory is short, and the resulting collections stop the process; then the symptoms start in the reverse
-/// order.
-/// Guarantee: both symptoms form one incident, the incident of the memory, and receivers that do not know the merged
-/// incident are not notified of its end.
+/// Scenario: memory is short, and the resulting collections stop the process; in another process, the symptoms start in
+/// the reverse order.
+/// Guarantee: both symptoms form one incident, the incident of the memory. Receivers are notified of the end of a
+/// merged incident only if they were notified of its start.
 #[test]
 fn consequence_joins_incident_of_its_cause() {
     let mut process = Process::with_rules(ROLES);

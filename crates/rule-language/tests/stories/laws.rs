@@ -24,7 +24,8 @@ const MANY: &str = r#"
   - {id: h, title: h, on: gc, severity: warning, select: "process.name != 'x'", when: "gc.pause_ms > 20.0", exceptions: [{name: y, when: "process.name == 'y'"}], cooldown: 4s, summary: h}
 "#;
 
-/// Rules with separate windows that apply only to some processes; at the start and at the end of a set.
+/// A rule with separate windows that applies only to some processes, at the start of a set. [`CHOSEN_LAST`] is a
+/// similar rule at the end of the set.
 const CHOSEN_FIRST: &str = r#"
   - {id: z1, title: z, on: process, severity: info, select: "process.name == 'x'", let: {n: {fn: mean, of: gc.pause_ms, over: 9s}, o: {fn: max, of: gc.pause_ms, last: 3}}, when: "n > 10.0 || o > 10.0", summary: z}
 "#;
@@ -37,7 +38,7 @@ static READ: LazyLock<[Arc<RuleSet>; 2]> = LazyLock::new(|| [rules(MANY), rules(
 
 static WITH_CHOSEN: LazyLock<Arc<RuleSet>> = LazyLock::new(|| rules(&[CHOSEN_FIRST, MANY, CHOSEN_LAST].concat()));
 
-/// Conditions that are true or false for any known value.
+/// Rules whose conditions are true or false for any known value.
 static BLIND: LazyLock<Arc<RuleSet>> = LazyLock::new(|| {
     rules(
         r#"
@@ -51,8 +52,8 @@ static BLIND: LazyLock<Arc<RuleSet>> = LazyLock::new(|| {
     )
 });
 
-/// Windows and rules whose conditions depend only on the kind of a collection, and equivalent conditions in other
-/// words.
+/// Windows and rules whose conditions depend only on the kind of a collection, and windows and rules with equivalent
+/// conditions that are evaluated for each collection.
 static OF_KIND: LazyLock<Arc<RuleSet>> = LazyLock::new(|| {
     rules(
         r#"
@@ -83,7 +84,8 @@ fn what() -> impl Strategy<Value = StoryEvent> {
     ]
 }
 
-/// Returns events, each some milliseconds after the previous one, and occasionally after a long silence.
+/// Generates events. Each event follows less than 4 s after the previous event, or occasionally 10 s to 15 minutes
+/// after it.
 fn story() -> impl Strategy<Value = Vec<(f64, StoryEvent)>> {
     let gap = prop_oneof![20 => 1..4000u64, 1 => 10_000..900_000u64];
     prop::collection::vec((gap, what()), 1..80).prop_map(|steps| {
@@ -96,7 +98,7 @@ fn story() -> impl Strategy<Value = Vec<(f64, StoryEvent)>> {
     })
 }
 
-/// Returns all transitions as text.
+/// Formats all transitions with all fields of their alerts.
 fn seen(transitions: &[Transition]) -> Vec<String> {
     let one = |transition: &Transition| {
         let alert = transition.alert();
@@ -193,7 +195,8 @@ proptest! {
     }
 
     /// Scenario: in any story, two windows count the same collections and two rules on collections have the same
-    /// meaning; one condition depends only on the kind of a collection, the other is evaluated for each collection.
+    /// meaning; in each pair, one condition depends only on the kind of a collection, and the other condition is
+    /// evaluated for each collection.
     /// Guarantee: the windows always have the same value, and the rules have the same alerts.
     #[test]
     fn cached_result_of_kind_equals_evaluation(steps in story()) {
@@ -210,8 +213,8 @@ proptest! {
     }
 
     /// Scenario: any story is played to its end.
-    /// Guarantee: every alert has a unique number, starts once and ends once, not before its start. One rule of a group
-    /// fires, and no inhibited rule is more severe. The engine's alerts match the transitions.
+    /// Guarantee: every alert has a unique number, starts once and ends once, not before its start. At most one rule of
+    /// a group fires, and no inhibited rule is more severe. The engine's alerts match the transitions.
     #[test]
     fn alerts_start_and_end_and_groups_fire_one(steps in story()) {
         let mut story = many();
@@ -257,7 +260,7 @@ proptest! {
 }
 
 /// Scenario: 100,000 collections occur, 1,000 per second.
-/// Guarantee: memory is within the limit.
+/// Guarantee: the memory of the samples never exceeds the calculated maximum memory of a process.
 #[test]
 fn memory_is_bounded() {
     let mut story = many();

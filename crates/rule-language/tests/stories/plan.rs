@@ -5,7 +5,8 @@ use rule_language::load::{load, shipped};
 
 use super::story::load_file;
 
-/// Scenario: windows of one rule have the same condition, value and extent; some of their functions can share a series.
+/// Scenario: windows of one rule have the same condition and extent; some of the windows also have the same value, and
+/// functions that can share a series.
 /// Guarantee: windows share a series if possible, and the condition exists once.
 #[test]
 fn windows_share_series_and_conditions() {

@@ -63,9 +63,10 @@ const OPEN: &str = r#"
      cooldown: 20s, summary: "for {{ open.collection_s | s }}"}
 "#;
 
-/// Scenario: a collection stays open while no event arrives; then no collection is open; then one is open again.
-/// Guarantee: the condition becomes true by elapsed time only, fires after `for`, stays for `keep_firing_for`, and
-/// fires again only after the cooldown.
+/// Scenario: a collection stays open while no event arrives; then no collection is open; then another collection is
+/// open.
+/// Guarantee: the condition becomes true only because time passes. The rule fires after `for`, the alert continues for
+/// `keep_firing_for`, and the rule fires again only after the cooldown.
 #[test]
 fn condition_becomes_true_without_events() {
     Story::from_list(OPEN).play(&[
@@ -76,15 +77,16 @@ fn condition_becomes_true_without_events() {
         (20.5, Open(None), ""),
         (23.0, Nothing, ""),
         (24.0, Nothing, "ended stuck 24 cleared"),
-        // The condition is true from 35 s, can fire from 40 s, and fires at the end of the cooldown.
+        // The condition is true from 35 s. The rule could fire at 40 s, but fires at the end of the cooldown.
         (24.5, Open(Some(24)), ""),
         (43.0, Nothing, ""),
         (44.0, Nothing, "fired stuck 44"),
     ]);
 }
 
-/// Scenario: a condition is true for less than `for`; another becomes false and true again while the alert is kept.
-/// Guarantee: the first condition never fires; the second has one alert.
+/// Scenario: a condition is true for less than `for`; later, the rule fires, and the condition becomes false and true
+/// again within `keep_firing_for`.
+/// Guarantee: the rule does not fire the first time, and has one alert the second time.
 #[test]
 fn short_conditions_do_not_fire_and_returning_ones_continue() {
     Story::from_list(OPEN).play(&[
@@ -148,12 +150,12 @@ const SHARE: &str = r#"
 
 /// Scenario: a share of time rises above the threshold of `when`, falls below it, and later falls below the threshold
 /// of `clear`.
-/// Guarantee: the alert clears only at the threshold of `clear`; nothing fires before the process was observed for long
-/// enough; the alert contains the value.
+/// Guarantee: the alert clears only at the threshold of `clear`; the rule does not fire before the process was observed
+/// for long enough; the alert contains the value.
 #[test]
 fn alert_clears_by_separate_condition() {
     let mut story = Story::from_list(SHARE);
-    // 8 s of the first 8 s.
+    // The threads are stopped for the whole first 8 s.
     story.play(&[(8.0, Gc(8_000), ""), (9.0, Nothing, "")]);
     let fired = story.step(10.0, &Nothing);
     assert_eq!(words(&fired), "fired share 10");
@@ -253,9 +255,9 @@ const SLOW_ONE: &str = r#"
      let: {n: {fn: count, where: gc.pause_ms > 100.0, over: 60s}}, when: n > 0.0, summary: "{{ n }}"}
 "#;
 
-/// Scenario: collections of generation 0 occur every 10 ms for half a minute; one of them is slow.
-/// Guarantee: the condition on the process is evaluated at the first collection and each second, which detects the slow
-/// collection and names the newest collection of that second.
+/// Scenario: collections of generation 0 occur every 10 ms for 30 s, and one of these collections is slow.
+/// Guarantee: the condition on the process is evaluated at the first collection and each second. The alert starts at
+/// the first full second after the slow collection, and names the newest collection before this second.
 #[test]
 fn frequent_young_collections_are_evaluated_each_second() {
     let mut story = Story::from_list(SLOW_ONE);
@@ -265,14 +267,14 @@ fn frequent_young_collections_are_evaluated_each_second() {
         let expected = if number == 1200 { "fired slow 12" } else { "" };
         let transitions = story.step(at, &Gc(pause));
         assert_eq!(words(&transitions), expected, "at {at} s");
-        // The newest collection before that second.
+        // The newest collection before 12 s has the number 1200.
         assert!(transitions.iter().all(|fired| fired.alert().collection == Some(1200)));
     }
     assert_eq!(story.engine.states()[0].evaluations, 1 + 29);
 }
 
-/// Scenario: collections follow another collection closely: a slow one of generation 2, and a slow one of generation 0
-/// before the process exits.
+/// Scenario: a slow collection follows another collection closely: in one process, a collection of generation 2; in
+/// another process, a collection of generation 0 before the process exits.
 /// Guarantee: a full collection is evaluated at once, and the last collection of a process is evaluated at its exit.
 #[test]
 fn full_and_last_collections_are_evaluated() {
@@ -307,7 +309,8 @@ const CHOSEN: &str = r#"
      exceptions: [{name: known, when: process.name == 'WebOld', until: 2023-11-15}]}
 "#;
 
-/// Scenario: the name of a process becomes known, then changes, then is excepted until the exception expires.
+/// Scenario: the name of a process becomes known, then changes, and then is a name to which an exception applies until
+/// the exception expires.
 /// Guarantee: the rule does not apply before the name is known, a change ends a firing alert, and the exception applies
 /// until the end of its day.
 #[test]
@@ -341,7 +344,8 @@ fn exception_ends_firing_alert() {
     ]);
 }
 
-/// Scenario: a recording jumps ten hours, then centuries; the times of a stream are centuries ahead, then behind.
+/// Scenario: a recording jumps ten hours, then centuries; in another stream, the time of the first collection is
+/// centuries ahead.
 /// Guarantee: the work is bounded, alerts that were due to end in the gap have their own end times, and the time of the
 /// stream does not move the engine.
 #[test]
@@ -363,7 +367,8 @@ fn gaps_and_wild_times_are_bounded() {
 }
 
 /// Scenario: conditions test whether a window is known, before it is known and afterwards.
-/// Guarantee: the result is correct for each collection.
+/// Guarantee: the window is known from the collection on which it has enough samples, and `has` returns whether the
+/// window is known.
 #[test]
 fn window_can_be_tested_with_has() {
     let list = |when: &str| {

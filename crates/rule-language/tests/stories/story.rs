@@ -47,7 +47,7 @@ pub(crate) fn rules(list: &str) -> Arc<RuleSet> {
     load_file(&format!("{header}{list}"))
 }
 
-/// Loads the rules of a file.
+/// Loads rules from the text of a file.
 pub(crate) fn load_file(text: &str) -> Arc<RuleSet> {
     let loaded = load(&[SourceFile::new("test.yaml", text)]);
     Arc::new(loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).rules)
@@ -127,7 +127,7 @@ impl Story {
         self.engine.collection(&collection, base())
     }
 
-    /// Plays a story: second, event, expected transitions. Every line is checked.
+    /// Plays a story, and checks each line: second, event, expected transitions.
     pub(crate) fn play(&mut self, lines: &[(f64, StoryEvent, &str)]) {
         for (at, what, expected) in lines {
             let transitions = self.step(*at, what);
@@ -153,7 +153,8 @@ pub(crate) fn offset(at: f64) -> i64 {
     (at * 1e9) as i64
 }
 
-/// Returns `fired long 1.5, ended long 61.5 cleared`: the ids of the rules and the times in seconds of the story.
+/// Formats transitions with the ids of their rules and the times in seconds of the story, such as `fired long 1.5,
+/// ended long 61.5 cleared`.
 pub(crate) fn words(transitions: &[Transition]) -> String {
     let seconds = |at: Moment| (at.ns().cast_signed() - (BEGIN * S).cast_signed()) as f64 / 1e9;
     let word = |transition: &Transition| match transition {

@@ -73,7 +73,7 @@ impl Facts {
         all.filter_map(|(attribute, value)| Some((attribute, value.as_ref()?)))
     }
 
-    /// Returns a boolean setting.
+    /// Returns a boolean setting, or `None` if it is unknown.
     pub(super) fn setting(&self, name: &str) -> Option<bool> {
         let (_, value) = self.known().find(|((_, known, _), _)| *known == name)?;
         Some(*value == FactValue::Bool(true))

@@ -8,8 +8,8 @@ use proptest::{collection, sample};
 use super::oracle::{Reading, read};
 use crate::compile::parser::parse;
 
-/// Starts of the messages about texts that are refused although `cel` accepts them, in addition to unsupported
-/// constructs, with the reason.
+/// Starts of the messages about texts that rules refuse although `cel` accepts them, each with the reason. Messages
+/// about unsupported constructs are not included.
 const OWN_REFUSALS: [&str; 6] = [
     // Bounds.
     "the expression is too long",
@@ -24,7 +24,8 @@ const OWN_REFUSALS: [&str; 6] = [
     "unexpected `,` here; an operand is expected",
 ];
 
-/// Checks that the parser and `cel` have the same result for a text.
+/// Checks that the parser and `cel` have the same result for a text. A text that only rules refuse ([`OWN_REFUSALS`])
+/// passes the check.
 fn check(text: &str) -> Result<(), TestCaseError> {
     match (parse(text), read(text)) {
         (Ok(ours), Reading::Tree(theirs)) => prop_assert_eq!(ours, theirs, "{:?}", text),
@@ -216,8 +217,9 @@ proptest! {
     }
 }
 
-/// Scenario: some of the expressions of the properties above are parsed.
-/// Guarantee: at least 100 of 300 expressions are valid, because the properties would prove little otherwise.
+/// Scenario: 300 expressions from the generator of the properties above are parsed.
+/// Guarantee: 100 to 289 of the expressions are valid, because otherwise the properties would test too few valid or too
+/// few invalid texts.
 #[test]
 fn most_generated_expressions_are_valid() {
     let mut runner = TestRunner::deterministic();
@@ -230,8 +232,10 @@ fn most_generated_expressions_are_valid() {
     assert!((100..290).contains(&read), "{read} of 300");
 }
 
-/// Scenario: every literal and every operator is used by itself, and literals with one and with two minus signs.
-/// Guarantee: each has the same meaning as in the crate `cel`.
+/// Scenario: literals are combined with signs, fields, calls and indexes; operators are combined with each other; and
+/// reserved words are used as names.
+/// Guarantee: each text has the same meaning as in the crate `cel`, or is refused as in `cel`, except for texts that
+/// only rules refuse ([`OWN_REFUSALS`]).
 #[test]
 fn tokens_match_cel() {
     for literal in LITERALS.split(' ').chain(UNSUPPORTED_LITERALS.split(' ')) {

@@ -18,14 +18,14 @@ pub(super) enum Reading {
     Tree(Tree),
     /// An expression with parts that rules do not support.
     Refused(Vec<Mistake>),
-    /// An invalid text: an error, or a panic.
+    /// The text is invalid: `cel` returned an error or panicked, or the text has an invalid token.
     No,
 }
 
-/// Parses without macros, so that `has(a)` and `a.all(b, c)` remain calls.
+/// The environment of `cel` without macros, so that `has(a)` and `a.all(b, c)` remain calls.
 static LANGUAGE: LazyLock<Env> = LazyLock::new(|| Env::default().with_optional_support(false));
 
-/// Parses a text with `cel`. The text must consist of valid tokens.
+/// Parses a text with `cel`, unless the text has an invalid token.
 pub(super) fn read(text: &str) -> Reading {
     let Ok(words) = tokens(text) else { return Reading::No };
     let parsed = on_large_stack(|| {
@@ -142,7 +142,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Converts calls that `cel` uses for operators.
+    /// Converts calls that `cel` uses for operators. Returns `None` if the call is not an operator, and `Some(None)` if
+    /// an operand was refused.
     fn operator(&mut self, at: usize, call: &CallExpr) -> Option<Option<Tree>> {
         let operator = match call.func_name.as_str() {
             operators::LOGICAL_NOT | operators::NEGATE | operators::INDEX | operators::CONDITIONAL => None,

@@ -10,7 +10,7 @@ pub(super) fn one_of(texts: &str) -> BoxedStrategy<String> {
 
 pub(super) const ORDERS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 
-/// Expressions of each type as texts, with a given depth.
+/// Generators of expressions as texts, one for each type, with a given depth.
 pub(super) struct Texts {
     pub(super) truth: BoxedStrategy<String>,
     pub(super) int: BoxedStrategy<String>,

@@ -9,6 +9,8 @@ use rule_engine::rule_set::RuleSet;
 
 use crate::test_file::document::Expectation;
 
+/// Returns the difference between the expected rules and the rules that fired with at least the severity `from`, or
+/// `None` if there is no difference.
 pub(super) fn compare_fires(fires: &[String], from: Option<Severity>, review: &Review) -> Option<String> {
     let least = from.unwrap_or(Severity::Info);
     let fired: BTreeSet<&str> = review
@@ -33,8 +35,8 @@ pub(super) fn compare_fires(fires: &[String], from: Option<Severity>, review: &R
     Some(format!("fires: {}", parts.join("; ")))
 }
 
-/// Returns the first difference from an expectation, or `None` if the expectation is met, or if its rule does not
-/// exist.
+/// Returns the differences from an expectation. If the state differs, only the state is reported. Returns `None` if the
+/// expectation is met, or if its rule does not exist.
 pub(super) fn compare(expectation: &Expectation, review: &Review, rules: &RuleSet) -> Option<String> {
     let place = rules.rules.iter().position(|rule| *rule.id == *expectation.rule)?;
     let state = review.engine().states().get(place)?.state;

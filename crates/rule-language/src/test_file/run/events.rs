@@ -36,7 +36,8 @@ impl PlayedEvent {
     }
 }
 
-/// Returns the individual events in the order of time. `known` are the initial facts about the process.
+/// Returns the individual events, including repetitions, in the order of their times. `known` are the initial facts
+/// about the process.
 pub(super) fn played(
     events: &[TestEvent],
     known: &ProcessFacts,
@@ -73,7 +74,7 @@ pub(super) fn played(
     Ok(script.played)
 }
 
-/// Facts from the events so far.
+/// The state of the conversion: facts from the events so far, and the converted events.
 struct Script {
     base: TimeBase,
     known: ProcessFacts,
@@ -197,7 +198,7 @@ fn nanoseconds(seconds: f64) -> u64 {
     whole(seconds * 1e9)
 }
 
-/// Sets the fields of an event of this kind. `set` returns whether the field exists; `known` lists all fields.
+/// Sets the fields of an event of the kind `of`. `set` returns whether the field exists; `known` lists all fields.
 fn set_each(
     of: &str,
     fields: &BTreeMap<String, String>,
@@ -303,7 +304,8 @@ pub(super) fn subject(events: &[TestEvent]) -> EvaluationTrigger {
     }
 }
 
-/// Removes the fields of a service that rules read as attributes, and returns these attributes.
+/// Removes the fields of a service that rules read as attributes, and returns these attributes. The field `version` is
+/// only removed, because [`facts`] reads it.
 fn learned(fields: &mut BTreeMap<String, String>) -> Result<Vec<(String, FactValue)>, String> {
     let mut learned = Vec::new();
     for (field, attribute) in [("affected_rule", AFFECTED_RULE), ("last_death", LAST_DEATH)] {
@@ -354,7 +356,8 @@ fn watcher(facts: &mut WatcherFacts, fields: &BTreeMap<String, String>) -> Resul
     })
 }
 
-/// Returns the initial facts about the process. A version of a service is set from the start.
+/// Returns the initial facts about the process. If an event of a service has a `version`, the facts describe this
+/// version from the start.
 pub(super) fn facts(process: &Process, events: &[TestEvent]) -> ProcessFacts {
     let facts = attributes_of(process);
     let mut services = events.iter().filter_map(|event| event.service.as_ref());
@@ -385,7 +388,7 @@ fn attributes_of(process: &Process) -> ProcessFacts {
         .iter()
         .map(|(name, text)| (format!("gcwatch.gc.settings.{name}").into(), value(text)));
     let limits = process.container.iter().map(|(name, text)| {
-        // Attributes of the resource: `memory_limit` becomes `gcwatch.container.memory.limit`. CPUs are always a
+        // Attributes of the resource: `memory_limit` becomes `gcwatch.container.memory.limit`. `cpu_limit` is always a
         // double.
         let value = match (name.as_str(), text.parse::<f64>()) {
             ("cpu_limit", Ok(cpus)) => FactValue::Double(cpus),
