@@ -14,7 +14,8 @@
 //! | `svc8-workstation`, 0.11 MB, 93 collections | 0.20 ms, 0.55 GB/s | 0.23 ms, 0.48 GB/s |
 //!
 //! TraceEvent 4.0.0 reads the first recording at 310 MB/s and rebuilds its collections at 120 MB/s. The whole process
-//! `gcwatch analyze` takes 14.9 ms for it, including reading the file and writing 1,617 lines (`perf stat -r 20`).
+//! `gcwatch analyze` takes 14.9 ms for the first recording, including reading the file and writing 1,617 lines (`perf
+//! stat -r 20`).
 
 use std::fs;
 use std::io::Read;

@@ -18,12 +18,13 @@
 //! * No input causes a panic or an unbounded allocation. Input that cannot be decoded is counted, not dropped silently.
 //! * A value that was never observed is `None`, never 0.
 //! * A collection that is complete and not lossy is correct in every field ([`gc`]).
-//! * Memory is bounded.
+//! * The memory of a live stream is bounded.
 //!
 //! # Memory
 //!
-//! A file can cover a whole machine, and its collections are reported only at the end, so its memory grows with the
-//! file. The stream of one live process ([`stream::StreamLimits::one_live_process`]) uses at most, in 10^6 bytes:
+//! A file can cover a whole machine, and its collections are reported only at the end, so the memory for a file grows
+//! with its length. The stream of one live process ([`stream::StreamLimits::one_live_process`]) uses at most, in 10^6
+//! bytes:
 //!
 //! | Store | Limit | Bytes per item | Maximum |
 //! |---|---|---|---|
@@ -36,7 +37,7 @@
 //! | losses | [`gc::MAX_LOSS_INTERVALS`], 4 machines and the stream | 16 | 0.7 |
 //!
 //! No stream reaches all maxima at once. [`stream::GcStream::memory_bytes`] returns the memory in use, and the owner of
-//! a stream ends the stream above its own limit.
+//! a stream must end the stream if this value exceeds the owner's limit.
 //!
 //! # Example
 //!
@@ -66,7 +67,7 @@
 //! }
 //! ```
 
-// Time is a value, and state has one owner: no clock, no lock (see clippy.toml).
+// Time is passed as a value, and state has one owner: this crate uses no clock and no lock (clippy.toml).
 #![deny(missing_docs, clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod event;

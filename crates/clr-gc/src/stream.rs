@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A [`GcStream`] owns the decoder and the machines. Feed it with [`GcStream::space`] and [`GcStream::filled`], run it
-//! with [`GcStream::advance`], and take results with [`GcStream::next_outcome`]. Like its parts, it has no I/O and no
+//! with [`GcStream::advance`], and take results with [`GcStream::next_outcome`]. A stream performs no I/O and reads no
 //! clock.
 
 mod process;
@@ -31,7 +31,7 @@ pub enum AdvanceOutcome {
     Paused,
 }
 
-/// Reason why an event has no fields.
+/// Reason why the fields of an event are not available.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UndecodedReason {
@@ -46,8 +46,8 @@ pub enum UndecodedReason {
 pub struct StreamLimits {
     /// Limits of the decoder.
     pub decoder: Limits,
-    /// Maximum number of processes that are tracked separately, at most [`MAX_PROCESSES`]. Events of further processes
-    /// are counted but not decoded.
+    /// Maximum number of processes whose collections are reconstructed, at most [`MAX_PROCESSES`]. Each runtime of a
+    /// process counts separately. Events of further processes are only passed to the observer.
     pub max_processes: usize,
 }
 
@@ -61,8 +61,8 @@ impl Default for StreamLimits {
 }
 
 impl StreamLimits {
-    /// Returns limits for one of hundreds of streams, each of a single process with one runtime. Events whose version
-    /// does not contain the number of the runtime are assigned to an additional runtime.
+    /// Returns limits for one of hundreds of streams, each of a single process with one runtime. Up to four runtimes
+    /// are tracked, because events without the number of their runtime are assigned to an additional runtime.
     pub const fn one_live_process() -> Self {
         Self {
             decoder: Limits::for_one_live_process(),
@@ -78,13 +78,14 @@ pub struct Observed<'a> {
     pub header: &'a TraceHeader,
     /// The event as received.
     pub event: &'a Event<'a>,
-    /// Layout of the event, if it is known.
+    /// Layout of the event; `None` if unknown.
     pub layout: Option<Layout>,
     /// Fields of the event, or the reason why they are not available.
     pub decoded: Result<ClrEvent<'a>, UndecodedReason>,
     /// Time of the event, in nanoseconds since the sync point.
     pub at: i64,
-    /// Number of the collection that the event belongs to, if it is known when the event arrives.
+    /// Number of the collection that the event belongs to; `None` if the event belongs to no collection, or if the
+    /// collection is not known when the event arrives.
     pub collection: Option<u32>,
 }
 
@@ -102,7 +103,7 @@ pub struct GcStream {
 }
 
 impl GcStream {
-    /// Creates an empty stream.
+    /// Creates an empty stream with the limits for files.
     pub fn new(scope: Scope, settling: ReportTiming) -> Self {
         Self::with_limits(scope, settling, StreamLimits::default())
     }
@@ -157,7 +158,7 @@ impl GcStream {
         self.decoder.push(bytes);
     }
 
-    /// Releases unused memory. This method is for streams that are idle most of the time. Call it after
+    /// Releases unused memory. This method is for streams that are idle most of the time. Call the method after
     /// [`GcStream::advance`].
     pub fn shrink(&mut self) {
         self.decoder.shrink();
@@ -201,9 +202,9 @@ impl GcStream {
 
     /// Decodes the available bytes and passes every event of the scope to `observer`.
     ///
-    /// If more than [`MAX_SETTLED`](crate::gc::MAX_SETTLED) collections of a live stream finish between two calls, the
-    /// method returns [`AdvanceOutcome::Paused`]. In this case, take the outcomes and call the method again before
-    /// adding more bytes.
+    /// If more than [`MAX_SETTLED`](crate::gc::MAX_SETTLED) finished collections and suspensions of a live stream wait
+    /// to be reported, the method returns [`AdvanceOutcome::Paused`]. In this case, take the outcomes and call the
+    /// method again before adding more bytes.
     ///
     /// # Errors
     ///
@@ -268,13 +269,13 @@ impl GcStream {
                     }
                     self.losses.add(after, before);
                 }
-                // Sequence points contain no information beyond the gaps that were reported.
+                // Sequence points contain no information beyond the reported gaps.
                 _ => {}
             }
         }
     }
 
-    /// Returns the number of heap bytes in use, for owners that limit them. See [`nettrace::limits`] and the
+    /// Returns the number of heap bytes in use, for owners that limit the memory. See [`nettrace::limits`] and the
     /// [memory](crate#memory) section of this crate. The method takes as long as the processing of one or two
     /// collections, so it can be called after each [`GcStream::advance`].
     pub fn memory_bytes(&self) -> usize {
@@ -294,7 +295,7 @@ impl GcStream {
         self.processes.capacity() * size_of::<Process>() + machines.sum::<usize>()
     }
 
-    /// Returns the next collection or suspension that is ready.
+    /// Returns the next collection or suspension that is ready, with its process, or `None` if no outcome is ready.
     pub fn next_outcome(&mut self) -> Option<(ProcessKey, Outcome)> {
         self.processes
             .iter_mut()
@@ -321,7 +322,8 @@ impl GcStream {
         &self.decoder
     }
 
-    /// Returns the version of the runtime, if the stream contains it (rundown).
+    /// Returns the version of the runtime, or `None` if the stream has not stated the version. The runtime states its
+    /// version when it starts and in the rundown.
     pub fn runtime(&self) -> Option<&str> {
         self.runtime.as_deref()
     }

@@ -1,9 +1,9 @@
 //! Heap dumps: types, nodes, edges, roots and ranges in bulk.
 //!
 //! A permanent session does not request these events, because their keywords make every collection slower. Sessions for
-//! heap dumps and recordings of other tools contain them. Each kind is split into several events, numbered by Index.
-//! Events 15, 16, 18, 19 and 38 were observed on .NET 11 (64 bits), and event 22 on .NET Core 3.0 (64 bits) and 3.1 (32
-//! bits). The other layouts follow the manifest.
+//! heap dumps and recordings of other tools contain them. The runtime splits the data of each kind into several events.
+//! Events with the field Index are numbered. Events 15, 16, 18, 19 and 38 were observed on .NET 11 (64 bits), and event
+//! 22 on .NET Core 3.0 (64 bits) and 3.1 (32 bits). The other layouts follow the manifest.
 
 use super::enums::RootKind;
 use super::fields::Numbers;

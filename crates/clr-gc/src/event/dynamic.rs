@@ -109,7 +109,8 @@ impl<'a> DynamicEvent<'a> {
 }
 
 impl DynamicData<'_> {
-    /// Visits the fields of the data. Every value is a copy, so `visit` must not keep it longer than `self` lives.
+    /// Visits the fields of the data. The visited values are copied numbers or bytes of the payload, so they do not
+    /// borrow from `self`.
     fn fields<'v>(self, visit: &mut dyn FnMut(&'static str, Value<'v>))
     where
         Self: 'v,
@@ -126,7 +127,7 @@ impl DynamicData<'_> {
     }
 }
 
-/// Visits the numeric fields of a record, whose values do not borrow from the record.
+/// Visits the numeric fields of a record. The visited values do not borrow from the record.
 fn numbers<'v>(record: &impl Fields, visit: &mut dyn FnMut(&'static str, Value<'v>)) {
     record.fields(&mut |name, value| match value {
         Value::U64(number) => visit(name, Value::U64(number)),

@@ -6,8 +6,8 @@ use super::text::Utf16;
 
 /// The value of one field.
 ///
-/// [`Display`](fmt::Display) formats it for one line of text: numbers in decimal, text without quotes and with escaped
-/// control characters, bytes in hexadecimal, rows as `[{Name=value, ...}, ...]`.
+/// [`Display`](fmt::Display) formats the value for one line of text: numbers in decimal, text without quotes and with
+/// escaped control characters, bytes in hexadecimal, rows as `[{Name=value, ...}, ...]`.
 #[derive(Clone, Copy)]
 pub enum Value<'v> {
     /// A number, pointer, count, bit set, or the number of an enumeration value.

@@ -59,7 +59,7 @@ record! {
     }
 
     /// GCFreeSegment (6): a segment or region is released. Versions 0 (8 bytes; manifest only), 1 (10). .NET 8 never
-    /// sends it.
+    /// sends this event.
     FreeSegment {
         /// Former start of the segment.
         address: u64 = "Address",

@@ -281,8 +281,9 @@ impl Phases {
         ]
     }
 
-    /// Removes phases that are longer than the collection. .NET 8 sends the time of day of its compact phase instead of
-    /// the length, and a background collection that ran before the session started has no start stamps.
+    /// Removes phases that are longer than the collection, or all phases if the duration of the collection is unknown.
+    /// .NET 8 sends a clock instead of the duration of the compact phase, and a phase of a background collection that
+    /// started before the session has no start time.
     pub(crate) fn within(mut self, duration_ns: Option<i64>) -> Self {
         for phase in self.each_mut() {
             *phase = phase.filter(|&ns| duration_ns.is_some_and(|duration| ns <= duration));

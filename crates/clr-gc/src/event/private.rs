@@ -1,8 +1,8 @@
 //! Events of the private provider: phases of background collections and other internals. The runtime can change them at
 //! any time.
 //!
-//! Recorded: 11 to 17, 20, 21, 22 version 1 and 26 (.NET 10, level 4), 199 (.NET Core 3.0). The other layouts follow
-//! the manifest.
+//! Events 11 to 17, 20, 21, 22 version 1 and 26 were recorded on .NET 10 at level 4, and event 199 on .NET Core 3.0.
+//! The other layouts follow the manifest.
 
 use super::enums::{GcReason, JoinTime, JoinType};
 use super::flags::GlobalMechanisms;

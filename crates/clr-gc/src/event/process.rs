@@ -83,11 +83,11 @@ record! {
 }
 
 impl RuntimeInformation<'_> {
-    /// Returns the release of the runtime, for example `10.0.14`. The base class library has the same version; the
-    /// third part of the runtime's own version is a build number.
+    /// Returns the release of the runtime, for example `10.0.14`. The release is the version of the base class library.
+    /// The third part of the file version of the runtime is a build number.
     ///
-    /// .NET Core before 5 reports 4.0.0 for every release. In that case the result is the name of the folder that the
-    /// runtime was loaded from, or `None` if the program ships its own runtime.
+    /// .NET Core before 5 reports 4.0.0 for every release. In this case, the result is the name of the folder of the
+    /// runtime library, or `None` if this name is not a version, because the program ships its own runtime.
     pub fn version(&self) -> Option<String> {
         if self.bcl_major_version >= 5 {
             return Some(format!(

@@ -10,7 +10,7 @@ use super::text::Utf16;
 pub(crate) struct PayloadTooShort {
     /// Manifest name of the field.
     pub(crate) field: &'static str,
-    /// Minimum number of bytes in the payload for a whole field.
+    /// Minimum length of a payload that contains the whole field, in bytes.
     pub(crate) needed: u64,
 }
 
@@ -173,8 +173,8 @@ impl Wire<'_> for Ptr {
     }
 }
 
-/// A pointer-sized field that the C compiler aligned after a 32-bit field: four bytes of padding on 64 bits, none on
-/// 32.
+/// A pointer-sized field that the C compiler aligned after a 32-bit field: four bytes of padding on 64 bits, and no
+/// padding on 32 bits.
 pub(crate) struct AlignedPtr;
 
 impl Wire<'_> for AlignedPtr {
@@ -271,7 +271,7 @@ impl<'a, T: Wire<'a, Value = T> + Copy + Into<u32>> Wire<'a> for Count<T> {
     }
 }
 
-/// Bytes whose length is the last count.
+/// Bytes. Their length is the last count.
 impl<'a> Wire<'a> for &'a [u8] {
     type Value = Self;
     const FIXED: bool = false;
@@ -300,7 +300,7 @@ impl<'a> Wire<'a> for Utf16<'a> {
     }
 }
 
-/// 64-bit numbers; the last count is their number.
+/// A list of 64-bit numbers. Its length is the last count.
 impl<'a> Wire<'a> for Numbers<'a> {
     type Value = Self;
     const FIXED: bool = false;

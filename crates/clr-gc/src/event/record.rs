@@ -12,7 +12,7 @@ pub(crate) trait Record<'a>: Sized {
     fn least(pointer: PointerSize) -> usize;
     /// Reads a record.
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, PayloadTooShort>;
-    /// Returns the ClrInstanceID of the record.
+    /// Returns the ClrInstanceID of the record, or `None` if the record does not contain it.
     fn clr_instance(&self) -> Option<u16>;
 }
 
@@ -25,8 +25,8 @@ pub(crate) fn show<'v, T: ToValue>(name: &'static str, value: &'v T, visit: &mut
 /// of the type), a name in the manifest, and the version that introduced it (`since`, which makes the field an
 /// `Option`).
 ///
-/// A payload of version v has exactly the fields that exist in v, in declaration order. This also holds for the few
-/// version 0 layouts that later versions did not merely extend.
+/// A payload of version v has exactly the fields that exist in v, in declaration order. A few later versions insert
+/// fields between the fields of version 0 or widen a field; the rule also applies to these versions.
 macro_rules! record {
     ($(
         $(#[$meta:meta])*
@@ -107,7 +107,7 @@ macro_rules! slot {
     };
 }
 
-/// The field `clr_instance` of a record, if it has one.
+/// The field `clr_instance` of a record, or `None` if the record has no such field.
 macro_rules! instance {
     ($record:ident) => { None };
     ($record:ident clr_instance $($rest:ident)*) => { Option::<u16>::from($record.clr_instance) };

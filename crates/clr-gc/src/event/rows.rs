@@ -50,7 +50,7 @@ impl<'a, R: Row<'a>> Rows<'a, R> {
         Iter { rows: *self }
     }
 
-    /// Returns the row with this index.
+    /// Returns the row with this index, or `None` if the index is out of range.
     pub fn get(&self, index: usize) -> Option<R> {
         self.iter().nth(index)
     }

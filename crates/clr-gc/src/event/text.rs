@@ -5,8 +5,8 @@ use std::fmt::{self, Write as _};
 /// A string as written by the runtime: UTF-16, little-endian, without its terminator.
 ///
 /// The string is untrusted input. [`Display`](fmt::Display) escapes control characters and characters that change the
-/// text direction (a terminal must not obey them), and shows unpaired surrogates as U+FFFD. [`Utf16::chars`] returns
-/// the characters unchanged.
+/// text direction, because a terminal would interpret them. The implementation shows unpaired surrogates as U+FFFD.
+/// [`Utf16::chars`] returns the characters unchanged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Utf16<'a>(&'a [u8]);
 
@@ -48,7 +48,7 @@ impl<'a> Utf16<'a> {
     }
 }
 
-/// Returns whether a terminal displays the following characters in another order.
+/// Returns whether a character makes a terminal display the following characters in another order.
 fn reorders(character: char) -> bool {
     matches!(character, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }

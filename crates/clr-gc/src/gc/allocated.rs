@@ -1,10 +1,10 @@
 //! The number of bytes that the program allocated between two collections.
 //!
-//! No event states this number. It follows from the per-heap histories of the generations in which programs allocate
-//! (0, large, pinned): the live bytes before a collection minus the live bytes after the previous one. *Live* is the
-//! size without the free list and without free space too small for it. Allocations into free space therefore count, and
-//! the unused ends of allocation contexts, which the collector turns into free objects, do not. The result was compared
-//! with `GC.GetTotalAllocatedBytes`; see docs/compatibility.md.
+//! No event states this number. The number follows from the per-heap histories of the generations in which programs
+//! allocate (0, large, pinned): the live bytes before a collection minus the live bytes after the previous collection.
+//! *Live* is the size without the free list and without free space too small for it. Allocations into free space
+//! therefore count, and the unused ends of allocation contexts, which the collector turns into free objects, do not
+//! count. The result was compared with `GC.GetTotalAllocatedBytes`; see docs/compatibility.md.
 //!
 //! **.NET Core 3.1 under server GC** omits generation 0 of most heaps from the sizes after a background collection.
 //! These heaps are assumed to keep their previous size, and the sum is a lower bound ([`Allocated::at_least`]).
@@ -19,12 +19,12 @@
 //!   SizeBefore is added. Allocations into the swept free space before the history is written are not in any event. The
 //!   budget compensates for them: when the budget of generation 0 triggers the next collection (reason AllocSmall), the
 //!   whole budget has been handed out since the last collection, minus the unused ends of contexts.
-//! * *Large objects*: .NET 9 and later write the live bytes at the final stop, so nothing is hidden. .NET 8 and earlier
-//!   write the live bytes at the start. The allocation from the start to the end is estimated from the previous rate
-//!   and from the growth of generation 0 during the collection, because the events do not state how many of the live
-//!   bytes at the end are new. Under server GC the estimate is usually too low ([`Allocated::at_least`]). Such a
+//! * *Large objects*: .NET 9 and later write the live bytes at the final stop, so no allocation is hidden. .NET 8 and
+//!   earlier write the live bytes at the start. The allocation from the start to the end is estimated from the previous
+//!   rate and from the growth of generation 0 during the collection, because the events do not state how many of the
+//!   live bytes at the end are new. Under server GC the estimate is usually too low ([`Allocated::at_least`]). Such a
 //!   collection is recognized by its compact phase, in which .NET 8 writes a clock instead of a duration, by an inner
-//!   collection that saw more large objects, or by large objects that grew during it.
+//!   collection that saw more large objects, or by growth of the large objects during the collection.
 
 use crate::event::PerHeapHistory;
 
@@ -36,14 +36,15 @@ const MARKING_ACTIVITY: f64 = 0.7;
 /// Measured on .NET 8 with one to four threads that allocate 0.3 to 1.5 GB/s.
 const SWEEPING_ACTIVITY: f64 = 0.35;
 
-/// Minimum number of bytes allocated in generation 0 beforehand for it to show how active the program is.
+/// Minimum number of bytes that the program must have allocated in generation 0 before the background collection. With
+/// fewer bytes, generation 0 does not show how active the program is.
 const SHOWS_ACTIVITY: u64 = 1 << 20;
 
 /// Number of rows in a history of .NET 5 and later, which includes the pinned object heap.
 const GENERATIONS_WITH_PINNED: usize = 5;
 
-/// Maximum negative difference that counts as 0, in bytes: allocation contexts that were counted on both sides. With a
-/// larger difference, the sizes contradict each other.
+/// Maximum negative difference that counts as 0, in bytes. Allocation contexts that both sizes count explain such a
+/// difference. With a larger difference, the sizes contradict each other.
 const ROUNDING: u64 = 1 << 20;
 
 /// Reason why the number of bytes allocated before a collection is unknown.
@@ -51,7 +52,7 @@ const ROUNDING: u64 = 1 << 20;
 pub enum AllocatedUnknown {
     /// No earlier collection with sizes was observed.
     First,
-    /// Events between the previous collection and this one were lost.
+    /// Events between the previous measurement and this measurement were lost.
     Loss,
     /// A per-heap history of this or an earlier collection was never observed.
     MissingHistory,
@@ -93,8 +94,9 @@ pub struct Allocated {
     pub until: i64,
     /// Number of bytes.
     pub bytes: u64,
-    /// Whether part of the bytes is an estimate that is usually too low: on .NET 8 and earlier, large objects allocated
-    /// during a background collection, under server GC or if the heap grew by more than the estimate.
+    /// Whether the number of bytes is a lower bound. On .NET 8 and earlier, large objects allocated during a background
+    /// collection are estimated, and the estimate is usually too low under server GC, or if the heap grew by more than
+    /// the estimate. On .NET Core 3.1 under server GC, the sizes can omit generation 0 of some heaps.
     pub at_least: bool,
 }
 
@@ -190,7 +192,7 @@ pub(crate) struct CollectionFacts {
     pub(crate) spaces: Spaces,
 }
 
-/// The surroundings of a collection that starts.
+/// The background collection around a collection that starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EnclosingCollection {
     /// The collection runs alone; no background collection is in progress.
@@ -259,10 +261,10 @@ pub(crate) struct AllocatedBytes {
     unknown: Option<AllocatedUnknown>,
     background: Option<Background>,
     cycle: Option<Gen0Cycle>,
-    /// Number of the newest collection with the program stopped, until its histories are complete.
+    /// Number of the newest collection that is not a background collection; `None` if its histories are complete.
     unmeasured: Option<u32>,
     rates: Option<Rates>,
-    /// Whether the sizes before a background collection are those at its start (.NET 8 and earlier).
+    /// Whether the sizes before a background collection are the sizes at its start (.NET 8 and earlier).
     large_before_is_at_start: bool,
 }
 
@@ -282,8 +284,8 @@ impl AllocatedBytes {
         self.rates = None;
     }
 
-    /// Records lost events. An interval with a loss is void anyway, and the budget of the period provides no
-    /// information about the other intervals.
+    /// Records lost events. The allocation in an interval with a loss is unknown anyway, and the budget of the period
+    /// provides no information about the other intervals.
     pub(crate) fn lost(&mut self) {
         if let Some(cycle) = &mut self.cycle {
             cycle.lossy = true;
@@ -410,7 +412,8 @@ impl AllocatedBytes {
             lossy: false,
         });
         let without = self.unknown.unwrap_or(AllocatedUnknown::First);
-        // Inside a background collection whose start was never observed, sizes cannot be compared until it ends.
+        // Inside a background collection whose start was never observed, sizes cannot be compared until that background
+        // collection ends.
         self.base = (!unseen_background).then(|| Base {
             at: of.at,
             gen0_live: gen0.live_after,
@@ -523,8 +526,8 @@ impl AllocatedBytes {
 
     /// Returns the estimated bytes of large objects allocated from the start of a background collection to its end
     /// (.NET 8 and earlier); all of them are alive at the end. Also returns whether the heap grew by more than the
-    /// estimate, which means that the estimate is too low. The growth is too low as well, because it excludes
-    /// allocations into free space.
+    /// estimate, which means that the estimate is too low. The growth is also too low, because it excludes allocations
+    /// into free space.
     fn large_meanwhile(&self, of: &CollectionFacts, background: Option<Background>, inside: bool) -> (u64, bool) {
         let Spaces { gen0, large } = of.spaces;
         let estimate = || {
@@ -726,8 +729,8 @@ mod tests {
     proptest! {
         /// Scenario: allocations, collections and background collections occur in any order, with collections inside
         /// background collections.
-        /// Guarantee: the first measurement is unknown, and all following measurements are known; their intervals are
-        /// contiguous, and the sum over any of them is the difference of the totals.
+        /// Guarantee: the first measurement is unknown, and all following measurements are known; each has the
+        /// difference of the totals as its bytes, and starts at or after the end of the previous measurement.
         #[test]
         fn sums_are_differences_of_totals(steps in prop::collection::vec(step(), 1..60)) {
             let mut model = Model::default();
@@ -791,7 +794,8 @@ mod tests {
 
     /// Scenario: .NET Core 3.1 under server GC omits a heap of 50 MB from generation 0 after two background
     /// collections, while 1 MB is allocated; then generation 0 is collected.
-    /// Guarantee: the heap is not counted as allocated, and the result is marked as a lower bound.
+    /// Guarantee: the heap is not counted as allocated, and the results are marked as lower bounds until generation 0
+    /// has been collected.
     #[test]
     fn omitted_heap_does_not_count_as_allocated() {
         const MB: u64 = 1_000_000;
@@ -835,7 +839,8 @@ mod tests {
 
     /// Scenario: .NET 8 allocates large objects before and during a background collection, with one heap and with two;
     /// .NET 9 does the same.
-    /// Guarantee: only the result of .NET 8 under server GC is marked as a lower bound.
+    /// Guarantee: only the result of .NET 8 under server GC is marked as a lower bound, and each result contains at
+    /// least the observed 100 MB.
     #[test]
     fn estimate_under_server_gc_is_lower_bound() {
         let large = |before: u64, after: u64| Space {

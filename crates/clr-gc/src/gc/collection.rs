@@ -40,14 +40,14 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// Returns the memory committed for objects right after GCStart, in use or kept:
-    /// `GCMemoryInfo.TotalCommittedBytes`, which excludes bookkeeping (equal to the byte on .NET 8 to 11,
-    /// docs/telemetry.md).
+    /// Returns the memory committed for objects right after GCStart, in use or kept, or `None` if unknown. Bookkeeping
+    /// is excluded. On .NET 8 to 11, the value equals `GCMemoryInfo.TotalCommittedBytes` to the byte
+    /// (docs/telemetry.md).
     pub fn total_before(&self) -> Option<u64> {
         Some(self.before?.saturating_add(self.kept_before?))
     }
 
-    /// Returns the memory committed for objects right before GCEnd, in use or kept.
+    /// Returns the memory committed for objects right before GCEnd, in use or kept, or `None` if unknown.
     pub fn total_after(&self) -> Option<u64> {
         Some(self.after?.saturating_add(self.kept?))
     }
@@ -75,7 +75,7 @@ pub struct Collection {
     pub trigger_thread: Option<u64>,
     /// Whether a tool, not the program, requested the collection over the diagnostics socket for a heap dump. Only
     /// collections with reason [`GcReason::INDUCED`] have a value; `None` if the reason differs or the origin is
-    /// unknown. The reader of a live process can have more information.
+    /// unknown. The reader of a live process can replace the value if it has more information.
     pub requested_by_tool: Option<bool>,
     /// Time of GCStart.
     pub start: Option<i64>,
@@ -87,9 +87,11 @@ pub struct Collection {
     pub last_event: i64,
     /// Stops of the collection, in order.
     pub pauses: Vec<Pause>,
-    /// Sum of the parts of stops that the collection owns; `None` if an edge of a stop is missing.
+    /// Sum of the parts of stops that the collection owns, in nanoseconds; `None` if a stop or an edge of a stop is
+    /// missing.
     pub pause_ns: Option<i64>,
-    /// Sum of the suspend times of the stops in which this collection was the first.
+    /// Sum of the times to suspend of the stops in which this collection was the first, in nanoseconds; `None` if a
+    /// stop or an edge is missing.
     pub suspend_ns: Option<i64>,
     /// Values of GCHeapStats.
     pub heap_stats: Option<HeapStats>,
@@ -110,8 +112,8 @@ pub struct Collection {
     pub throughput_cost_percent: Option<f32>,
     /// Bytes allocated since the previous measurement; see [`Allocated`].
     pub allocated: Result<Allocated, AllocatedUnknown>,
-    /// Number of the background collection that was in progress at GCStart, if the GCStart of the background collection
-    /// was observed.
+    /// Number of the background collection that was in progress at GCStart; `None` if no background collection was in
+    /// progress, or if its GCStart was not observed.
     pub background: Option<u32>,
     /// Whether the runtime created the background collection thread for this collection (GCCreateConcurrentThread). The
     /// thread exits after 20 s without a background collection.
@@ -122,13 +124,13 @@ pub struct Collection {
     pub implausible: Implausible,
     /// Whether events are missing within the time of the collection.
     pub lossy: bool,
-    /// Whether a session of another tool was open in the process during the collection. No event reports this; the
-    /// reader of a live process sets it if it can be determined.
+    /// Whether a session of another tool was open in the process during the collection. No event reports this fact. The
+    /// reader of a live process sets it; `None` if unknown.
     pub observed_by_others: Option<bool>,
-    /// Reason why the collecting threads had no CPU, if the account shows such time. Set by the reader of a live
-    /// process.
+    /// Reasons why the collecting threads had no CPU; `None` if the account shows no such time, or if the reasons are
+    /// unknown. The reader of a live process sets this field.
     pub cpu: Option<CpuWait>,
-    /// Effect of the collection on requests. Set by the reader of a live process.
+    /// Effect of the collection on requests; `None` if unknown. The reader of a live process sets this field.
     pub requests: Option<RequestImpact>,
 }
 
@@ -177,15 +179,15 @@ impl Collection {
         self.missing.is_empty()
     }
 
-    /// Returns the bytes allocated since the previous measurement, or `None` if unknown. Usually, this is the
-    /// measurement of the previous collection. A background collection is measured at its end, after the collections
-    /// that ran inside it.
+    /// Returns the bytes allocated since the previous measurement, or `None` if unknown. Usually, the previous
+    /// measurement belongs to the previous collection. A background collection is measured at its end, after the
+    /// collections that ran inside it.
     pub fn allocated_since_last(&self) -> Option<u64> {
         self.allocated.ok().map(|allocated| allocated.bytes)
     }
 
-    /// Returns whether sums over collections lack bytes that were allocated before this collection: their amount is
-    /// unknown (except before the first collection), or only a lower bound is known.
+    /// Returns whether sums over collections lack bytes that were allocated before this collection. Sums lack bytes if
+    /// only a lower bound is known, or if the number is unknown and this is not the first collection.
     pub fn hides_allocation(&self) -> bool {
         match self.allocated {
             Ok(allocated) => allocated.at_least,
@@ -225,8 +227,8 @@ impl Collection {
         })
     }
 
-    /// Returns the time from GCStart to GCEnd, in nanoseconds. A background collection spends most of it concurrently
-    /// with the program.
+    /// Returns the time from GCStart to GCEnd, in nanoseconds. Returns `None` if an event is missing. A background
+    /// collection spends most of this time concurrently with the program.
     pub fn duration_ns(&self) -> Option<i64> {
         // A GCEnd before its GCStart indicates damage and has no length.
         Some(self.end?.saturating_sub(self.start?)).filter(|&ns| ns >= 0)
@@ -237,7 +239,7 @@ impl Collection {
         self.gc_type == Some(GcType::BACKGROUND) && !self.became_blocking
     }
 
-    /// Returns whether the collection relocated objects (GlobalMechanisms bit 1).
+    /// Returns whether the collection relocated objects (GlobalMechanisms bit 1), or `None` if the history is missing.
     pub fn is_compacting(&self) -> Option<bool> {
         self.global.map(|global| global.mechanisms.is_compaction())
     }
@@ -285,7 +287,7 @@ pub struct Suspension {
 }
 
 impl Suspension {
-    /// Returns whether this is a separate stop of a background collection of which no other event was observed.
+    /// Returns whether the stop is a separate stop of a background collection without any other observed event.
     pub fn is_for_background(&self) -> bool {
         self.reason != Some(SuspendReason::FOR_GC)
     }

@@ -19,7 +19,7 @@ pub(crate) struct FormingCollection {
     pub(crate) number: u32,
     pub(crate) clr_instance: Option<u16>,
     pub(crate) start: Option<(i64, u64, GcStart)>,
-    /// Time of GCEnd and the generation that it names.
+    /// Time of GCEnd, and generation in this event.
     pub(crate) end: Option<(i64, u32)>,
     pub(crate) trigger: Option<GcReason>,
     pub(crate) trigger_thread: Option<u64>,
@@ -28,7 +28,8 @@ pub(crate) struct FormingCollection {
     pub(crate) heap_stats: Option<HeapStats>,
     pub(crate) global: Option<GlobalHistory>,
     pub(crate) stops: Vec<StopId>,
-    /// Number of the background collection that was in progress at GCStart; `None` if none was.
+    /// Number of the background collection that was in progress at GCStart; `None` if no background collection was in
+    /// progress.
     pub(crate) background: Option<u32>,
     /// Whether the collection is known to have had a stop that was never observed.
     pub(crate) stop_unseen: bool,
@@ -84,7 +85,8 @@ impl FormingCollection {
         self.last_event = self.last_event.max(at);
     }
 
-    /// Adds the history of one heap. A second history of the same heap is ignored.
+    /// Adds the history of one heap. A second history of the same heap and histories of heaps beyond [`MAX_HEAPS`] are
+    /// ignored.
     pub(crate) fn per_heap(&mut self, event: &PerHeapHistory<'_>) {
         if event.heap_index >= MAX_HEAPS {
             return;

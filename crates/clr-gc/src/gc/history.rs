@@ -7,7 +7,7 @@ use crate::event::{
 /// The contents of GCGlobalHeapHistory without the borrowed phase times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GlobalHistory {
-    /// Number of heaps that took part. DATAS changes it at run time.
+    /// Number of heaps that took part. DATAS changes this number at run time.
     pub heap_count: u32,
     /// Budget of generation 0 until its next collection, in bytes per heap.
     pub gen0_budget: u64,

@@ -17,9 +17,9 @@ pub struct RequestImpact {
 pub struct WorstRequest {
     /// Time lost in this collection, in nanoseconds.
     pub lost_ns: u64,
-    /// Trace id of the request, if it has one.
+    /// Trace id of the request; `None` if the request has no trace id.
     pub trace_id: Option<[u8; 16]>,
-    /// Span id of the request, if it has one.
+    /// Span id of the request; `None` if the request has no span id.
     pub span_id: Option<[u8; 8]>,
 }
 

@@ -35,7 +35,7 @@ impl LossIntervals {
         self.intervals.capacity() * size_of::<(i64, i64)>()
     }
 
-    /// Returns whether no events are missing.
+    /// Returns whether no events are known to be missing.
     pub(crate) fn is_empty(&self) -> bool {
         self.intervals.is_empty()
     }
@@ -46,7 +46,8 @@ impl LossIntervals {
         self.intervals.get(first).is_some_and(|&(start, _)| start < to)
     }
 
-    /// Drops intervals before `time`, which no open operation reaches back to.
+    /// Drops the intervals that end at or before `time`. The caller ensures that no unreported operation started before
+    /// `time`.
     pub(crate) fn forget_before(&mut self, time: i64) {
         let gone = self.intervals.partition_point(|&(_, end)| end <= time);
         self.intervals.drain(..gone);
@@ -94,8 +95,9 @@ mod tests {
         assert_eq!(losses(&[(10, 10), (9, 3)]).intervals, []);
     }
 
-    /// Scenario: some times touch an interval, and others reach into it.
-    /// Guarantee: only times that reach into the interval overlap, because its ends are observed events.
+    /// Scenario: some periods only touch an interval with missing events, and other periods extend into it.
+    /// Guarantee: only periods that extend into the interval overlap with it, because the ends of an interval are
+    /// observed events.
     #[test]
     fn ends_of_interval_are_exclusive() {
         let losses = losses(&[(10, 20), (40, 50)]);

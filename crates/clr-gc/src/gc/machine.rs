@@ -24,16 +24,16 @@ use tools::ToolThread;
 pub use finalizers::Finalizers;
 pub use open::OpenOperations;
 
-/// Maximum delay, in stream time, of facts that belong to a collection after its last fact. The histories of a server
-/// background collection follow its GCEnd. After this delay the collection is reported as incomplete.
+/// Maximum delay between two consecutive facts of one collection, in nanoseconds of stream time. The histories of a
+/// server background collection follow its GCEnd. After this delay, the collection is reported as incomplete.
 pub const MAX_DELAY_NS: i64 = 2_000_000_000;
 
-/// Time for which a live machine holds back a whole collection. Losses become visible up to two passes of the runtime's
-/// streaming thread (100 ms each) later.
+/// Time for which a live machine holds back a whole collection, in nanoseconds. Losses become visible after up to two
+/// passes of the runtime's streaming thread, of 100 ms each.
 pub const LIVE_SETTLE_NS: i64 = 200_000_000;
 
-/// Maximum distance of a time from the sync point, 36 years. A damaged time beyond this distance is clamped.
-/// Differences between two such times fit into 64 bits.
+/// Maximum distance of a time from the sync point in nanoseconds: 36 years. A damaged time beyond this distance is
+/// clamped. Differences between two such times fit into 64 bits.
 pub const MAX_OFFSET_NS: i64 = i64::MAX / 8;
 
 /// Maximum number of collections that share one stop. No recording has more than two.
@@ -50,14 +50,14 @@ pub const MAX_FORMING: usize = 64;
 pub const MAX_OPEN_STOPS: usize = 64;
 
 /// Maximum number of finished collections and suspensions that wait to be reported, over all live machines of a stream.
-/// A runtime that does nothing but collect, ten thousand times per second, produces this many within
-/// [`LIVE_SETTLE_NS`]. If there are more, the time of the stream does not advance or is forged, and the oldest are
-/// reported immediately, as lossy.
+/// A runtime that does nothing but collect, ten thousand times per second, produces this number of items within
+/// [`LIVE_SETTLE_NS`]. If more items wait, the time of the stream does not advance or is forged, and the oldest items
+/// are reported immediately, as lossy.
 pub const MAX_SETTLED: usize = 2048;
 
 /// Maximum number of closed stops that wait for collections not yet reported, over all live machines of a stream: one
 /// for each of [`MAX_SETTLED`] collections, plus stops of background collections in progress. Beyond the maximum, the
-/// oldest stop is dropped, and its collection lacks it.
+/// oldest stop is dropped and is missing from its collection.
 pub const MAX_CLOSED: usize = MAX_SETTLED / 2 * 3;
 
 /// Maximum number of reasons of stops outside the collector; the runtime has seven.
@@ -178,13 +178,13 @@ pub struct Machine {
     forming: Vec<Box<FormingCollection>>,
     settled: VecDeque<(i64, FinishedItem)>,
     /// Histories of a collection whose GCStart was never observed because the session started during it. The GCEnd in
-    /// the same stop will provide its number.
+    /// the same stop provides the number of the collection.
     unnumbered: Option<(u64, Box<FormingCollection>)>,
     trails: Trails,
     losses: LossIntervals,
     /// Reason of the newest GCTriggered since the previous GCStart.
     trigger: Option<GcReason>,
-    /// Thread of that GCTriggered.
+    /// Thread of the GCTriggered in `trigger`.
     trigger_thread: Option<u64>,
     tools: ToolThread,
     /// Whether a GCTriggered has arrived since the last stop closed. Under server GC, GCTriggered precedes the
@@ -207,8 +207,8 @@ pub struct Machine {
     marking_cost: MarkingCost,
     others: Vec<OtherStops>,
     finalizer_thread: FinalizerThread,
-    /// Whether too many items wait to be reported. The oldest are reported immediately until a quarter of them has been
-    /// removed.
+    /// Whether too many items wait to be reported. The oldest items are reported immediately until a quarter of the
+    /// items has been removed.
     relieving: bool,
     /// Number of machines that share [`MAX_SETTLED`] and [`MAX_CLOSED`].
     shared_by: usize,
@@ -261,10 +261,11 @@ impl Machine {
     }
 
     /// Processes one event. `at` is in nanoseconds since the sync point, and `thread` is the thread that sent the
-    /// event. Returns the number of the collection that the event belongs to, if it is known by now.
+    /// event. Returns the number of the collection that the event belongs to, or `None` if the event belongs to no
+    /// collection or the collection is not known yet.
     ///
-    /// Events should arrive in time order. An event that arrives late is processed, and the time by which it was late
-    /// counts as a loss, because conclusions drawn before its arrival can be wrong.
+    /// Events should arrive in time order. An event that arrives late is processed, and the period from its time to the
+    /// newest event counts as a loss, because conclusions drawn before its arrival can be wrong.
     pub fn observe(&mut self, at: i64, thread: u64, event: &ClrEvent<'_>) -> Option<u32> {
         let at = at.clamp(-MAX_OFFSET_NS, MAX_OFFSET_NS);
         match event {
@@ -382,7 +383,8 @@ impl Machine {
         self.is_finished = true;
     }
 
-    /// Returns the next collection or suspension that is ready, in the order in which they finished.
+    /// Returns the next collection or suspension that is ready, or `None` if no item is ready. The items are returned
+    /// in the order in which they finished.
     ///
     /// If more than [`MAX_SETTLED`] items wait, the oldest quarter is ready regardless of the time. Losses in their
     /// period are not necessarily known yet, so these collections are [lossy](Collection::lossy), and these suspensions

@@ -1,8 +1,8 @@
 //! Stops of the managed threads, from SuspendEEBegin to RestartEEEnd of one thread.
 //!
 //! Events of a stop are paired **per thread**. Two stops can be open at once: with a sampling profiler or a debugger,
-//! thread B announces its suspension while the stop of A is still open, waits for the lock, and is suspended only after
-//! the restart of A. A single "current suspension" would pair the begin of A with the end of B.
+//! thread B announces its suspension while the stop of A is still open, waits for the lock, and suspends the other
+//! threads only after the restart of A. A single "current suspension" would pair the begin of A with the end of B.
 //!
 //! The edges of a stop arrive in a fixed order, so an edge out of order proves that events are missing. Such a stop has
 //! no durations: a begin paired with the end of a much later stop would produce a pause that never happened.
@@ -55,7 +55,8 @@ pub(crate) struct Stop {
     pub(crate) triggered: bool,
     /// Collections that started in the stop, in order.
     pub(crate) runs: Vec<StopCollection>,
-    /// Background collection whose final stop this is (reason 6, no GCStart inside).
+    /// Background collection that owns the stop as a final stop (reason 6, no GCStart inside); `None` for any other
+    /// stop.
     pub(crate) final_of: Option<u32>,
     /// Whether an edge arrived out of order, or a start inside the stop was never observed. The times of such a stop
     /// are not reliable.
@@ -147,8 +148,7 @@ impl Stop {
         }
     }
 
-    /// Creates a stop whose first observed event is SuspendEEEnd, because the session started, or events were lost,
-    /// before it.
+    /// Creates a stop whose first observed event is SuspendEEEnd. Its SuspendEEBegin was lost, or precedes the session.
     pub(crate) fn suspended_unseen(id: StopId, thread: u64, at: i64) -> Self {
         Self {
             suspended: Some(at),
@@ -279,8 +279,8 @@ impl Stop {
     ///
     /// A collection that starts while a background collection is in progress owns the time from its GCStart to its
     /// GCEnd. The background collection owns the rest, before and after (the time after is its own initial mark). A
-    /// collection that starts after another has ended cuts the stop at its GCStart. Without collections, the only part
-    /// belongs to the background collection whose final stop this is.
+    /// collection that starts after another has ended cuts the stop at its GCStart. Without collections in the stop,
+    /// the only part belongs to the background collection that owns the final stop.
     pub(crate) fn division(&self) -> Vec<StopPart> {
         let (Some(begin), Some(restarted), true) = (self.begin, self.restarted, self.is_whole()) else {
             return self.undivided();
@@ -388,8 +388,8 @@ mod tests {
     }
 
     /// Scenario: an ephemeral collection runs inside the first pause of a background collection.
-    /// Guarantee: the ephemeral collection owns its start to its end, the background collection owns the time before
-    /// and after, and no time is left over.
+    /// Guarantee: the ephemeral collection owns the time from its start to its end, and the background collection owns
+    /// the remaining time before and after.
     #[test]
     fn background_collection_owns_time_around_inner_collection() {
         let stop = stop(&[(4, true, 120, None), (5, false, 130, Some(630))]);
@@ -413,8 +413,8 @@ mod tests {
         assert_eq!(parts(&stop), [(4, Some(830)), (5, Some(70))]);
     }
 
-    /// Scenario: two ephemeral collections run one after the other inside one first pause.
-    /// Guarantee: the time between them belongs to the background collection.
+    /// Scenario: two ephemeral collections run in sequence inside the first pause of a background collection.
+    /// Guarantee: the time between the two collections belongs to the background collection.
     #[test]
     fn time_between_inner_collections_belongs_to_outer() {
         let stop = stop(&[

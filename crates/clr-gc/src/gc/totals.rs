@@ -55,7 +55,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Returns the quantiles of the known pauses.
+    /// Returns the quantiles of the known pauses, or `None` if no pause is known.
     pub fn quantiles(&self) -> Option<PauseQuantiles> {
         PauseQuantiles::from_pauses(&mut self.pauses.clone())
     }
@@ -85,8 +85,8 @@ pub struct Totals {
     pub suspensions_ns: i64,
     /// Bytes allocated between the first measurement and the last; `None` if there is no measurement.
     pub allocated: Option<u64>,
-    /// Whether the allocation before some collection after the first is unknown, or is only a minimum. In that case
-    /// `allocated` is a lower bound.
+    /// Whether `allocated` is a lower bound, because the allocation before at least one collection after the first is
+    /// unknown or only a minimum.
     pub allocated_lower_bound: bool,
     /// Bytes promoted; `None` if unknown for all collections.
     pub promoted: Option<u64>,
@@ -154,7 +154,7 @@ impl Totals {
         }
     }
 
-    /// Returns whether the length of some stop is unknown, which makes the sums lower bounds.
+    /// Returns whether the length of at least one stop is unknown, so that the sums are lower bounds.
     pub fn has_unknown_pauses(&self) -> bool {
         self.unknown_suspensions > 0 || self.groups.iter().any(|group| group.unknown_pauses > 0)
     }
@@ -167,7 +167,7 @@ impl Totals {
             .fold(0, i64::saturating_add)
     }
 
-    /// Returns the quantiles over all collections with a known pause.
+    /// Returns the quantiles over all collections with a known pause, or `None` if no pause is known.
     pub fn quantiles(&self) -> Option<PauseQuantiles> {
         PauseQuantiles::from_pauses(
             &mut self

@@ -6,8 +6,8 @@ use crate::event::ClrEvent;
 use crate::gc::{LossIntervals, Machine, ReportTiming};
 use crate::stream::scope::rebuilds;
 
-/// Maximum number of processes of a stream that are tracked separately (V6 records whole machines). Events of further
-/// processes are counted but not decoded.
+/// Maximum number of processes of a stream whose collections are reconstructed (V6 records whole machines). Each
+/// runtime of a process counts separately. Events of further processes are only passed to the observer.
 pub const MAX_PROCESSES: usize = 4096;
 
 /// Identity of a process in a stream and of one of its runtimes.
@@ -19,7 +19,7 @@ pub struct ProcessKey {
     pub clr_instance: Option<u16>,
 }
 
-/// A process in a stream.
+/// One runtime of a process in a stream.
 #[derive(Debug)]
 pub struct Process {
     /// Pid and runtime of the process.
@@ -34,8 +34,9 @@ impl Process {
     }
 }
 
-/// Returns whether the runtime is CoreCLR. All versions of CoreCLR send the events of the finalizer thread, but only
-/// the newest version of NativeAOT sends them. NativeAOT is recognized because it reports 65,535 processors.
+/// Returns whether the runtime is CoreCLR. Every version of CoreCLR sends the events of the finalizer thread, but only
+/// the newest version of NativeAOT does. NativeAOT is recognized because it reports 65,535 processors. A header without
+/// a number of processors does not count as CoreCLR.
 pub(super) fn is_core_clr(header: &TraceHeader) -> bool {
     header.processors.is_some_and(|processors| processors != 0xFFFF)
 }

@@ -1,5 +1,5 @@
-//! Selection of the events of a stream to decode. The decision is made once per definition, so the stream only counts
-//! all other events.
+//! Selection of the events of a stream that are decoded. The selection happens once per event definition, and the
+//! stream only counts all other events.
 
 use nettrace::Metadata;
 
@@ -14,14 +14,15 @@ pub enum Scope {
     /// Events that are needed to rebuild collections. All other events are only counted, which takes a few nanoseconds
     /// each.
     Collections,
-    /// Like [`Collections`](Self::Collections), plus the undecoded events of this provider.
+    /// Like [`Collections`](Self::Collections), plus the events of this provider without a known layout. The observer
+    /// receives these events undecoded.
     CollectionsAnd(&'static str),
-    /// Every event of the stream. The observer receives all of them.
+    /// Every event of the stream, decoded if its layout is known.
     Everything,
 }
 
 impl Scope {
-    /// Returns the tag of events with this definition, or `None` if they are not decoded.
+    /// Returns the tag of events with this definition, or `None` if the stream only counts them.
     pub(super) fn tag(self, metadata: &Metadata) -> Option<u32> {
         let layout = Layout::find(&metadata.provider, metadata.event_id, metadata.version);
         match (self, layout) {

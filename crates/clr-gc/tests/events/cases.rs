@@ -1,4 +1,4 @@
-//! One payload for each event and version, given field by field, with its sizes and its expected values.
+//! One payload for each event and version, described field by field, with its sizes and its expected values.
 
 use std::sync::LazyLock;
 

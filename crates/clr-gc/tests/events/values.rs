@@ -20,7 +20,7 @@ fn decoded(id: u32, version: u32, payload: &[u8]) -> ClrEvent<'_> {
 }
 
 /// Scenario: every reason is converted from its number to its name.
-/// Guarantee: the names are those of the output contract, and an unknown reason keeps its number.
+/// Guarantee: the names equal the names in the output contract, and an unknown reason keeps its number.
 #[test]
 fn reasons_have_names_of_contract() {
     let names = "AllocSmall Induced LowMemory Empty AllocLarge OutOfSpaceSOH OutOfSpaceLOH InducedNotForced GCStress \
@@ -38,7 +38,7 @@ fn reasons_have_names_of_contract() {
     );
 }
 
-/// Scenario: suspensions have every kind of reason.
+/// Scenario: the suspend reasons from 0 to 19 are classified.
 /// Guarantee: only reasons 1 and 6 belong to the collector.
 #[test]
 fn two_suspend_reasons_belong_to_collector() {
@@ -212,7 +212,7 @@ fn fields_of_later_versions_are_none_in_earlier_versions() {
 }
 
 /// Scenario: a heap's history is read by generation.
-/// Guarantee: the order and the number of the generations are those in the payload, and the sum of survivors saturates.
+/// Guarantee: the generations have the order and the number of the payload, and the sum of survivors saturates.
 #[test]
 fn heap_history_has_its_generations() {
     let mut payload = vec![0; 86];

@@ -66,7 +66,7 @@ fn witness_sizes(stats: &Value) -> Vec<u64> {
 
 /// Scenario: every recording that has a TraceEvent result is compared with this result.
 /// Guarantee: number, generation, type, reason and start of each collection are equal. For collections that both
-/// implementations observed completely, duration and heap sizes are equal, and so is the time to suspend if no stop is
+/// implementations observed completely, duration and heap sizes are equal. The time to suspend is equal if no stop is
 /// shared. The pause is equal, or differs as TraceEvent's faults predict, to the microsecond.
 #[test]
 fn collections_equal_trace_event_except_for_known_faults() {

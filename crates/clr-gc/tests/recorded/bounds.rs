@@ -164,9 +164,9 @@ fn burst_of_collections_waits_for_losses() {
     assert!(collections.iter().all(|gc| gc.is_complete() && !gc.lossy));
 }
 
-/// Scenario: parts of collections that never become complete fill each store: ends of collections that neither started
-/// nor restarted the threads (in one runtime and in nine), background collections with endless stops, histories of
-/// endless heaps, and threads that stop and never restart.
+/// Scenario: parts of collections that never become complete fill each store: ends of collections without a start and
+/// without a restart of the threads (in one runtime and in nine), background collections with endless stops, histories
+/// of endless heaps, and threads that stop and never restart.
 /// Guarantee: the stream uses less than 9 MB and never reports more memory than it uses, and every reported collection
 /// is incomplete.
 #[test]

@@ -1,4 +1,4 @@
-//! Recordings truncated at any byte: collections that claim to be whole equal those of the whole recording.
+//! Recordings truncated at any byte: collections that claim to be whole equal the collections of the whole recording.
 
 use std::collections::HashMap;
 
@@ -39,8 +39,8 @@ fn check(name: &str, bytes: &[u8], cut: usize, truth: &HashMap<u32, Collection>)
 }
 
 /// Scenario: small recordings are truncated at every byte, others at 500 seeded positions.
-/// Guarantee: there is no panic and no error, and collections that claim to be whole equal those of the whole
-/// recording.
+/// Guarantee: reading neither panics nor fails, and collections that claim to be whole equal the collections of the
+/// whole recording.
 #[test]
 fn whole_collections_before_cut_are_reported() {
     let mut seed = 0x2545_F491_4F6C_DD1D_u64;
@@ -71,8 +71,8 @@ fn whole_collections_before_cut_are_reported() {
     assert!(cut_everywhere >= 2 && claims > enough, "{cut_everywhere} {claims}");
 }
 
-/// Scenario: the same bytes arrive in pieces of various sizes.
-/// Guarantee: the collections and the ending of the stream are the same.
+/// Scenario: the bytes of a recording arrive in pieces of various sizes.
+/// Guarantee: the collections and the ending of the stream do not depend on the size of the pieces.
 #[test]
 fn piece_size_does_not_matter() {
     for name in recordings::present(&[

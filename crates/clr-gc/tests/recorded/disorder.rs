@@ -83,7 +83,8 @@ fn assert_accounts(claimed: &Account, truth: &Account, ns: i64, context: Argumen
 
 /// Asserts that a collection that claims to be whole equals the true collection in all facts that the claim covers. A
 /// fact in a separate event that no other event proves (the trigger, committed memory, a DATAS measurement) can be
-/// absent. The same applies to the background collection in progress, a fact about another collection.
+/// absent. The number of the background collection in progress can also be absent, because it is a fact about another
+/// collection.
 fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<'_>) {
     if claimed.trigger.is_none() || truth.trigger.is_none() {
         claimed.trigger = truth.trigger;
@@ -126,8 +127,8 @@ fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<
 }
 
 /// Compares the collections that claim to be whole with the true collections, and returns the number of comparisons.
-/// `of_others` is whether the background collection in progress is compared, which is a fact about another collection.
-/// If several events are missing, this fact can refer to a wrong collection without a trace.
+/// `of_others` states whether the number of the background collection in progress is compared. This number is a fact
+/// about another collection. If several events are missing, it can be wrong, and no other event proves the error.
 fn check<'e>(
     name: &str,
     truth: &[Collection],
@@ -293,8 +294,8 @@ fn randomly_changed_events_cause_no_wrong_collection() {
 
 /// Scenario: a hostile stream sends events of a recording in any order, on any thread, at any time, including the
 /// smallest and the largest timestamp.
-/// Guarantee: there is no panic, the parts of each stop add up, no duration is negative, and no collection has more
-/// than [`clr_gc::gc::MAX_STOPS`] stops.
+/// Guarantee: the machine does not panic, the parts of each stop add up, no duration is negative, and no collection has
+/// more than [`clr_gc::gc::MAX_STOPS`] stops.
 #[test]
 fn hostile_events_are_handled() {
     let mut random = Random(0xD1B5_4A32_D192_ED03);

@@ -24,8 +24,8 @@ fn figures_are_within_bounds() {
 
 /// Scenario: every recording without loss is read.
 /// Guarantee: the allocation before a complete collection is known for at least 99 of 100 collections. Collections
-/// whose reason is [`AllocatedUnknown::First`] or [`AllocatedUnknown::Sweep`] are not counted: they are the first
-/// collection, or inside a background collection that started before the session.
+/// whose reason is [`AllocatedUnknown::First`] or [`AllocatedUnknown::Sweep`] are not counted: such a collection is the
+/// first collection, or ran inside a background collection that started before the session.
 #[test]
 fn allocation_is_known_for_nearly_all_collections() {
     let (mut all, mut unknown) = (0, 0);

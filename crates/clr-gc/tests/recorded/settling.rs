@@ -5,8 +5,8 @@ use clr_gc::stream::{GcStream, Scope, StreamLimits};
 
 use crate::recordings::{self, Recording};
 
-/// Returns the collections that a live session reports, and the number of those reported before the end. Outcomes are
-/// taken after every piece, as they become ready. With `silent`, the stream has the limits for one of hundreds of live
+/// Returns the collections that a live session reports, and the number of collections that it reports before the end.
+/// Outcomes are taken after every piece. With `silent`, the stream has the limits for one of hundreds of live
 /// processes, a silence follows every piece, and a final silence releases all events that were read.
 fn live(name: &str, silent: bool) -> (Vec<Collection>, usize) {
     let limits = if silent {
@@ -48,7 +48,7 @@ fn live(name: &str, silent: bool) -> (Vec<Collection>, usize) {
     (reported, before_the_end)
 }
 
-/// Asserts that the collections equal those of the whole recording.
+/// Asserts that the collections equal the collections of the whole recording.
 fn assert_same(name: &str, reported: &[Collection]) {
     let expected = Recording::read(name);
     for (ours, expected) in reported.iter().zip(expected.collections()) {
@@ -64,8 +64,8 @@ fn assert_same(name: &str, reported: &[Collection]) {
 }
 
 /// Scenario: every recording without loss is read in pieces, and collections are taken as soon as they are ready.
-/// Guarantee: the collections equal those of the whole recording, and more than 70 % of them are reported before its
-/// end.
+/// Guarantee: the collections equal the collections of the whole recording, and more than 70 % of the collections are
+/// reported before the end.
 #[test]
 fn live_collections_equal_those_of_file() {
     let (mut all, mut early) = (0, 0);
@@ -80,7 +80,7 @@ fn live_collections_equal_those_of_file() {
 }
 
 /// Scenario: a recording with lost events is read live.
-/// Guarantee: collections reported as whole and without loss equal those of the whole recording.
+/// Guarantee: collections reported as whole and without loss equal the collections of the whole recording.
 #[test]
 fn live_losses_are_detected() {
     let expected = Recording::read("net10b-loss");

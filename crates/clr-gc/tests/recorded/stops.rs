@@ -208,8 +208,8 @@ fn counts_equal_those_of_process() {
     );
 }
 
-/// Scenario: .NET Core 3.1 enables its events one after another: a session started, and four collections arrived
-/// without GCStart but with all other events.
+/// Scenario: .NET Core 3.1 enables its events one by one. When a session started, four collections arrived without
+/// GCStart but with all other events.
 /// Guarantee: each collection is reported with its stop, its sizes and its histories, and only its start is missing.
 #[test]
 fn collections_without_start_keep_observed_facts() {

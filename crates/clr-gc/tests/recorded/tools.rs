@@ -46,7 +46,7 @@ fn heap_dump_is_attributed_to_tool() {
 
 /// Scenario: the plain session during a dump is read event by event.
 /// Guarantee: from the start of the dump's stop to the end of its collection, the requesting thread is known, and no
-/// earlier or later stop names that thread.
+/// earlier or later stop has this requester.
 #[test]
 fn requester_is_known_during_collection() {
     for name in recordings::present(&["net11-dump-beside"]) {

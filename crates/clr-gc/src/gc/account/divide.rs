@@ -7,28 +7,29 @@ use crate::gc::account::marks::{Mark, MarkTimes};
 use crate::gc::account::parts::Account;
 use crate::gc::stop::{PauseKind, StopEdges};
 
-/// Nanoseconds per marked byte that the time for handles never includes. This value exceeds the time of any byte that
-/// is not cold, so [`DividedStop::handles_ns`] is a minimum.
+/// Time per marked byte that is subtracted from the time for handles, in nanoseconds. This value exceeds the marking
+/// time of every byte that is not cold, so [`DividedStop::handles_ns`] is a minimum.
 const MARKED_BYTE_NS: u64 = 1;
 
-/// Minimum and maximum time of a relocation for roots, in percent of their share of the marking. Measured with stacks.
+/// Minimum and maximum time that a relocation takes for a kind of root, in percent of the proportional share. The
+/// proportional share of a kind is its share of the marking. The values were measured with stacks.
 const RELOCATED_PERCENT: (i64, i64) = (85, 115);
 
-/// Maximum time of a relocation for roots, as a multiple of the time of the marking for them. A longer relocation
-/// waited for a CPU, or did work that the marking did not.
+/// Maximum time of a relocation for roots, as a multiple of the time of the marking for the same roots. In a longer
+/// relocation, the threads waited for a CPU, or did work that the marking did not do.
 const RELOCATED_TIMES: i64 = 2;
 
 /// Minimum width of a range, in nanoseconds. A range must also be wider than a twentieth of its value.
 const MIN_DOUBT_NS: i64 = 50_000;
 
-/// Time that any process needs to scan one kind of root, in nanoseconds: the stacks of a handful of threads, a few
-/// hundred handles (measured: 20 to 60 µs). This is a large part of short stops, and it cannot be avoided.
+/// Time that any process needs to scan one kind of root, in nanoseconds: the stacks of a handful of threads, or a few
+/// hundred handles (measured: 20 to 60 µs). This time is a large part of short stops and cannot be avoided.
 const FEW_ROOTS_NS: i64 = 100_000;
 
 /// Maximum time for the free space in front of a pinned object, in nanoseconds (measured: 40 to 300).
 const PINNED_GAP_NS: i64 = 300;
 
-/// Facts about a stop, or about the part of it that one collection owns.
+/// Facts about a stop, or about the part of a stop that one collection owns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StopFacts<'a> {
     /// Intervals to divide, in order.
@@ -45,7 +46,7 @@ pub(crate) struct StopFacts<'a> {
     pub(crate) is_compacting: bool,
     /// Phase times of the collection.
     pub(crate) phases: Phases,
-    /// Marks of the collection. They are checked against `heaps`, `is_full` and `is_foreground`.
+    /// Marks of the collection. The division uses the marks only if they match `heaps`, `is_full` and `is_foreground`.
     pub(crate) marking: Option<&'a MarkTimes>,
     /// Number of heaps that took part.
     pub(crate) heaps: u32,
@@ -69,7 +70,7 @@ pub(crate) struct DividedStop {
     /// Minimum time of the scan of GC handles, in nanoseconds, without marking and relocation. `None` if the marks are
     /// incomplete.
     pub(crate) handles_ns: Option<i64>,
-    /// Marks of kinds of roots, from which [`MarkingCost`] learns.
+    /// Marks of kinds of roots, as input for [`MarkingCost::learn`].
     pub(crate) marks: Vec<MarkSample>,
 }
 
@@ -254,8 +255,8 @@ impl<'a> StopFacts<'a> {
             division.spend(&mut left, Cause::Sweep, phases.sweep);
             division.relocate_roots(0, in_mark);
         }
-        // The work on the gaps between pinned objects follows the phases, and its duration depends on their number.
-        // Without marks, the remaining time includes the marking.
+        // The work on the gaps between pinned objects follows the phases, and its duration depends on the number of
+        // gaps. Without marks, the remaining time includes the marking.
         match self.pinned.filter(|_| has_marks && phases.plan.is_some()) {
             Some(pinned) => {
                 let most = i64::from(pinned).saturating_mul(PINNED_GAP_NS);
@@ -266,7 +267,7 @@ impl<'a> StopFacts<'a> {
     }
 }
 
-/// Spans that are assigned from their start onwards. Unassigned time is unexplained.
+/// A division in progress. The time of the spans is assigned to causes in order, and unassigned time is unexplained.
 struct Division<'a> {
     spans: &'a [(i64, i64)],
     /// End of the time that has been assigned or skipped.
@@ -357,8 +358,8 @@ impl<'a> Division<'a> {
         self.until = self.until.max(to);
     }
 
-    /// Divides a relocation, which scans each kind of root again: each kind gets its share of the marking, and the rest
-    /// remains with [`Cause::Relocate`]. Then sets the range of each kind.
+    /// Divides the time of a relocation, which scans each kind of root again. Each kind receives time in proportion to
+    /// its share of the marking, and the rest remains with [`Cause::Relocate`]. Then sets the range of each kind.
     fn relocate_roots(&mut self, relocated: i64, in_mark: &[Roots]) {
         let marked = self.marks.iter().map(|mark| mark.took).fold(0, i64::saturating_add);
         let share = |ns: i64, percent: i64| {
@@ -466,10 +467,11 @@ mod tests {
         }
     }
 
-    /// Scenario: a young collection has two heaps. The first heap spends long on stacks and finishes its roots early;
-    /// the second finishes last, with old objects, and marks ten million bytes from its stacks in 20 ms.
-    /// Guarantee: the heap that finishes last counts, at most 5 ms of its stacks is marking of these bytes, relocation
-    /// is divided like marking, and the rest is unexplained.
+    /// Scenario: a young collection has two heaps. The first heap spends most of its time on stacks and finishes its
+    /// roots early; the second heap finishes last, with old objects, and marks ten million bytes from its stacks in 20
+    /// ms.
+    /// Guarantee: the heap that finishes last counts; at most 5 ms of the time for its stacks is marking of these
+    /// bytes; relocation is divided like marking; the remaining time is unexplained.
     #[test]
     fn heap_that_finishes_last_counts() {
         let (start, spans) = (3 * MS, [(0, 200 * MS)]);
@@ -501,7 +503,7 @@ mod tests {
         assert_eq!(ms(Cause::Unexplained), Some(15));
     }
 
-    /// Scenario: one heap of two has not sent a mark; in another case the runtime has sent no mark at all.
+    /// Scenario: one of two heaps lacks its last mark; in another case, the collection has no marks.
     /// Guarantee: the time of every kind of root is unknown rather than 0.
     #[test]
     fn incomplete_marks_are_not_used() {
@@ -538,8 +540,9 @@ mod tests {
 
     proptest! {
         /// Scenario: edges, marks and phase times arrive in any order and include values of damaged streams; the stop
-        /// is in pieces; the time attributed to another tool, or to a missing CPU, exceeds its length.
-        /// Guarantee: the parts add up to the length of the stop, none is negative, and each is in its range.
+        /// is in pieces; the time attributed to another tool or to a missing CPU can be negative or exceed the length
+        /// of the stop.
+        /// Guarantee: the parts add up to the length of the stop, no part is negative, and each part is in its range.
         #[test]
         fn parts_of_arbitrary_stop_add_up(
             edges in prop::array::uniform4(edge()),

@@ -2,21 +2,21 @@
 //!
 //! A mark states how long one kind of root took (*t*) and how many bytes it marked (*b*). The time is `R + c b`:
 //! scanning the roots, and marking the bytes that are reachable only from them. A single mark cannot separate the two,
-//! so the roots get a range. Its ends follow from these facts:
+//! so the time of the roots has a range. The ends of the range follow from these facts:
 //!
 //! | Fact | Bound |
 //! |---|---|
 //! | Marking a byte takes 0.01 ns (arrays of 16 KB) to 0.5 ns (objects of 40 bytes, each a cache miss) | `t - 0.5 b <= R <= t - 0.01 b` |
 //! | Planning visits each survivor once more. In 60 recordings, marking took 0.1 to 3.3 times as long as planning | `R >= t - 3 plan` |
-//! | If the bytes differ, a line through *b* and *t* has the slope *c* | instead of 0.5, and half of it instead of 0.01 |
+//! | If the bytes differ between collections, a line through *b* and *t* has the slope *c* | *c* replaces 0.5, and half of *c* replaces 0.01 |
 //! | A handle takes at most 200 ns (measured: 20) | `R <= 200 ns x handles` |
-//! | Stacks, and handles of young collections, take about as long as recently, unless *b* explains no such jump | `R <= 2 x recent` |
+//! | Stacks, and handles of young collections, take about as long as recently, unless *b* cannot explain the increase | `R <= 2 x recent` |
 //!
 //! The last fact matters when marking is expensive for another reason: 16 MB of cold objects of 32 bytes took 3.3 ns
 //! per byte, and a queue of five million objects takes 60 ms in a full collection. Stacks are as deep in a full
 //! collection as in a young one, so these milliseconds are not spent on stacks.
 //!
-//! Measured with `tests/accounts/run`; docs/stopped-time.md lists the figures.
+//! The facts were measured with `tests/accounts/run`; docs/stopped-time.md lists the figures.
 
 use crate::gc::account::cause::Cause;
 
@@ -29,11 +29,11 @@ const MAX_BYTE_NS: f64 = 0.5;
 /// Maximum time to mark a byte in any recording, in nanoseconds: small objects that were not in any cache.
 const COLD_BYTE_NS: f64 = 4.0;
 
-/// Minimum upper bound that a line through the marks of a process can give, in nanoseconds per byte. The cheap bytes
-/// can belong to large arrays, while the bytes that each collection marks can belong to small objects.
+/// Minimum of the upper bound that follows from a line through the marks of a process, in nanoseconds per byte. The
+/// cheap bytes can belong to large arrays, while the bytes that each collection marks can belong to small objects.
 const MIN_SLOPE_NS: f64 = 0.1;
 
-/// Part of a slope that is certainly marking, and its maximum in nanoseconds per byte.
+/// Share of a slope that certainly belongs to marking, and maximum of this share in nanoseconds per byte.
 const MIN_SLOPE_SHARE: f64 = 0.5;
 const MAX_LEAST_NS: f64 = 0.25;
 
@@ -52,7 +52,7 @@ const OUTLIER_TIMES: f64 = 4.0;
 /// Weight of a collection after one more collection.
 const DECAY: f64 = 0.95;
 
-/// Minimum number of collections for a line, and its maximum uncertainty in nanoseconds per byte.
+/// Minimum number of collections for a line, and maximum uncertainty of its slope in nanoseconds per byte.
 const MIN_WEIGHT: f64 = 8.0;
 const MAX_UNCERTAIN_NS: f64 = 0.25;
 
@@ -93,7 +93,7 @@ pub(super) struct Context {
     pub(super) is_full: bool,
 }
 
-/// Cost of marking in one process. Pure: it receives marks and returns ranges.
+/// Cost of marking in one process, learned from the marks of its collections.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MarkingCost {
     /// Kinds, in the order of [`Cause::ALL`].
@@ -150,7 +150,7 @@ impl MarkingCost {
 #[derive(Debug, Clone, Copy, Default)]
 struct Kind {
     weight: f64,
-    /// Mean of the bytes, in which outliers count as their bound.
+    /// Mean of the bytes. An outlier counts with the bound for outliers.
     usual_bytes: f64,
     mean_bytes: f64,
     mean_ns: f64,
@@ -166,8 +166,8 @@ impl Kind {
     fn learn(&mut self, took: f64, bytes: f64) {
         let roots = (took - MIN_BYTE_NS * bytes).max(0.0);
         self.recent = Some(self.recent.map_or(roots, |recent| roots.max(DECAY * recent)));
-        // One collection with many times the bytes of the others would determine the line. After several such
-        // collections, their bytes are usual.
+        // An outlier would determine the line alone, so the line ignores it. After several similar collections, their
+        // bytes count as usual.
         let most = OUTLIER_TIMES * self.usual_bytes;
         let is_outlier = self.weight >= MIN_WEIGHT && most > 0.0 && bytes > most;
         let usual = if is_outlier { most } else { bytes };

@@ -6,8 +6,8 @@ use crate::gc::account::cause::Cause;
 /// Maximum number of heaps whose marks are kept, which is the maximum of a runtime (`MAX_SUPPORTED_CPUS` of gc.h).
 pub const MAX_MARKED_HEAPS: usize = 1024;
 
-/// Steps of marking in a heap, in the order of their marks (no exception in 6,900 collections of .NET 8 to 11 and of
-/// NativeAOT). A mark is sent when its kind is finished.
+/// Steps of marking in a heap, with the type of the event that ends each step, in the order of the events (no exception
+/// in 6,900 collections of .NET 8 to 11 and of NativeAOT). The heap sends the event when the step is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum MarkStep {
@@ -74,7 +74,8 @@ pub(super) struct Mark {
 }
 
 impl MarkTimes {
-    /// Returns the marks in order, if every heap has sent all marks of a collection of this generation and kind.
+    /// Returns the marks in order, or `None` unless every heap has sent all marks of a collection of this generation
+    /// and kind.
     pub(super) fn whole(&self, heaps: u32, is_full: bool, is_foreground: bool) -> Option<Vec<Mark>> {
         let is_there = |place: MarkStep| self.at.get(place as usize).is_some_and(Option::is_some);
         let is_whole = !self.is_broken

@@ -88,8 +88,8 @@ impl Account {
     }
 
     /// Creates an account from pairs of a cause and its nanoseconds. The rest of `total`, in nanoseconds, is
-    /// unexplained. Returns `None` if the parts exceed the total, or if a part is negative. For tests and for generated
-    /// collections.
+    /// unexplained. Returns `None` if the parts exceed the total, or if a part is negative. This function is for tests
+    /// and for generated collections.
     pub fn from_parts(parts: impl IntoIterator<Item = (Cause, i64)>, total: i64) -> Option<Self> {
         let mut account = Self::nothing();
         for (cause, ns) in parts {
@@ -170,7 +170,7 @@ impl Account {
         }
     }
 
-    /// Iterates over the parts that are longer than 0, in the order of [`Cause::ALL`]. They add up to
+    /// Iterates over the parts that are longer than 0, in the order of [`Cause::ALL`]. The parts add up to
     /// [`total`](Self::total).
     pub fn parts(&self) -> impl Iterator<Item = AccountPart> {
         let all = Cause::ALL.into_iter().zip(self.ns).filter(|(_, ns)| *ns > 0);
@@ -240,7 +240,7 @@ impl Account {
             let share = i128::from(*range) * i128::from(ns) / i128::from(total.max(1));
             *range = range.saturating_sub(i64::try_from(share).unwrap_or(*range));
         }
-        // The remainder of rounding, which is less than a nanosecond per cause.
+        // Rounding leaves a remainder of less than one nanosecond per cause.
         for cause in Cause::ALL {
             taken = taken.saturating_add(self.lose(cause, ns.saturating_sub(taken)));
         }
@@ -274,8 +274,8 @@ impl Account {
         taken
     }
 
-    /// Returns an account of the same time in which one cause owns everything except for the stopping and resuming of
-    /// threads and the time that no event shows.
+    /// Returns an account of the same time in which one cause owns all time, except for the time to stop and to resume
+    /// threads, the time without a CPU, and the time added by another tool.
     pub(crate) fn all_of(&self, cause: Cause) -> Self {
         let mut of_one = Self::nothing();
         for kept in [Cause::SlowThreads, Cause::Resume, Cause::NoCpu, Cause::ToolSession] {
@@ -342,8 +342,8 @@ const fn bit(cause: Cause) -> u32 {
 mod tests {
     use super::*;
 
-    /// Scenario: 700 of the 1,000 ns of a stop are known; its threads had no CPU for 300 ns, for its whole length, for
-    /// longer, and for no time.
+    /// Scenario: 700 of the 1,000 ns of a stop are known; its threads had no CPU for 300 ns, for the length of the
+    /// stop, for longer, and for no time.
     /// Guarantee: each part loses in proportion and becomes an estimate, and the sum is unchanged; zero time is known
     /// and takes nothing; before the call the time is unknown.
     #[test]
@@ -376,7 +376,8 @@ mod tests {
 
     /// Scenario: a stop has 300 ns in handles and 200 ns in survivors; a session of another tool lengthened it by 250
     /// ns, by no time, and by more than its length.
-    /// Guarantee: survivors lose time first, then handles, and no other part does; zero is known.
+    /// Guarantee: survivors lose time first, then handles, and no other part loses time. Zero time is known. A heap
+    /// dump does not own the time without a CPU.
     #[test]
     fn time_added_by_tool_is_taken_from_handles() {
         let stop = Account::from_parts(

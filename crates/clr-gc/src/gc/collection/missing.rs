@@ -31,7 +31,7 @@ impl Missing {
         Self::PerHeapHistory,
     ];
 
-    /// Returns the part with this name.
+    /// Returns the part with this name, or `None` if no part has this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|part| part.name() == name)
     }

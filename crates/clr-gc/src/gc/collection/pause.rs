@@ -6,13 +6,14 @@ use crate::gc::stop::{PauseKind, StopEdges};
 /// A stop of the managed threads, as seen by one collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pause {
-    /// Start of this collection's part, in ns since the sync point: SuspendEEBegin of the stop for its first
-    /// collection, GCStart for later collections.
+    /// Start of this collection's part, in ns since the sync point: SuspendEEBegin for the first collection of the
+    /// stop, GCStart for later collections. `None` if unknown.
     pub start: Option<i64>,
-    /// Time from SuspendEEBegin to SuspendEEEnd for the first collection of the stop, in nanoseconds; 0 for an inner
-    /// collection.
+    /// Time from SuspendEEBegin to SuspendEEEnd for the first collection of the stop, in nanoseconds; 0 for later
+    /// collections, and `None` if an edge is missing.
     pub suspend_ns: Option<i64>,
-    /// Length of this collection's part of the stop, in nanoseconds. The parts of a stop add up to the whole stop.
+    /// Length of this collection's part of the stop, in nanoseconds; `None` if unknown. The parts of a stop add up to
+    /// the whole stop.
     pub pause_ns: Option<i64>,
     /// Intervals of the stop that belong to this collection, in ns since the sync point; empty if its part is unknown.
     pub spans: Vec<(i64, i64)>,
@@ -56,9 +57,9 @@ impl Pause {
         }
     }
 
-    /// Returns this collection's part of the stop as `GC.GetTotalPauseDuration` counts it, in nanoseconds. This part
-    /// ends at RestartEEBegin. The threads resume slightly later, at RestartEEEnd, and [`pause_ns`](Self::pause_ns)
-    /// includes that time. `None` if either edge was not observed.
+    /// Returns this collection's part of the stop as `GC.GetTotalPauseDuration` counts it, in nanoseconds, or `None` if
+    /// [`pause_ns`](Self::pause_ns) is unknown or RestartEEBegin was not observed. The counted part ends at
+    /// RestartEEBegin. The threads resume slightly later, at RestartEEEnd, and `pause_ns` includes this time.
     pub fn runtime_pause_ns(&self) -> Option<i64> {
         let (part, restarting) = (self.pause_ns?, self.edges.restart_begin?);
         let after = self

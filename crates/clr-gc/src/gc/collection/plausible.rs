@@ -266,7 +266,8 @@ mod tests {
 
     /// Scenario: one collection has healthy statistics; another has the same statistics with one figure from
     /// uninitialized memory.
-    /// Guarantee: the figure is unknown and listed, the other figures are unchanged, and packing preserves both.
+    /// Guarantee: the figure is unknown and listed, the other figures are unchanged, and packing preserves the
+    /// collection.
     #[test]
     fn uninitialized_figure_is_unknown() {
         let healthy = with(stats());

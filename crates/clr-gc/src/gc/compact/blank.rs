@@ -1,4 +1,4 @@
-//! Empty collections and parts, into which packed collections are read.
+//! Empty values, into which the parts of a packed collection are read.
 
 use crate::event::{GcReason, GlobalMechanisms, HeapStats, PauseMode, Phases};
 use crate::gc::allocated::Allocated;

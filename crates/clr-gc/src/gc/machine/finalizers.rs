@@ -1,13 +1,13 @@
 //! Activity of the finalizer thread, derived from events.
 //!
 //! A collection finds dead objects with finalizers (FinalizationPromotedCount of its GCHeapStats) and wakes the thread,
-//! which runs a round: GCFinalizersBegin, then all finalizers one after another, including those of objects that
-//! further collections find during the round, then GCFinalizersEnd with the number of finalizers that ran. A round that
-//! does not end therefore indicates a stuck finalizer, or finalizers that run more slowly than new objects arrive.
-//! Objects that were found but not finalized are waiting. In 35 recordings of .NET Core 3.1, 8, 9 and 10, both sums
-//! match to the object. A background collection wakes the thread at the end of its marking but reports the found
-//! objects at its own end, so a round in between finalizes objects that are counted later. NativeAOT 8 and 9 send
-//! neither event.
+//! which runs a round. A round consists of GCFinalizersBegin, all finalizers in sequence, and GCFinalizersEnd with the
+//! number of finalizers that ran. The round includes the finalizers of objects that further collections find during the
+//! round. A round that does not end therefore indicates a stuck finalizer, or finalizers that run more slowly than new
+//! objects arrive. Objects that were found but not finalized are waiting. In 35 recordings of .NET Core 3.1, 8, 9 and
+//! 10, both sums match to the object. A background collection wakes the thread at the end of its marking but reports
+//! the found objects at its own end, so a round in between finalizes objects that are counted later. NativeAOT 8 and 9
+//! send neither event.
 
 use crate::gc::machine::{Machine, ReportTiming};
 
@@ -18,9 +18,9 @@ const MAX_HISTORY: usize = 1 << 20;
 /// State of the finalizer thread. Times are in nanoseconds since the sync point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Finalizers {
-    /// Start of the running round: its GCFinalizersBegin. If that event was not observed, the time of the first of
-    /// several collections that found objects without waking the thread, which means that the thread was already busy.
-    /// `None` if no round runs, or if its end may have been lost.
+    /// Start of the running round: its GCFinalizersBegin. If this event was not observed, the time of the first of
+    /// several collections that found objects without waking the thread, because the thread was already busy. `None` if
+    /// no round runs, or if the end of the round can have been lost.
     pub begun: Option<i64>,
     /// Number of objects that collections found and whose finalizers have not run; `None` if unknown.
     pub waiting: Option<u64>,
@@ -30,10 +30,11 @@ pub struct Finalizers {
 #[derive(Debug, Default)]
 pub(super) struct FinalizerThread {
     begun: Option<i64>,
-    /// Time of the first collection that found objects since a round started or ended; `None` if no collection has.
+    /// Time of the first collection that found objects since a round started or ended; `None` if no collection has
+    /// found objects since.
     unanswered: Option<i64>,
-    /// Whether a later collection found objects, too. A single collection proves nothing: the round that finalized the
-    /// objects of a background collection can have ended before the session started.
+    /// Whether a later collection found objects, too. A single collection does not prove that the thread is busy: the
+    /// round that finalized the objects of a background collection can have ended before the session started.
     again: bool,
     /// Objects found since the round started.
     of_round: u64,
@@ -176,8 +177,8 @@ mod tests {
 
     /// Scenario: collections find objects, and a round finalizes them together with objects found during the round; one
     /// object is found after the last check of the round; then a round does not end.
-    /// Guarantee: the state is unknown before the first event, and the waiting objects are those that were found but
-    /// not finalized.
+    /// Guarantee: the state is unknown before the first event, and the number of waiting objects is the number of
+    /// objects that were found but not finalized.
     #[test]
     fn waiting_objects_were_found_and_not_finalized() {
         let mut thread = FinalizerThread::default();
@@ -194,7 +195,7 @@ mod tests {
         thread.end(1, false);
         assert_eq!(thread.now(), state(None, 0));
         thread.found(7, 9, false);
-        // The thread wakes up shortly; a single collection proves nothing.
+        // The thread wakes up shortly, so a single collection does not prove that the thread is busy.
         assert_eq!(thread.now(), state(None, 9));
         thread.begin(8);
         thread.found(9, 1_000, false);
@@ -204,7 +205,7 @@ mod tests {
     /// Scenario: a background collection wakes the thread at the end of its marking. The round finalizes its 7 objects
     /// and 12 objects of a foreground collection, and ends before the background collection reports its objects. In the
     /// next background collection, 2 objects arrive too late for the round.
-    /// Guarantee: finalized objects do not wait, and the late objects do.
+    /// Guarantee: finalized objects do not count as waiting, and the late objects count.
     #[test]
     fn round_finalizes_objects_reported_later_by_background_collection() {
         let mut thread = FinalizerThread::default();
@@ -244,8 +245,8 @@ mod tests {
 
     /// Scenario: one runtime sends no finalizer events; another sends them, but its thread has been busy since before
     /// the session.
-    /// Guarantee: the first state is unknown, and the second shows a round since the first collection that found
-    /// objects.
+    /// Guarantee: the state of the silent runtime is unknown, and the state of the other runtime shows a round since
+    /// the first collection that found objects.
     #[test]
     fn round_older_than_session_is_detected() {
         let mut silent = FinalizerThread::default();

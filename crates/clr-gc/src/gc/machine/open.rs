@@ -4,7 +4,7 @@ use crate::event::GcReason;
 use crate::gc::machine::Machine;
 
 /// The operations that have started but not ended, according to the events so far. Times are in nanoseconds since the
-/// sync point; `None` if no operation of this kind is open, or if its end may have been lost.
+/// sync point; `None` if no operation of this kind is open, or if the end of the operation can have been lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpenOperations {
     /// Start of the stop for a collection in which the threads are suspended: SuspendEEBegin, or SuspendEEEnd if
@@ -32,8 +32,8 @@ impl OpenOperations {
         [self.stop, self.collection, self.background, self.finalizers] == [None; 4]
     }
 
-    /// Combines two sets of open operations. Of two operations of the same kind, the older is kept. The numbers of
-    /// waiting objects are added, and the requester of `self` takes precedence.
+    /// Combines two sets of open operations. If both sets contain an operation of one kind, the older operation is
+    /// kept. The numbers of waiting objects are added, and the requester of `self` takes precedence.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let older = |a: Option<i64>, b: Option<i64>| [a, b].into_iter().flatten().min();
@@ -54,8 +54,8 @@ impl OpenOperations {
 
 impl Machine {
     /// Returns the operations that have started but not ended. The collector stops the threads for one reason at a
-    /// time, and only one blocking collection runs at a time. If several are open, the ends of the older operations
-    /// were lost, and the newest operation is reported.
+    /// time, and only one blocking collection runs at a time. If several operations of one kind are open, the ends of
+    /// the older operations were lost, and the newest operation is reported.
     pub fn open(&self) -> OpenOperations {
         if self.is_finished {
             return OpenOperations::default();

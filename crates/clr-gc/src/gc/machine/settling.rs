@@ -1,4 +1,5 @@
-//! Settling of collections: when a collection is reported as whole, when it is abandoned, and when losses are known.
+//! Settling of collections: decides whether a collection is whole or abandoned, reports finished collections, and drops
+//! old losses.
 
 use crate::gc::collection::{Collection, Suspension};
 use crate::gc::forming::FormingCollection;
@@ -93,7 +94,7 @@ impl Machine {
             .is_some_and(|(first, last)| self.losses.overlap(first, last))
     }
 
-    /// Drops losses of a live stream that are older than everything not yet reported.
+    /// Drops losses of a live stream that are older than every item that has not been reported.
     pub(super) fn forget_losses(&mut self) {
         let forming = self
             .forming

@@ -1,12 +1,14 @@
 //! Collections requested by a tool for a heap dump, over the diagnostics socket.
 //!
-//! A session with the keyword GCHeapCollect (0x800000) makes the runtime collect. The thread that serves the socket
-//! triggers the collection with the same reason as `GC.Collect` (observed on .NET Core 3.1, .NET 8, 9, 10 and 11, and
-//! on NativeAOT 10 and 11). That thread never runs the program, so the triggering thread identifies the requester.
+//! A session with the keyword GCHeapCollect (0x800000) makes the runtime perform a collection. The thread that serves
+//! the socket triggers the collection with the same reason as `GC.Collect` (observed on .NET Core 3.1, .NET 8, 9, 10
+//! and 11, and on NativeAOT 10 and 11). The serving thread never runs code of the program, so the triggering thread
+//! identifies the requester.
 //!
-//! The thread is identified by its ProcessInfo events: it writes one to all sessions when one of them ends. A program
-//! that exits ends all sessions itself, on the exiting thread, and no stop follows. The thread is therefore known with
-//! the first stop after the event. It also never triggers a collection for another reason.
+//! The ProcessInfo events identify the serving thread: when a session ends, this thread writes the event to all
+//! sessions. If a program exits, the exiting thread ends all sessions instead, and no stop follows. The serving thread
+//! is therefore known at the first stop after the event. A thread that triggers a collection for another reason is not
+//! the serving thread.
 //!
 //! In the stream of the requesting session, the events of the dump (GCBulkRootEdge) also identify the collection.
 
@@ -33,7 +35,7 @@ impl ToolThread {
         self.candidate = Some(thread).filter(|_| !self.program.contains(&Some(thread)));
     }
 
-    /// Records that the threads are stopped, which shows that the process has not exited.
+    /// Records that a stop of the threads starts, which shows that the process has not exited.
     pub(super) fn stopped(&mut self) {
         if let Some(thread) = self.candidate.take() {
             self.known = Some(thread);
@@ -68,8 +70,7 @@ mod tests {
 
     /// Scenario: a session ends, and the process is stopped later; another thread allocates. Then a thread that has
     /// allocated ends all sessions, as an exiting program does.
-    /// Guarantee: the serving thread is known after that stop, and no thread that allocates is taken for the serving
-    /// thread.
+    /// Guarantee: the serving thread is known after the stop, and a thread that allocates is never the serving thread.
     #[test]
     fn serving_thread_is_known_after_session_end() {
         let mut tools = ToolThread::default();
@@ -85,7 +86,8 @@ mod tests {
     }
 
     /// Scenario: a session ends and no stop follows; later the thread that was taken for the serving thread allocates.
-    /// Guarantee: the thread is unknown initially, and is not the serving thread after it has allocated.
+    /// Guarantee: the thread is unknown initially, and is not the serving thread after it has allocated. After
+    /// allocations by 100 other threads, the thread is unknown again.
     #[test]
     fn exiting_or_allocating_thread_serves_no_tool() {
         let mut tools = ToolThread::default();
