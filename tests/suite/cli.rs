@@ -153,7 +153,8 @@ fn packaging_does_not_change_records() {
 }
 
 /// Scenario: `analyze`, `events` and `diff` get files that are not recordings.
-/// Guarantee: one line on standard error names the problem, the exit code is 1, and standard output is empty.
+/// Guarantee: `analyze` and `events` print one line on standard error that names the problem, and no output. The exit
+/// code is 1; for missing or invalid arguments, the exit code is 2.
 #[test]
 fn bad_input_is_reported_in_one_sentence() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The order of modules inside crates. Cargo prevents cyclic dependencies between crates; these tests prevent cycles
-//! between modules.
+//! Rules for modules inside crates: no import cycles, and few readers of the root folders of processes. Cargo already
+//! prevents cyclic dependencies between crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,7 +17,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns code without comments and without the tests at its end.
+/// Returns a source text without lines of comments and without the test module at its end.
 fn code(text: &str) -> String {
     let lines: Vec<&str> = text
         .lines()

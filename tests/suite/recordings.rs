@@ -1,4 +1,4 @@
-//! The shipped rules on every recording, extended to twelve minutes.
+//! Evaluates the shipped rules on every recording, extended to twelve minutes.
 //!
 //! A recording of a few seconds is repeated until it lasts twelve minutes, which exceeds every window of a rule about
 //! rates. `tests/rules/recordings.alerts.txt` lists the alerts of all recordings: the first and last time at which each

@@ -1,4 +1,4 @@
-//! `gcwatch analyze --html`.
+//! Pages of recordings: `gcwatch analyze --html`, and the subprocess that renders recordings of incidents.
 
 use std::fs;
 use std::io::{Seek as _, Write as _};

@@ -1,4 +1,4 @@
-//! Requests in a recording of a web service on .NET 8 by `record --profile requests`.
+//! Requests in a recording of a web service on .NET 8, which `record --profile requests` wrote.
 
 use serde_json::Value;
 use test_support::program::{gcwatch, records, select_kind, written};

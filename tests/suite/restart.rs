@@ -147,8 +147,8 @@ async fn end_during_downtime_is_reported() {
 
 /// Scenario: the webhook is unavailable when an incident starts and until gcwatch has exited; then it is available
 /// again.
-/// Guarantee: the next gcwatch instance sends the start with the same bytes, and the end after it; a third instance
-/// sends nothing.
+/// Guarantee: the next gcwatch instance sends the same message about the start, and later the message about the end. A
+/// third instance sends no message.
 #[tokio::test]
 async fn unavailable_webhook_gets_start_later() {
     let mut host = Host::new(true).await;
@@ -180,7 +180,7 @@ async fn incidents_without_state_directory_end_with_daemon() {
 
 /// Scenario: the file of the open incidents is damaged, has another version, or is from the previous boot.
 /// Guarantee: gcwatch starts and ignores a damaged file and other versions. If the file is from another boot, the
-/// webhook gets the end of each incident.
+/// webhook gets the end of each incident. Only the user of gcwatch may read the file, and no temporary file remains.
 #[tokio::test]
 async fn unusable_incident_file_is_ignored() {
     let mut host = Host::new(true).await;

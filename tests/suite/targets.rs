@@ -131,8 +131,8 @@ fn cut_in_a_collection(whole: &[u8]) -> (Vec<u8>, OpenOperations) {
 
 /// Scenario: the runtime's stream pauses in the middle of a blocking collection; the process still runs, but no further
 /// byte arrives.
-/// Guarantee: timers alone make the supervisor report the suspended threads and the open collection with their start
-/// times; after the session, neither is open.
+/// Guarantee: the supervisor's timers report the suspended threads and the open collection with their start times.
+/// After the session, neither is open, and the collection is reported as incomplete.
 #[tokio::test]
 async fn unfinished_collection_is_reported_without_further_bytes() {
     let (cut, open) = cut_in_a_collection(&recording("net10-steady"));

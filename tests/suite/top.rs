@@ -109,7 +109,7 @@ fn keys_match_footer_texts() {
 }
 
 /// Scenario: an older or newer daemon sends records with missing, null or unknown fields.
-/// Guarantee: the known values are drawn.
+/// Guarantee: both views are drawn without a panic.
 #[test]
 fn records_of_other_versions_are_drawn() {
     let mut state = state();

@@ -254,7 +254,7 @@ fn transcript_of(path: &Path, rules: &Arc<RuleSet>) -> String {
 
 /// Scenario: every recording (including the recordings of the demonstration) and the captured stream of every mode of
 /// the hostile runtime is read as the daemon reads a socket, on virtual time and with the shipped rules.
-/// Guarantee: each step gives the same bytes as before.
+/// Guarantee: the outputs of the steps have the committed hashes.
 #[test]
 fn every_stream_has_its_transcript() {
     let rules = Arc::new(load(&shipped()).unwrap().rules);

@@ -258,8 +258,8 @@ async fn answers_are_compressed() {
 
 /// Scenario: a listener has a certificate, a token and a user. Clients with the token, with the user, with a wrong
 /// token and without a login send requests.
-/// Guarantee: over TLS, the first two clients get every answer. The others get status 401 with the login methods, but
-/// can read the health checks. Without TLS, the port serves nothing.
+/// Guarantee: over TLS, the first two clients get every answer. The other clients get status 401 with the login
+/// methods, but can read the health checks. A request without TLS is not answered.
 #[tokio::test]
 async fn login_over_tls_grants_access() {
     let folder = tempfile::TempDir::new().unwrap();

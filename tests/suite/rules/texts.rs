@@ -1,4 +1,4 @@
-//! Texts that contain values.
+//! Texts of rules that contain values.
 
 use base::time::Moment;
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ fn with<R>(name: Option<&str>, share: Option<f64>, read: impl FnOnce(&Scope<'_>)
 }
 
 /// Scenario: a text contains a name, a number, a share and literals; the values are known or unknown.
-/// Guarantee: known values are formatted, unknown values are written as `<na>`.
+/// Guarantee: known values are formatted, unknown values are written as `<na>`, and failed expressions as `<error>`.
 #[test]
 fn values_are_formatted() {
     let text = template(
