@@ -8,7 +8,7 @@
 //!
 //! The bench reads three recordings of the repository and the nettrace file that `GCWATCH_BENCH_RECORDING` names.
 //! Decoding, rebuilding and the rules count the bytes of the recording, so their times can be compared. Printing counts
-//! the bytes that it writes. docs/performance.md has measured figures.
+//! the bytes that it writes. docs/performance.md contains measured figures.
 
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use report::table::{Escape, Folding};
 use rule_engine::field::ProcessFacts;
 use rule_language::load::{load, shipped};
 
-/// Number of bytes per read, as in the command.
+/// Number of bytes per read, as in `gcwatch analyze`.
 const PIECE: usize = 256 << 10;
 
 fn main() {
@@ -45,7 +45,7 @@ fn recordings() -> Vec<String> {
     paths.map(|path| path.to_string_lossy().into_owned()).collect()
 }
 
-/// An event of the scope of `analyze`, with a copy of its payload.
+/// An event that `gcwatch analyze` reads, with a copy of its payload.
 struct RetainedEvent {
     layout: Layout,
     at: i64,

@@ -150,7 +150,7 @@ fn half(shop: &Service, args: &Args, rate: u32, mode: &str) -> anyhow::Result<Ha
     })
 }
 
-/// Sends requests at an even rate over several connections. Returns their durations.
+/// Sends requests at an even rate over several connections, and returns the durations of the requests.
 fn load(address: &str, path: &str, rate: u32, length: Duration) -> anyhow::Result<Vec<Duration>> {
     let connections = rate.div_ceil(BY_CONNECTION).clamp(1, 64);
     let pace = Duration::from_secs_f64(f64::from(connections) / f64::from(rate));

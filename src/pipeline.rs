@@ -16,13 +16,13 @@
 //! * the totals of a run live as long as the run: a session that ends and restarts does not reset them, and their start
 //!   is the first attach;
 //! * a run that ends is exported one last time, then its series end;
-//! * rules evaluate a collection before it becomes a span, so a collection with an anomaly is exported whatever the
-//!   selection is;
+//! * rules evaluate a collection before it becomes a span, so a collection with an anomaly is exported regardless of
+//!   the selection;
 //! * the rule time of a live run advances once per second ([`Pipeline::tick`]), even without events; the rule time of a
 //!   recording advances with its events;
 //! * rule time does not advance while gcwatch itself is behind: unread events can change the present state;
-//! * state that outlives a process (its service, how it ended) is in `service`, derived from the alerts and ends of all
-//!   runs;
+//! * state that outlives a process (its service, the cause of its end) is in `service`, derived from the alerts and
+//!   ends of all runs;
 //! * an incident without a living process has exactly one owner, and all changes are sent in order (`incident_owner`);
 //! * open incidents survive a restart of gcwatch if there is a store for them (`resumed`);
 //! * the number of runs and the state kept for each run are limited.

@@ -3,7 +3,7 @@
 //! At usual rates, the cost is far below the noise of a shared machine. The program therefore performs more than a
 //! thousand collections per second (GCgen0size), in one process, in which short phases with and without a session
 //! alternate. Each phase is compared with its two neighbours, so that drift cancels out, and the highest and lowest
-//! tenth are trimmed. The program has its own core, and so does the reader.
+//! tenth are trimmed. The program and the reader each have their own core.
 
 use std::fmt;
 use std::fs;
@@ -26,9 +26,9 @@ use crate::statistics::{Interval, trimmed};
 
 /// Duration of a phase.
 const PHASE: Duration = Duration::from_millis(600);
-/// Share of the fastest pieces of work in a phase that count. The other pieces were interrupted.
+/// Share of the pieces of work in a phase that are evaluated, fastest first. The other pieces were interrupted.
 const FASTEST: f64 = 0.6;
-/// Minimum number of pieces for a phase to count.
+/// Minimum number of pieces of work in a phase that is evaluated.
 const FEWEST_PIECES: usize = 8;
 
 /// One piece of work.
@@ -105,7 +105,8 @@ impl fmt::Display for Cost {
     }
 }
 
-/// The program tests/workload/known/cost.dll, which repeats one piece of work and prints the duration of each.
+/// The program tests/workload/known/cost.dll, which repeats one piece of work and prints the duration of each
+/// repetition.
 #[derive(Debug)]
 struct Program {
     child: RunningProcess,
@@ -174,7 +175,7 @@ impl Piece {
     }
 }
 
-/// Measures the cost of a session in `phases` phases with a session, between `phases + 1` phases without one.
+/// Measures the cost of a session in `phases` phases with a session, between `phases + 1` phases without a session.
 pub(crate) fn measure(runtime: &Path, tmp: &Path, gen0_size: &str, phases: usize) -> anyhow::Result<Cost> {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let seconds = (PHASE * 4 * u32::try_from(phases)?).as_secs() + 60;
@@ -284,10 +285,11 @@ fn monotonic_ns() -> i128 {
     i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
 }
 
-/// Measures at more than a thousand collections per second and at very few, and prints the cost at usual rates.
+/// Measures the cost at more than a thousand collections per second and at a low rate, and prints the cost at usual
+/// rates.
 pub(crate) fn report(runtime: &Path, phases: usize) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("gcwcost").tempdir()?;
-    // The reader runs on the other core.
+    // The reader is this process and runs on core 1. The program runs on core 0.
     let own = std::process::id().to_string();
     let moved = Command::new("taskset")
         .args(["-acp", "1", &own])

@@ -1,10 +1,10 @@
 //! A fake runtime: a process that serves the diagnostics protocol on the socket of a runtime with its pid, and replays
 //! collections at a fixed rate. The process has one thread and no executor.
 //!
-//! Like a real runtime, the process uses the name of a runtime's socket, answers one command per connection, and serves
-//! several concurrent sessions with separate streams. Events are written every 100 ms as runs of one capture thread
-//! each, of which only the first event is marked as sorted. If the reader does not keep up with the session's buffer,
-//! events are dropped and their numbers are skipped.
+//! Like a real runtime, the process names its socket by its pid, answers one command per connection, and serves several
+//! concurrent sessions with separate streams. Events are written every 100 ms, in runs. A run contains the events of
+//! one capture thread, and only its first event is marked as sorted. If the reader does not keep up with the session's
+//! buffer, events are dropped and their numbers are skipped.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

@@ -45,7 +45,7 @@ use crate::report::{Report, Window};
 use crate::targets::Target;
 use crate::viewers::Viewers;
 
-/// Time for which data is in transit after the last collection: flush of the runtime, settling, batch, retry.
+/// Maximum time for which data is in transit after the last collection: flush of the runtime, settling, batch, retry.
 const DRAIN: Duration = Duration::from_secs(15);
 
 /// Drives the daemon with fake runtimes and reports its cost.

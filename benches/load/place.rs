@@ -10,7 +10,7 @@ use rustix::process::Signal;
 pub(crate) use test_support::daemon::Daemon;
 use test_support::daemon::{self, ANY, MARK};
 
-/// Maximum time for processes to start, to be attached to and to end.
+/// Timeout for processes to start and exit, and for the daemon to attach to processes.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Environment and configuration of a daemon.
@@ -46,9 +46,9 @@ impl Place {
             config += &format!("state: {{directory: {state:?}}}\n");
         }
         let mut command = daemon::command(Command::new(program), folder, ANY, &config);
-        // The systemd unit sets this, too.
+        // The systemd unit sets this variable, too.
         command.env("MALLOC_ARENA_MAX", "1");
-        // The daemon watches this folder permanently, but folders of processes only while a process exists.
+        // The daemon watches its own `TMPDIR` permanently, but watches other folders only while a process uses them.
         command.env("TMPDIR", folder);
         Daemon::start(command)
     }
@@ -62,7 +62,7 @@ pub(crate) fn log_tail(daemon: &Daemon) -> String {
     format!("gcwatch said:\n{}\n", tail.join("\n"))
 }
 
-/// Fails if the daemon has exited.
+/// Returns an error with the last lines of the log if the daemon has exited.
 pub(crate) fn ended(daemon: &mut Daemon) -> anyhow::Result<()> {
     match daemon.ended() {
         Some(status) => bail!("gcwatch ended by itself ({status}). {}", log_tail(daemon)),
@@ -70,7 +70,7 @@ pub(crate) fn ended(daemon: &mut Daemon) -> anyhow::Result<()> {
     }
 }
 
-/// Stops the daemon. Returns the duration and the exit status.
+/// Stops the daemon, and returns the duration of the shutdown and the exit status.
 pub(crate) fn stop(daemon: &mut Daemon) -> anyhow::Result<(Duration, ExitStatus)> {
     let since = Instant::now();
     daemon.signal(Signal::TERM);

@@ -63,7 +63,7 @@ pub(crate) enum Mode {
 pub(crate) struct ReceivedData {
     /// Collections received as spans, by number, with the time of the first receipt.
     pub(crate) collections: HashMap<i64, Instant>,
-    /// Number of collections that arrived again although their request was answered.
+    /// Number of collections that arrived again although their first request was answered.
     pub(crate) twice: u64,
     /// Number of spans below the root spans.
     pub(crate) children: u64,
@@ -72,7 +72,7 @@ pub(crate) struct ReceivedData {
 }
 
 impl ReceivedData {
-    /// Returns the values of the counters.
+    /// Returns the value of each counter, summed over its series.
     pub(crate) fn counts(&self) -> [i64; COUNTERS.len()] {
         self.series.each_ref().map(|series| series.values().sum())
     }
@@ -83,9 +83,9 @@ impl ReceivedData {
 pub(crate) struct Store {
     /// Received data by pid.
     pub(crate) processes: HashMap<i64, ReceivedData>,
-    /// Number of collections of all processes.
+    /// Number of different collections of all processes.
     pub(crate) spans: u64,
-    /// Number of collections that arrived again after their answer was lost.
+    /// Number of collections that arrived again after the answer to their first request was lost.
     pub(crate) again: u64,
     /// Time from the end of each collection to its receipt, in nanoseconds; recorded only while [`Store::timing`] is
     /// set.
@@ -129,7 +129,7 @@ struct Service {
     mode: watch::Receiver<Mode>,
 }
 
-/// The receiver, always on the same port.
+/// A receiver that always uses the same port.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
@@ -219,7 +219,7 @@ impl Service {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts data and answers, according to the mode.
+    /// Accepts data and sends an answer, if the mode allows this.
     async fn answer<T: Default>(&self, take: impl FnOnce(&mut Store)) -> Result<Response<T>, Status> {
         let mut mode = self.mode.clone();
         if *mode.borrow() == Mode::Unavailable {

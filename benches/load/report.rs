@@ -63,7 +63,7 @@ impl Window {
         })
     }
 
-    /// Describes the cost of the viewers compared to a window without viewers.
+    /// Returns a line with the cost of the viewers, compared to a window without viewers.
     pub(crate) fn beside(&self, without: &Self, view: &str, viewers: usize, bytes: u64) -> String {
         let share = |window: &Self| 100.0 * window.cpu.as_secs_f64() / window.length.as_secs_f64();
         let more = share(self) - share(without);

@@ -12,8 +12,8 @@
 //! again while the load continues.
 //!
 //! Memory is evaluated by its slope from the 31st minute of a half, when all data that is kept for 30 minutes has
-//! reached its full size. Such a measurement needs a run of 90 minutes or more, or an outage of one hour. Descriptors
-//! are evaluated by their number at the start and the end, and the directory by its size after everything has arrived.
+//! reached its full size. The slope requires a run of 90 minutes or more, or an outage of one hour. Descriptors are
+//! evaluated by their number at the start and the end, and the directory by its size after all data has arrived.
 
 mod account;
 pub(crate) mod outage;
@@ -51,7 +51,7 @@ const SAMPLE: Duration = Duration::from_secs(5);
 /// drains.
 const DRAIN: Duration = Duration::from_secs(180);
 
-/// Runs both halves.
+/// Runs the steady half, then the killed half unless `kills` is 0.
 ///
 /// # Errors
 ///

@@ -80,7 +80,8 @@ impl Template {
         let mut header = None;
         let mut definitions: Vec<Metadata> = Vec::new();
         let mut trigger: Option<Part> = None;
-        // The thread that suspends the other threads, and the events since the start of the suspension.
+        // The thread that suspends the other threads, and the events since the start of the suspension; `None` between
+        // suspensions.
         let mut open: Option<(u64, Vec<Part>)> = None;
         let mut units: Vec<Unit> = Vec::new();
         while let Some(item) = decoder.next_item()? {

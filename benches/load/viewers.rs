@@ -1,4 +1,4 @@
-//! Connections of open pages, which measure the cost of viewers for the daemon.
+//! Connections of open pages, for measuring the cost of viewers for the daemon.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};

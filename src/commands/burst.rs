@@ -156,7 +156,7 @@ pub(crate) async fn read_process_files<T: Send + 'static>(
     read.map_err(|late| anyhow::anyhow!("cannot read the files of process {pid}: {late}"))
 }
 
-/// A process to query.
+/// A process, with a client of its runtime.
 pub(crate) struct BurstTarget {
     pub(crate) process: Process,
     pub(crate) client: Client,

@@ -78,7 +78,7 @@ impl Write for Shared {
 }
 
 impl Destination {
-    /// Opens the destination. This happens before the dump, so that no dump runs if the destination cannot be written.
+    /// Opens the destination. Called before the dump, so that no dump runs if the destination cannot be written.
     fn open(args: &HeapArgs) -> anyhow::Result<Self> {
         let format = args.format.or_else(|| args.output.as_deref().map(by_extension));
         let (form, evidence) = match format {

@@ -106,7 +106,7 @@ impl<F> Output<F> {
         self.out.record(record)
     }
 
-    /// Writes each of the records.
+    /// Writes records, each as a line of JSON.
     pub(crate) fn records<R: Serialize>(&mut self, records: impl IntoIterator<Item = R>) -> io::Result<()> {
         records.into_iter().try_for_each(|record| self.record(&record))
     }

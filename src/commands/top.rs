@@ -28,7 +28,7 @@ const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTLES_STEP: Duration = Duration::from_millis(50);
 /// Time for which a private daemon observes the processes before the frame.
 const SEEN_FOR: Duration = Duration::from_secs(3);
-/// Refresh interval of a demonstration.
+/// Refresh interval of the screen that [`show`] draws.
 const FRAME_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of lines in the frame of `--once`, in addition to the lines of processes.
 const EXTRA_LINES: usize = 12;

@@ -1,8 +1,8 @@
 //! Open incidents on disk, in `state.directory`. The file is written one second after a change and at shutdown, and
 //! read at startup.
 //!
-//! The file is replaced as a whole (a new file is written, synced and renamed), so a kill leaves either the old file or
-//! the new one.
+//! The file is replaced atomically (a new file is written, synced and renamed), so a kill leaves either the old file or
+//! the new file.
 
 use std::fs;
 use std::io;
@@ -59,7 +59,6 @@ const UNSENT_AFTER: Duration = Duration::from_secs(2);
 pub(super) struct IncidentFile {
     path: PathBuf,
     boot_id: Option<String>,
-    /// State that all writes share.
     shared: Arc<Shared>,
 }
 
@@ -215,7 +214,7 @@ fn read(path: &Path) -> io::Result<Option<Content>> {
     let Some(text) = files::read(path, MAX_BYTES)? else {
         return Ok(None);
     };
-    // Other versions can have other fields.
+    // Read only the version first, because other versions can have other fields.
     let Version { version } = serde_json::from_slice(&text)?;
     if version != VERSION {
         let aside = path.with_extension(format!("v{version}.json"));

@@ -39,8 +39,8 @@ pub(crate) fn write(notice: &IncidentNotice, resource: &Resource, wall: Wall) {
     let ended = matches!(notice.change, IncidentChange::Ended(_));
     let lasted = ended.then(|| lasted(notice)).flatten();
     let ending = record.ending.map(|ending| ending.name());
-    // The remedy and the evidence are on the page of the process and in the record. The line only points the reader to
-    // them.
+    // The line contains only the first cause and the path of the black box. The page of the process and the record
+    // contain the remedy and all evidence.
     let cause = record
         .causes
         .first()

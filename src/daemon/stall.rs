@@ -1,4 +1,4 @@
-//! Detects stalls of the daemon: it was stopped (SIGSTOP, a frozen cgroup), had no CPU, or was swapped out.
+//! Detects stalls, during which the daemon is stopped (SIGSTOP, a frozen cgroup), has no CPU, or is swapped out.
 //!
 //! Callers pass the times of the monotonic clock, which pauses while the machine is suspended. A suspension is not a
 //! stall, because all processes pause, too.
@@ -88,8 +88,8 @@ mod tests {
     /// Scenario: ticks arrive every second, some of them late. Then no tick arrives for 76 s, and later for 20 s; the
     /// reading thread reports the same stalls one tick later. In other runs, only the loop is late, or only the reading
     /// thread is silent.
-    /// Guarantee: each stall is reported once, without the second between two ticks; a delay of less than 5 s is not a
-    /// stall.
+    /// Guarantee: each stall is reported once, and its duration excludes the second between two ticks; a delay of less
+    /// than 5 s is not a stall.
     #[test]
     fn stall_is_reported_once() {
         let noticed = ticks(&[

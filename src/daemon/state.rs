@@ -163,7 +163,7 @@ mod tests {
 
     /// Scenario: the state of one pod is in an `emptyDir`, the state of another pod is on the node; a third daemon runs
     /// on a host.
-    /// Guarantee: only the state in the `emptyDir` goes with its pod.
+    /// Guarantee: only the state in the `emptyDir` is deleted with its pod.
     #[test]
     fn empty_dir_goes_with_its_pod() {
         let root = "1 0 0:1 / / rw - overlay overlay rw\n";

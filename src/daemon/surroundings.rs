@@ -31,7 +31,7 @@ const ROUND: Duration = Duration::from_secs(15);
 /// until the reading returns.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum number of hanging readings. While this number is reached, no figures are read.
+/// Maximum number of hanging readings. While this number of readings hangs, no figures are read.
 const MAX_HUNG: usize = 8;
 
 /// Delay of the first reading.
@@ -321,9 +321,9 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Scenario: one group has no limit. Another group has a limit and is read for the first time. Its memory grows so
-    /// slowly that the group would be full after an hour, then so fast that it would be full after seconds, and finally
-    /// stays constant.
+    /// Scenario: one group has no limit. Another group has a limit and is read for the first time. The memory of this
+    /// group grows so slowly that the group would be full after an hour, then so fast that it would be full after
+    /// seconds, and finally stays constant.
     /// Guarantee: the group without a limit is never read early. The group with a limit is read early in its first
     /// seconds, and during fast growth and for a while afterwards.
     #[test]

@@ -75,7 +75,7 @@ impl ExitedRuns {
         self.0.iter().filter(young).map(|exited| exited.run.key()).collect()
     }
 
-    /// Records how a run ended.
+    /// Records the cause of a run's exit.
     pub(crate) fn learn(&mut self, death: &Death) {
         if let Some(exited) = self.0.iter_mut().find(|exited| exited.run.key() == death.run) {
             exited.why = Some(words(death));

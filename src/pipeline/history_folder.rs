@@ -52,7 +52,7 @@ const KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
 pub struct HistoryFolder {
     folder: PathBuf,
     boot_id: Option<String>,
-    /// Whether the directory exists and only has files of this boot.
+    /// Whether the directory exists and contains only files of this boot.
     is_prepared: AtomicBool,
     known: Mutex<BTreeMap<RunKey, FileFacts>>,
     /// Whether the last write failed. The failure has been reported.

@@ -5,9 +5,9 @@
 //! look() ------------------> reads the run; inputs handed over during the look are processed when it ends
 //! ```
 //!
-//! Session readers never wait for viewers: a reader that finds the run locked leaves its input in the inbox and
-//! continues. The holder of the lock processes the input before the holder releases the run. Inputs are therefore
-//! processed in the order in which they were handed over, and outputs leave in the same order.
+//! Session readers do not wait for viewers while the inbox has space: a reader that finds the run locked leaves its
+//! input in the inbox and continues. The holder of the lock processes the input before the holder releases the run.
+//! Inputs are therefore processed in the order in which they were handed over, and outputs leave in the same order.
 //!
 //! The inbox holds [`MAX_INPUTS`] inputs. If it is full, an input that a later input of the same kind replaces
 //! ([`Input::is_renewed`]) is dropped and counted. The sender of any other input waits until the run is free.

@@ -43,20 +43,20 @@ const SET_NS: u64 = 100_000_000;
 /// Counts since the pipeline was created, over all runs including ended runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Collections observed.
+    /// Number of observed collections.
     pub collections: u64,
-    /// Spans created.
+    /// Number of created spans.
     pub spans: u64,
-    /// Collections that did not become spans because of the limit per second.
+    /// Number of collections that did not become spans because of the limit per second.
     pub over_rate: u64,
-    /// Runs refused because of the limit of runs.
+    /// Number of runs that were refused because of the limit of runs.
     pub over_limit: u64,
-    /// Sessions ended because their stream took too much memory.
+    /// Number of sessions that were ended because their stream took too much memory.
     pub over_memory: u64,
-    /// Processes not remembered because of the limit of noted processes.
+    /// Number of processes that were not remembered because of the limit of noted processes.
     pub not_noted: u64,
-    /// Inputs dropped because a viewer held the run for too long. The next input of the run carries the same
-    /// information.
+    /// Number of inputs that were dropped because a viewer held the run for too long. The next input of the run carries
+    /// the same information.
     pub inputs_dropped: u64,
 }
 
@@ -267,7 +267,7 @@ impl Shared {
         InputTime { now, wall }
     }
 
-    /// Returns the relation to the wall clock. For recordings, this is Unix time.
+    /// Returns the relation of instants to the wall clock. For recordings, instants are Unix times.
     pub(crate) fn wall(&self) -> Wall {
         Wall::ahead(self.ahead_ns.load(Ordering::Relaxed))
     }

@@ -14,7 +14,7 @@ use run::history::{Bucket, Mark};
 
 /// Maximum number of buckets per chart.
 const MAX_PLACES: i64 = 300;
-/// Possible bucket lengths, in milliseconds. Longer buckets are whole days.
+/// Possible bucket lengths, in milliseconds. Longer buckets have a length of whole days.
 const LENGTHS_MS: [i64; 16] = [
     100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
     3_600_000, 86_400_000,

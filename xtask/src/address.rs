@@ -66,7 +66,7 @@ pub(crate) fn host(address: &str) -> &str {
     address.split('/').next().unwrap_or_default()
 }
 
-/// Returns whether an address is on this machine, which needs no TLS.
+/// Returns whether an address is on this machine, so that it needs no TLS.
 pub(crate) fn is_loopback(address: &str) -> bool {
     let name = host(address).rsplit_once(':').map_or(host(address), |(name, _)| name);
     matches!(name, "localhost" | "127.0.0.1" | "[::1]")

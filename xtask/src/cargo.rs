@@ -1,4 +1,4 @@
-//! Calls of cargo.
+//! Runs cargo.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `kubectl gcwatch`: the archive that krew installs, and the manifest that names it.
+//! `kubectl gcwatch`: the archive that krew installs, and the manifest that refers to the archive.
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -13,7 +13,8 @@ pub(crate) fn archive_name(source: &Source) -> String {
     format!("{PROGRAM}-{}.tar.gz", source.version)
 }
 
-/// Returns the archive: the script and the licence, without a folder, as the manifest names them.
+/// Returns the archive: the script and the licence, without a folder, because the manifest refers to these files by
+/// name.
 pub(crate) fn package(source: &Source) -> Result<Vec<u8>> {
     let mut files = Files::default();
     files.add_with(PROGRAM, source.read(&format!("{FOLDER}/{PROGRAM}"))?, 0o755);

@@ -51,7 +51,7 @@ fn settings(command: &str, packages: &str) -> String {
     format!("{HEAD}\n<DotNetCliTool Version=\"2\"><Commands>{command}</Commands>{packages}</DotNetCliTool>\n")
 }
 
-/// Returns the files that both packages contain.
+/// Returns the files that every package contains.
 fn begun(source: &Source, id: &str, kind: &str) -> Result<Files> {
     let mut files = Files::default();
     files.add("README.md", source.read("deploy/packages/nuget.md")?);

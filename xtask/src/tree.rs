@@ -8,7 +8,7 @@ use crate::archive::Files;
 use crate::build::Program;
 use crate::source::Source;
 
-/// The shells with their completion files, by the paths where the shells search below `/usr/share`.
+/// The shells, with the paths of their completion files below `/usr/share`.
 pub(crate) const SHELLS: [(&str, &str); 3] = [
     ("bash", "bash-completion/completions/gcwatch"),
     ("fish", "fish/vendor_completions.d/gcwatch.fish"),

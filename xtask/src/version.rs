@@ -1,5 +1,4 @@
-//! The version, which `[workspace.package]` of `Cargo.toml` defines. xtask writes the version from there to all other
-//! places.
+//! The version, which `[workspace.package]` of `Cargo.toml` defines. xtask copies the version to all other places.
 
 use anyhow::{Context as _, Result, bail, ensure};
 

@@ -60,7 +60,7 @@ impl Slope {
     }
 }
 
-/// The results of one half.
+/// The results of one half or of one outage.
 #[derive(Debug)]
 pub(super) struct Account {
     processes: usize,

@@ -1,5 +1,5 @@
 //! Runs one long outage under full load, after which the receiver is available again while the load continues. Measures
-//! the size of the queue on disk, its cost, and the rate at which it is sent.
+//! the size of the queue on disk, the resources of the daemon, and the rate at which the queue is sent.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const MAX_DRAIN: f64 = 0.5;
 /// Minimum factor by which a backlog is sent faster than it was produced.
 const TIMES: f64 = 5.0;
 
-/// Runs the outage.
+/// Runs one outage of the given number of minutes.
 ///
 /// # Errors
 ///

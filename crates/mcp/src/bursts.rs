@@ -73,7 +73,7 @@ struct WatchArguments {
     pid: u32,
     /// Duration in seconds, at most 30; default: 10 for `callers`, 1 for `stacks`.
     seconds: Option<u32>,
-    /// Value of `confirm` in the answer with the price. Without it, the call returns the price.
+    /// Value of `confirm` in the answer with the price. Without `confirm`, the call returns the price.
     confirm: Option<String>,
 }
 
@@ -87,7 +87,7 @@ struct Allocations {
     /// Use allocation ticks, which .NET 9 and older require, at a higher price.
     #[serde(default)]
     tick: bool,
-    /// Value of `confirm` in the answer with the price. Without it, the call returns the price.
+    /// Value of `confirm` in the answer with the price. Without `confirm`, the call returns the price.
     confirm: Option<String>,
 }
 
@@ -101,7 +101,7 @@ struct Heap {
     histogram: bool,
     /// Show the holders of objects whose type name contains this text. Not allowed with `histogram`.
     r#type: Option<String>,
-    /// Value of `confirm` in the answer with the price. Without it, the call returns the price.
+    /// Value of `confirm` in the answer with the price. Without `confirm`, the call returns the price.
     confirm: Option<String>,
 }
 
@@ -114,7 +114,7 @@ struct Record {
     seconds: u32,
     /// Path of the new file, which must end in `.nettrace`.
     output: PathBuf,
-    /// Value of `confirm` in the answer with the price. Without it, the call returns the price.
+    /// Value of `confirm` in the answer with the price. Without `confirm`, the call returns the price.
     confirm: Option<String>,
 }
 

@@ -11,11 +11,11 @@
 //!
 //! | Layer | Responsibility |
 //! |---|---|
-//! | `plain` | makes foreign strings safe and short; every answer passes through it |
+//! | `plain` | makes strings safe and short; every answer passes through this layer |
 //! | `page` | parts of a list, and the selected fields of a record |
 //! | [`source`] | a trait for the source of records, because tools know neither HTTP nor the pipeline |
 //! | `tools` | the read-only tools, each in its file: from arguments to records to an answer |
-//! | `bursts` | the tools with a cost for a process: their price and its confirmation |
+//! | `bursts` | the tools with a cost for a process: prices and confirmations |
 //! | [`server`] | the protocol; the only file that uses the SDK |
 //!
 //! A layer uses only the layers above it. The tools add no second view of the data: a tool queries paths of the API,
@@ -27,7 +27,7 @@
 //! used: no macros, no client, no OAuth.
 //!
 //! Names and texts that a process chose are JSON strings of limited length, in which control characters and deceptive
-//! characters are replaced. The server's instructions say that every string is data and never an instruction.
+//! characters are replaced. The server's instructions state that every string is data and never an instruction.
 
 // Time is passed as a value: this crate reads no clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]

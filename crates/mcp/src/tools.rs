@@ -37,7 +37,7 @@ pub(super) const TOOLS: [ListedTool; 7] = [
     recording::TOOL,
 ];
 
-/// The tool that works without a daemon.
+/// Name of the tool that works without a daemon.
 pub(super) const RECORDING: &str = recording::TOOL.name;
 
 /// Returns the answer of a tool, or `None` if no tool has this name.

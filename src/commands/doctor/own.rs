@@ -14,14 +14,14 @@ const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
 /// Maximum number of bytes that are read from one of gcwatch's own files in `/proc`.
 const MAX_OWN_BYTES: usize = 256 << 10;
 
-/// A description of the conflicts that the session that reads requests causes.
+/// Description of the conflicts that a session for requests causes.
 const REQUESTS: &str = "requests.mode is diagnosticsource: the runtime has one filter for all sessions of the provider \
                         Microsoft-Diagnostics-DiagnosticSource. Triggers of dotnet-monitor on ASP.NET Core, and other \
                         tools that request its events, stop gcwatch's events, which the daemon then logs; gcwatch \
                         stops theirs when it attaches later, and when it leaves. Exclude their processes with \
                         requests.exclude";
 
-/// Returns the access rights of this gcwatch process. Blocks, but reads only `/proc`.
+/// Returns the access rights of this gcwatch process. Blocks the calling thread, but reads only `/proc`.
 pub(super) fn own(credentials: &Credentials, options: &TargetOptions) -> SelfRecord {
     let max_targets = options.max_targets;
     let missing = credentials.missing();

@@ -112,7 +112,8 @@ async fn silent(process: &Process, held: bool, version: Option<&str>) -> Option<
     spawn_blocking(move || why_silent(&process, held, major)).await.ok()?
 }
 
-/// Returns the remedy for an obstacle without a remedy of its own; empty if there is no general remedy.
+/// Returns the general remedy for an obstacle without a specific remedy, or an empty string if there is no general
+/// remedy.
 fn remedy(reason: Reason) -> &'static str {
     match reason {
         Reason::Refused => "if the process is running, its runtime has stopped listening: restart it",

@@ -1,4 +1,4 @@
-//! Runs a gcwatch command as a child process, and returns a limited number of its records, and its messages.
+//! Runs a gcwatch command as a child process, and returns its messages and a limited number of its records.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read};
@@ -15,7 +15,8 @@ use mcp::source::{CommandOutput, Refusal};
 /// Timeout of a command, including the wait for its burst lock. Afterwards the command receives SIGTERM, which closes
 /// its session.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(90);
-/// Maximum number of records of each kind. The first records are kept, because commands write the largest first.
+/// Maximum number of records of each kind. The first records are kept, because commands write the largest records
+/// first.
 const MAX_OF_A_KIND: usize = 8;
 const MAX_RECORD_BYTES: u64 = 1 << 20;
 /// Maximum length of the messages, in bytes.

@@ -33,7 +33,7 @@ pub(super) enum IncompleteReason {
     Session(anyhow::Error),
 }
 
-/// Copies a session to its output.
+/// A recorder that copies a session to its output.
 pub(super) struct Recorder<'o> {
     pub(super) session: Session,
     pub(super) output: &'o mut Output,
@@ -133,7 +133,8 @@ impl Recorder<'_> {
         self.progress.end();
         let ending = async {
             if in_order {
-                // A process that exits while the session stops no longer responds; its stream shows how it ended.
+                // A process that exits while the session stops no longer responds; the stream shows how the process
+                // ended.
                 let _stopped = self.session.stopped().await;
             } else {
                 let _drained = tokio::time::timeout(END_TIMEOUT, self.session.drain(|_| ())).await;

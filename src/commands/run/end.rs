@@ -1,5 +1,5 @@
-//! Terminates the process in all cases: a fixed time after a signal even if other parts hang, and together with its
-//! standard input on request. Dedicated threads terminate the process and wait for no other part.
+//! Terminates the process in all cases: a fixed time after a signal even if other parts hang, and on request when its
+//! standard input ends. Dedicated threads terminate the process and wait for no other part.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::daemon::Signals;
 /// Maximum time for the daemon to end after a signal, even if a part hangs. If the disk responds, the sum of the
 /// timeouts inside the daemon is smaller.
 const END_TIMEOUT: Duration = Duration::from_secs(15);
-/// Maximum time after a second signal.
+/// Maximum time for the daemon to end after a second signal.
 const END_NOW_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Stack size of the thread that waits for signals.

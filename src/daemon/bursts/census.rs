@@ -236,7 +236,7 @@ mod tests {
     }
 
     /// Scenario: more incidents have a first dump than are kept; then incidents end.
-    /// Guarantee: the oldest first dump is dropped, and so are dumps whose incidents no longer request one.
+    /// Guarantee: the oldest first dump is dropped, and so are first dumps whose incidents no longer request a dump.
     #[test]
     fn number_of_kept_first_dumps_is_limited() {
         let (mut censuses, share, start) = (Censuses::default(), share(), Instant::now());

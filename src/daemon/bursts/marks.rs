@@ -1,5 +1,5 @@
-//! Marks runs on disk while they have a burst. A run during whose burst gcwatch died gets no further burst, because the
-//! next stream could contain the data that caused the crash.
+//! Marks runs on disk while they have a burst. If gcwatch dies during a burst, the run gets no further burst, because
+//! the next stream could contain the data that caused the crash.
 
 use std::io;
 use std::path::{Path, PathBuf};

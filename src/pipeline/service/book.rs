@@ -66,7 +66,7 @@ impl ServiceBook {
     }
 
     /// Assigns a process to a service when it is first read, or when more of its identity is known. The service can
-    /// differ from the previous one.
+    /// differ from the previous service.
     pub(crate) fn belongs(
         &mut self,
         run: RunKey,

@@ -25,7 +25,7 @@ pub(crate) struct Death {
     pub(crate) oom_killed: Option<bool>,
     /// Whether a memory rule of severity error or critical fired in the last minute of the process.
     pub(crate) in_emergency: bool,
-    /// Whether the runtime ended the event stream, as it does when a process exits by itself.
+    /// Whether the runtime ended the event stream, as a runtime does when its process exits by itself.
     pub(crate) in_order: Option<bool>,
     /// Whether the process failed, according to its exit code.
     pub(crate) failed: Option<bool>,

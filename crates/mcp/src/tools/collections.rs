@@ -193,7 +193,8 @@ mod tests {
     use super::*;
 
     /// Scenario: there are four collections, one without a pause and one lossy, and an older collection with the
-    /// longest pause. They are queried by time, by pause, and filtered by generation, pause and time.
+    /// longest pause. A client sorts the collections by time and by pause, and filters them by generation, pause and
+    /// time.
     /// Guarantee: the matching collections are returned in the requested order; an unknown pause is last, null and
     /// counted.
     #[test]

@@ -100,7 +100,8 @@ pub(super) fn columns(steps: &[HistoryStep], step_ms: u64) -> Value {
 mod tests {
     use super::*;
 
-    /// Scenario: four buckets of ten seconds have gaps between them; some have neither allocation nor heap figures.
+    /// Scenario: four buckets of ten seconds have gaps between them; some buckets have neither allocation nor heap
+    /// figures.
     /// Guarantee: a step has the sums, the maximum and the last known heap; a figure that is unknown in all buckets of
     /// a step is null. The allocation of a step is a lower bound if a bucket with collections has no allocation figure.
     /// Buckets of different minutes are in different steps, and earlier buckets are omitted.

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     /// Scenario: a process has a ledger with an unknown line, an account with more parts than are returned, and a
-    /// history. It is queried without parts, then with parts.
+    /// history. A client queries the process without parts, then with parts.
     /// Guarantee: unknown lines have no value and are listed by name, omitted parts are counted, and unknown values are
     /// listed with reasons. Parts are returned only on request.
     #[test]

@@ -238,8 +238,8 @@ mod tests {
         read(arguments.as_object().unwrap().clone()).unwrap()
     }
 
-    /// Scenario: one process was stopped long ago, one was stopped recently, and one is not monitored. They are queried
-    /// in several orders, by name and by state.
+    /// Scenario: one process was stopped long ago, one was stopped recently, and one is not monitored. A client queries
+    /// the processes in several orders, by name and by state.
     /// Guarantee: rows are sorted as requested, with unknown values last; names match case-insensitively; states are
     /// distinguished.
     #[test]

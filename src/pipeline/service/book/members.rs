@@ -1,5 +1,4 @@
-//! The living and dead processes of a service, and the facts about them for rules: for the whole service or one
-//! version.
+//! The living and dead processes of a service, and facts for rules about the whole service or about one version.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
