@@ -30,7 +30,7 @@ const INSTRUCTIONS: &str = "gcwatch watches the garbage collector of every .NET 
 pub enum Offer {
     /// Tools that read the daemon's data.
     Reading,
-    /// Only the tool for recordings, which needs no daemon.
+    /// The tool for recordings, which needs no daemon.
     Recordings,
     /// The tools of [`Offer::Reading`], and tools that have a cost for a process and need a confirmation.
     Bursts,
