@@ -1,4 +1,4 @@
-//! The time window of a burst, and facts about the whole stream.
+//! The time window of a burst, and facts about its stream.
 
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ pub struct BurstFacts {
     pub lost_events: Option<u64>,
     /// Size of the stream including the rundown, in bytes.
     pub bytes: u64,
-    /// Number of method events, in the rundown and before it.
+    /// Number of method events, in the rundown and before the rundown.
     pub methods: u64,
     /// Number of distinct frames without a name.
     pub unknown_frames: u64,

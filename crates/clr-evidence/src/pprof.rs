@@ -113,8 +113,8 @@ struct Tables {
 }
 
 impl Tables {
-    /// Creates tables for a profile with these two values per sample, given as name and unit. Tools display the second
-    /// value by default.
+    /// Creates tables for a profile with these two values per sample, each with its name and unit. Tools display the
+    /// second value by default.
     fn new(values: [(&str, &str); 2], unix_ns: Option<i64>) -> Self {
         let mut tables = Self::default();
         // The format requires that the first string is empty.
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(profile.time_nanos, 5);
     }
 
-    /// Scenario: a profile has two stacks of names; one of them contains a name twice.
+    /// Scenario: a profile has two stacks of names; one stack contains a name twice.
     /// Guarantee: each name is stored once, and all ids are valid.
     #[test]
     fn profile_of_names_has_valid_references() {

@@ -68,7 +68,7 @@ impl Client {
     /// Returns the identity of the process, in the newest variant that the runtime supports.
     ///
     /// # Errors
-    /// Returns an [`Error::Runtime`] for .NET Core 3.x, which supports none of the variants.
+    /// Returns an [`Error::Runtime`] for .NET Core 3.x, which does not support any variant.
     /// [`Error::is_unknown_command`] returns `true` for this error.
     pub async fn process_info(&self) -> Result<ProcessInfo, Error> {
         let forms = [InfoVersion::V3, InfoVersion::V2, InfoVersion::V1];
@@ -130,7 +130,7 @@ impl Client {
     /// # Errors
     /// Returns connection errors and refusals, see [`Error`]. Returns [`Error::Request`], and sends no command, if no
     /// runtime accepts the configuration or if the configuration would disturb the target. After [`Error::Silent`], a
-    /// runtime can still start the session. Such a session ends at its first write to the closed connection.
+    /// runtime can still start the session. The session then ends at its first write to the closed connection.
     pub async fn collect_tracing(&self, config: &SessionConfig) -> Result<Session, Error> {
         self.collect_tracing_with(config, config.versions()).await
     }

@@ -1,7 +1,7 @@
 //! Tracks the open connections of this process to the socket of a runtime.
 //!
 //! `/proc/net/unix` lists all connections to a socket, but not their owners. To find the connections of other tools, a
-//! caller must subtract its own connections. A connection is therefore counted from before it is opened until after it
+//! caller must subtract its own connections. The count therefore includes a connection before it is opened and until it
 //! is closed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -74,7 +74,7 @@ impl fmt::Display for Stage {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// `/proc`, or the entry of a process in it, cannot be read.
+    /// `/proc`, or the entry of a process in `/proc`, cannot be read.
     #[error("cannot read {}: {source}; run where /proc is mounted and shows other processes", path.display())]
     Proc {
         /// Path that was read.
@@ -110,7 +110,7 @@ pub enum Error {
         /// Kind of file found.
         found: &'static str,
     },
-    /// This program has no permission to open the socket or to connect to it.
+    /// This program has no permission to open the socket or to connect to the socket.
     #[error("no permission to connect to {peer} ({source}); {}", PERMISSION)]
     Permission {
         /// The process or socket.

@@ -9,8 +9,8 @@
 //! * No input causes a panic, or an allocation larger than a small multiple of the input.
 //! * Lengths come from the size field of the frame, never from a table, because the protocol documentation lists wrong
 //!   sizes for some responses (an error has 24 bytes, not 28).
-//! * Both directions are implemented (requests can be decoded, responses encoded), so a simulated runtime in a test
-//!   uses the same code and a round trip checks every layout.
+//! * The crate can also decode requests and encode responses. A simulated runtime in a test therefore uses the same
+//!   code, and a round trip checks every layout.
 //!
 //! Source of the layouts: `ds-protocol.c`, `ds-eventpipe-protocol.c` and `ds-process-protocol.c` of the runtime,
 //! verified with .NET Core 3.1, .NET 8, 9, 10 and NativeAOT.

@@ -18,7 +18,7 @@ use crate::exchange::stop_tracing;
 use crate::guard::GuardedStream;
 use crate::message::{CollectVersion, Command, Compromise};
 
-/// A running event session. Its stream is in nettrace format, from the first byte (`Nettrace`).
+/// A running event session. The stream of the session is in nettrace format, from the first byte (`Nettrace`).
 ///
 /// # Reading and stopping in one task
 ///
@@ -205,7 +205,7 @@ impl Session {
                 self.ended = count == 0;
                 Poll::Ready(Ok(count))
             }
-            // The process ended before it read all bytes sent to it. This is a regular end of the stream.
+            // The process ended before it read all bytes sent to it. This error is a regular end of the stream.
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => {
                 self.ended = true;
                 Poll::Ready(Ok(0))

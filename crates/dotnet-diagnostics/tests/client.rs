@@ -50,7 +50,8 @@ fn info(version: InfoVersion) -> Vec<u8> {
     }
 }
 
-/// Scenario: runtimes support ProcessInfo3, only 2, only 1, or none of them.
+/// Scenario: the newest variant that a runtime supports is ProcessInfo3, ProcessInfo2 or ProcessInfo; another runtime
+/// supports no variant.
 /// Guarantee: the newest supported variant is used, each on a separate connection; `probe` returns `None` if no variant
 /// is supported; the second call uses the supported variant immediately.
 #[tokio::test]
@@ -377,7 +378,7 @@ async fn drain_stops_session_without_deadlock() {
     assert_eq!(fake.commands(), ["CollectTracing3", "StopTracing"]);
 }
 
-/// Scenario: two sessions are polled concurrently with one buffer, and one of them never sends a byte.
+/// Scenario: two sessions are polled concurrently with one buffer, and one session never sends a byte.
 /// Guarantee: the buffer is free while a session waits, and the other session uses it for its bytes.
 #[tokio::test]
 async fn sessions_share_one_buffer() {

@@ -135,7 +135,7 @@ impl Question {
 
 /// Runs a burst, which ends after `time`, with enough samples or too many pinned objects, when the process exits, or
 /// when `stop` completes. Afterwards, `stop` is called again; if this second future completes before the end of the
-/// stream, the methods have no names. `keep` receives the bytes of the stream. The session is always stopped and the
+/// stream, methods can lack names. `keep` receives the bytes of the stream. The session is always stopped and the
 /// process healed, so the future must be driven to completion.
 ///
 /// # Errors

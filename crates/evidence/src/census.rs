@@ -94,7 +94,8 @@ pub struct Plan {
 }
 
 /// Decides whether a dump requested by an incident is taken now. `account` is the ledger of the incident's process, or
-/// `None` if the ledger does not exist yet. Growth is required only for the first dump; limits apply to both dumps.
+/// `None` if the ledger does not exist yet. Growth is required only for the first dump; the limits and the checks for
+/// failed bursts apply to both dumps.
 pub fn decide(
     account: Option<&Ledger>,
     condition: &Condition,
@@ -530,7 +531,7 @@ mod tests {
 
     /// Scenario: the second dump is requested 299 s and 300 s after the first dump, while the growth is unknown. The
     /// heap has doubled since the first dump, whose suspension was short or long.
-    /// Guarantee: the dump is taken after 300 s, independent of growth. Its forecast is based on the cost of the first
+    /// Guarantee: the dump is taken after 300 s, independent of growth. The forecast is based on the cost of the first
     /// dump, and a dump with a too high forecast is refused.
     #[test]
     fn second_dump_is_taken_later() {

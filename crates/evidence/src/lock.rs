@@ -24,9 +24,10 @@ pub struct BurstLockHeld {
 }
 
 impl BurstLock {
-    /// Acquires the lock if it is free. Blocks briefly. `pid` and `uid` identify the target of the burst: if this
-    /// program is killed, the daemon heals the target. If no folder can hold the lock, the burst is permitted without a
-    /// lock, because any user with write access to `/tmp` can cause this condition; see [`no_lock`](Self::no_lock).
+    /// Acquires the lock if no other burst holds the lock. Blocks the calling thread briefly. `pid` and `uid` identify
+    /// the target of the burst: if this program is killed, the daemon heals the target. If no folder can hold the lock,
+    /// the burst is permitted without a lock, because any user with write access to `/tmp` can cause this condition;
+    /// see [`no_lock`](Self::no_lock).
     ///
     /// # Errors
     ///

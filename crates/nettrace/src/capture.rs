@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use crate::definitions::table_bytes;
 use crate::item::Gap;
 
-/// Number of events that is too large for a gap. If the sequence numbers differ by this number or more, the thread id
+/// Number of missing events that is too large for a gap. If at least this number of events is missing, the thread id
 /// was assigned to a new thread, whose numbers restart at 1.
 pub(crate) const LONGEST_GAP: u32 = 1 << 31;
 

@@ -31,7 +31,7 @@ struct Definition {
     tag: Option<u32>,
 }
 
-/// The definitions of a stream. An index is not reused while events may be waiting, so redefining a metadata id does
+/// The definitions of a stream. An index is not reused while events can be waiting, so redefining a metadata id does
 /// not affect earlier events.
 pub(crate) struct Definitions {
     list: Vec<Definition>,

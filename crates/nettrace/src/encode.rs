@@ -58,7 +58,7 @@ use crate::metadata::Metadata;
 pub const BLOCK_BYTES: usize = 100 << 10;
 
 /// An encoder that writes a stream into memory. Call [`Encoder::take`] to remove the bytes written so far, or
-/// [`Encoder::finish`] to get the whole stream.
+/// [`Encoder::finish`] to finish the stream and get the remaining bytes.
 #[derive(Debug)]
 pub struct Encoder {
     format: Format,

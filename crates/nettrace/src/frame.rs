@@ -230,7 +230,7 @@ pub(crate) fn object(bytes: &[u8], offset: u64) -> Result<FrameProgress<Head>, E
     let Ok(size) = cursor.u32(READING) else {
         return Ok(FrameProgress::Part(kind.reading()));
     };
-    // The content is aligned to a multiple of 4 in the whole stream.
+    // The content is aligned to a multiple of 4, relative to the start of the stream.
     let filling = (cursor.offset().next_multiple_of(4) - cursor.offset()) as usize;
     if cursor.take(filling, READING).is_err() {
         return Ok(FrameProgress::Part(kind.reading()));

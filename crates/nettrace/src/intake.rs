@@ -296,7 +296,7 @@ impl Intake {
         self.labels.define(content, base)
     }
 
-    /// Decodes a V6 remove-thread block, which is like a sequence point for the threads in it, but without a time.
+    /// Decodes a V6 remove-thread block, which is like a sequence point for the removed threads, but without a time.
     pub(crate) fn remove_threads(&mut self, content: &[u8], base: u64) -> Result<(), Error> {
         const READING: &str = "a row of a RemoveThread block";
         let mut cursor = Cursor::new(content, base);

@@ -14,8 +14,8 @@ pub enum Item<'a> {
     /// A loss of events. The decoder delivers a gap as soon as it detects the loss, before events that still wait for
     /// their order.
     Gap(Gap),
-    /// The time of a sequence point, in ticks. Every older event was delivered, excluded by
-    /// [`Options::interest`](crate::Options::interest), or lost. No later event is older.
+    /// The time of a sequence point, in ticks. Every older event was lost or has been processed, and no later event is
+    /// older.
     SequencePoint(i64),
 }
 

@@ -28,10 +28,10 @@ use crate::header::TraceHeader;
 /// A receiver for the blocks of a V4 stream that a [`Decoder`](crate::Decoder) is reading. See the [module
 /// documentation](self).
 pub trait Keeper: fmt::Debug + Send {
-    /// Called after the header of the stream was read.
+    /// Receives the header of the stream, before any block.
     fn begin(&mut self, header: &TraceHeader);
 
-    /// Called when a block is complete, before it is decoded. The block can be damaged.
+    /// Receives a complete block before the decoder decodes the block. The block can be damaged.
     fn block(&mut self, block: &Block<'_>);
 }
 
@@ -126,7 +126,7 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Returns the first frame and the bytes after it, or `None` if there is no complete frame.
+    /// Returns the first frame and the bytes after this frame, or `None` if there is no complete frame.
     fn first(frames: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (kind, rest) = frames.split_first()?;
         let is = match kind {

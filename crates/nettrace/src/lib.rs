@@ -2,15 +2,15 @@
 //! `dotnet-trace` saves to files.
 //!
 //! A [`Decoder`] accepts bytes in chunks of any size and returns [`Item`]s: the header, events, gaps (events that the
-//! writer lost) and sequence points. It performs no I/O and has no clock. The payload of an event borrows from the
-//! decoder until the next item is requested, and the decoder does not allocate in steady state. An [`encode::Encoder`]
-//! writes such streams. The module [`keep`] retains the last blocks of a stream while the decoder reads the stream, and
-//! writes these blocks as a new stream.
+//! writer lost) and sequence points. The decoder performs no I/O and has no clock. The payload of an event borrows from
+//! the decoder until the next item is requested, and the decoder does not allocate in steady state. An
+//! [`encode::Encoder`] writes such streams. The module [`keep`] retains the last blocks of a stream while the decoder
+//! reads the stream, and writes these blocks as a new stream.
 //!
 //! ```
 //! use nettrace::{Decoder, Error, Item, Options};
 //!
-//! /// Counts the collections in a recording, and returns whether some may be missing.
+//! /// Returns the number of collections in a recording, and whether events were lost.
 //! fn collections(mut recording: impl std::io::Read) -> Result<(u32, bool), Box<dyn std::error::Error>> {
 //!     // Native events have no names. Provider, id and version identify them: 1 is GCStart.
 //!     let mut decoder = Decoder::new(Options {
@@ -71,10 +71,10 @@
 //!   delivered. A sequence point, the end of the stream and [`Decoder::flush`] release all waiting events. Events with
 //!   the same timestamp keep their order in the stream.
 //! * **Losses.** A writer numbers the events of a capture thread, including dropped events. Missing numbers become a
-//!   [`Gap`] as soon as the decoder detects them, even if only a sequence point reveals them, and even if the events
-//!   would not be delivered. A number that decreases is not a loss: the thread id was assigned to a new thread.
+//!   [`Gap`] as soon as the decoder detects them, even if only a sequence point reveals them, and even if the interest
+//!   would exclude the lost events. A number that decreases is not a loss: the thread id was assigned to a new thread.
 //! * **Interest.** [`Options::interest`] classifies each definition once, and each event carries the resulting tag.
-//!   Unwanted events cost a few nanoseconds: they are counted and checked for gaps, but not copied.
+//!   Excluded events cost a few nanoseconds: they are counted and checked for gaps, but not copied.
 //!
 //! # Invariants
 //!
@@ -83,15 +83,16 @@
 //! * No input makes the decoder panic, loop forever, or hold more memory than [`limits`] allows. Damage is an error
 //!   with the byte offset and the part of the stream that was being read. Everything before the damage is delivered
 //!   first.
-//! * An event has the definition, stack and thread that were valid at its position in the stream, regardless of when it
-//!   is delivered.
+//! * An event has the definition, stack and thread that were valid at its position in the stream, regardless of the
+//!   time of delivery.
 //!
 //! # Omissions in V6 streams of one-collect
 //!
 //! Definitions have no version, level or keywords (`None` in this crate). Events are not numbered ([`Stats::lost`] is
-//! `None`). The header contains no process id; each event has its own. Thread indexes are reassigned with every block.
-//! If labels override the version, level, keywords or opcode of an event, the event gets a separate definition, which
-//! is also passed to [`Options::interest`]. All labels except these and activity ids are skipped.
+//! `None`). The header contains no process id; each event has the id of its process. Thread indexes are reassigned with
+//! every block. If labels override the version, level, keywords or opcode of an event, the event gets a separate
+//! definition, which is also passed to [`Options::interest`]. All labels except these overrides and activity ids are
+//! skipped.
 
 // Time is passed in as a value, and all state has a single owner: no clock, no lock (clippy.toml).
 #![deny(missing_docs, clippy::disallowed_methods, clippy::disallowed_types)]

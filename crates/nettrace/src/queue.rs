@@ -241,7 +241,7 @@ impl Queue {
         )
     }
 
-    /// Compacts memory if delivered events use most of it. Must not be called while a removed entry is in use.
+    /// Compacts memory if delivered events use most of the memory. Must not be called while a removed entry is in use.
     pub(crate) fn compact(&mut self) {
         let held = self.arena.len() + self.entries.len() * size_of::<WaitingEvent>();
         if self.waiting == 0 || held < COMPACTION_BYTES || held / 2 < self.waiting_bytes {

@@ -41,7 +41,8 @@ pub(super) fn asked<'a>(
     if frames.iter().all(|frame| frame.is_unknown()) {
         return (None, None, frames);
     }
-    // The call was inlined into the calling method. In managed code, only one method causes each of these reasons.
+    // The call was inlined into the calling method. In managed code, only one method causes each of these combinations
+    // of reason and outcome.
     match reason {
         GcReason::INDUCED_COMPACTING | GcReason::INDUCED_AGGRESSIVE => {
             (Some("GC.Collect"), Some(Evidence::Reason), frames)

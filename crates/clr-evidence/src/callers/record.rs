@@ -14,7 +14,7 @@ pub struct Callers {
     pub triggers: u64,
     /// Number of collections.
     pub collections: u64,
-    /// Time for which the process was stopped, in nanoseconds; `None` if it is unknown for all collections.
+    /// Time for which the process was stopped, in nanoseconds; `None` if this time is unknown for all collections.
     pub stopped_ns: Option<i64>,
     /// Number of stops without a trigger. The runtime does not report their origin.
     pub unasked_stops: u64,

@@ -1,5 +1,6 @@
-//! Parser for names of types and their members in the runtime's format. Each kind of name can contain the other kind:
-//! the name of a generic method contains types, and the type of a state machine contains the name of its method.
+//! Parser for names of types and their members in the runtime's format. A name of one kind can contain names of the
+//! other kind: the name of a generic method contains types, and the type of a state machine contains the name of its
+//! method.
 
 use super::MAX_DEPTH;
 use super::compiler_generated::{bracketed, lambda, parse_file_local, state_machine};

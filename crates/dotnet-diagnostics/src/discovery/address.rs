@@ -50,7 +50,7 @@ impl SocketAddress {
     }
 
     /// Returns the path from the perspective of this process. The path can exceed the length of a socket address, and
-    /// its links belong to the other process; use [`SocketAddress::open`] to access it.
+    /// its links belong to the other process; use [`SocketAddress::open`] to access the socket.
     pub fn host_path(&self) -> PathBuf {
         match &self.root {
             Some(root) => root.join(below_root(&self.path)),

@@ -1,4 +1,4 @@
-//! Facts from the files of a process, before it is known to run .NET.
+//! Facts from the files of a process that possibly runs .NET.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -109,7 +109,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// Returns whether the process is in another namespace; `false` if this cannot be determined, because files below
-    /// the other root could not be read in that case.
+    /// another root would not be readable either.
     pub(super) fn in_other_namespace(&self, kind: &str) -> bool {
         let theirs = std::fs::read_link(self.directory.join("ns").join(kind));
         let ours = std::fs::read_link(self.host.proc_root().join("self/ns").join(kind));

@@ -181,8 +181,8 @@ mod tests {
         assert_eq!(Credentials::default().missing(), None);
     }
 
-    /// Scenario: the process has the capabilities of the measured matrix: none, each of the two, both, both only in its
-    /// bounding set, and both in a user namespace.
+    /// Scenario: the process has neither capability, one of the two capabilities, both capabilities, both capabilities
+    /// only in its bounding set, or both capabilities in a user namespace.
     /// Guarantee: the remedy names exactly the missing capabilities, or another cause if no capability is missing.
     #[test]
     fn remedy_names_missing_capabilities() {

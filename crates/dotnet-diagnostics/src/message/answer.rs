@@ -25,8 +25,8 @@ pub enum Answer<'a> {
     Error(RuntimeError),
 }
 
-/// An environment variable of a process. Both strings are under the control of the target: escape them before
-/// displaying them.
+/// An environment variable of a process. The target controls the name and the value: escape both strings before you
+/// display them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvironmentVariable {
     /// Text before the first `=`.

@@ -10,7 +10,7 @@ use std::fmt;
 pub enum RuntimeError {
     /// 0x80131384: the runtime could not parse the payload.
     BadEncoding,
-    /// 0x80131385: the runtime does not support the command, but can support an older variant of it.
+    /// 0x80131385: the runtime does not support the command, but can support an older variant of the command.
     UnknownCommand,
     /// 0x80131386: the runtime does not support the magic bytes of the protocol.
     UnknownMagic,

@@ -96,7 +96,7 @@ struct ListedFile {
 }
 
 impl Files {
-    /// Creates the directory, and gives the incomplete recordings of earlier instances their final names.
+    /// Creates the directory, and renames the incomplete recordings of earlier instances to their final names.
     pub(super) fn open(state: &Path, options: &BlackBoxOptions) -> io::Result<Self> {
         let mut files = Self {
             folder: state.join(FOLDER),
@@ -325,7 +325,7 @@ impl ListedFile {
         self.split().map(|(id, _)| id)
     }
 
-    /// Returns the name of the process, as given in the file name.
+    /// Returns the name of the process in the file name.
     fn process(&self) -> &str {
         process_of(self.id().unwrap_or_default())
     }

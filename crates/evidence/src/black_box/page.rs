@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::super::bounds::bound;
 
-/// First argument of this process. It is not a command, so the help does not show it.
+/// First argument of this process. The argument is not a command, so the help does not show it.
 const ARGUMENT: &str = "recording-page";
 /// Path of the program, which is also valid if its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";

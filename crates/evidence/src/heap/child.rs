@@ -1,10 +1,10 @@
 //! The process that computes the results of a dump: `gcwatch heap-dump`, started by gcwatch and not intended for users.
 //!
-//! The process runs before the rest of the program is set up. It reads the stream from standard input, and writes the
-//! answer to standard output and a refusal as one line to standard error. The kernel limits the memory and the time of
-//! the process (`RLIMIT_AS`, `RLIMIT_CPU`) and kills the process first if memory is scarce. The process finishes when
-//! its input closes. The process opens no file of the target itself. Another process ([`files`](super::files)) reads
-//! these files, so that a slow file system cannot keep this process and its memory.
+//! The process runs before the rest of the program is set up. The process reads the stream from standard input, and
+//! writes the answer to standard output and a refusal as one line to standard error. The kernel limits the memory and
+//! the time of the process (`RLIMIT_AS`, `RLIMIT_CPU`) and kills the process first if memory is scarce. The process
+//! finishes when its input closes. The process opens no file of the target itself. Another process
+//! ([`files`](super::files)) reads these files, so that a slow file system cannot keep this process and its memory.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ use crate::bounds::bound;
 use crate::heap::files::{Files, LateFiles};
 use crate::heap::session::FeedOutcome;
 
-/// First argument of this process. It is not a command, so the help does not show it.
+/// First argument of this process. The argument is not a command, so the help does not show it.
 const ARGUMENT: &str = "heap-dump";
 /// Path of the program, which is also valid if its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
@@ -261,7 +261,7 @@ fn records(survey: Survey, output: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The running process and the channels to it.
+/// The running process, and the channels that connect it to this process.
 #[derive(Debug)]
 pub struct AnalysisProcess {
     child: Child,
@@ -291,7 +291,7 @@ impl Feed {
         let (takes, taken) = channel();
         let write = move || {
             for piece in sent {
-                // The process has exited. Its refusal contains the reason.
+                // The process has exited. Its refusal, if any, contains the reason.
                 if input.write_all(&piece).is_err() || takes.send(()).is_err() {
                     return;
                 }
@@ -485,7 +485,7 @@ impl AnalysisProcess {
                 }
             }
         }
-        // Its pipes are closed, so the process has exited.
+        // The pipes of the process are closed, so the process has exited.
         let status = self
             .child
             .wait()

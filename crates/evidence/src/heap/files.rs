@@ -28,7 +28,7 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use rustix::thread::set_name;
 use targets::own_file::OwnFiles;
 
-/// First argument of this process. It is not a command, so the help does not show it.
+/// First argument of this process. The argument is not a command, so the help does not show it.
 const ARGUMENT: &str = "heap-files";
 /// Path of the program, which is also valid if its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
@@ -300,7 +300,7 @@ fn is_ready(pipe: &ChildStdout, until: Instant) -> io::Result<bool> {
 }
 
 /// The processes that a daemon has left behind, each until it exits. The file system of a target is not tried again
-/// while one of these processes waits for it.
+/// while one of these processes waits for the file system.
 #[derive(Debug, Default)]
 pub struct LeftBehind(Vec<Left>);
 
@@ -382,7 +382,7 @@ mod tests {
         serve(&mut input.as_slice(), &mut output, open).unwrap_err();
     }
 
-    /// Scenario: one process does not answer before the deadline; another process exits at once; a third process
+    /// Scenario: one process does not answer before the deadline; another process exits immediately; a third process
     /// answers with more bytes than requested.
     /// Guarantee: the first process is late and killed, and the other two are not late; every question returns, and no
     /// further questions are asked.

@@ -1,9 +1,9 @@
 //! The session that takes a heap dump.
 //!
 //! The session is stopped immediately after its start. The runtime collects and walks the heap during the command (.NET
-//! 8 to 10) or before it answers StopTracing (3.1 and 11), and writes its buffer when it stops. While the session is
-//! open, any other session of this provider that starts makes the runtime dump again, into this session. A plain
-//! session that starts and ends afterwards makes the runtime forget that it has named its types
+//! 8 to 10) or before it responds to StopTracing (3.1 and 11), and writes its buffer when the session stops. While the
+//! session is open, any other session of this provider that starts makes the runtime dump again, into this session. A
+//! plain session that starts and ends afterwards makes the runtime forget that it has named its types
 //! (`evidence::burst::heal`).
 
 use std::future::Future;

@@ -76,7 +76,7 @@ impl Place {
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SendOutcome {
-    /// The store has the whole object.
+    /// The store has the complete object.
     Stored,
     /// The store does not have the object, for this reason.
     Failed(String),
@@ -142,7 +142,7 @@ impl Target {
         Ok(Self::Objects { store, prefix })
     }
 
-    /// Stores a file under a key: the whole file or nothing.
+    /// Stores a file under a key. The store has either the complete file or no file afterwards.
     pub(super) async fn send(&self, key: &str, file: File, bytes: u64) -> SendOutcome {
         let sent = match self {
             Self::Folder(folder) => {

@@ -35,7 +35,7 @@ impl Keeper for All {
     }
 }
 
-/// Returns all blocks of a stream, and the items that a decoder delivers for it.
+/// Returns all blocks of a stream, and the items that a decoder delivers for this stream.
 fn kept(bytes: &[u8], options: Options, piece: usize) -> (ReceivedCalls, Story) {
     let kept = Arc::new(Mutex::new(ReceivedCalls::default()));
     let mut decoder = Decoder::new(options);

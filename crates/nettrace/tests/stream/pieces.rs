@@ -8,7 +8,7 @@ use crate::recordings::{self, Seeded};
 /// Maximum size of recordings that are cut at every byte, in bytes.
 const SMALL: usize = 20_000;
 
-/// Scenario: recordings arrive in chunks of 1, 2, 3, 7, 64 and 4096 bytes, and as a whole.
+/// Scenario: recordings arrive in chunks of 1, 2, 3, 7, 64 and 4096 bytes, and in one chunk.
 /// Guarantee: items, order, counters and ending are equal.
 #[test]
 fn chunk_size_does_not_change_result() {

@@ -198,7 +198,7 @@ fn label_overrides_definition() {
 }
 
 /// Scenario: a sequence point forgets the definitions, and ids are reused.
-/// Guarantee: events before the sequence point have the old definitions; events after it have the new definitions or no
+/// Guarantee: events before the sequence point have the old definitions; later events have the new definitions or no
 /// definition.
 #[test]
 fn forgotten_definition_is_not_used() {

@@ -56,7 +56,8 @@ fn oldest(kept: &RetainedEvents) -> Option<i64> {
 /// `None` if the new start is not later, or if the wall clock is invalid.
 fn later(header: &TraceHeader, ticks: Option<i64>) -> Option<TraceHeader> {
     let ms = i128::from(header.offset_ns(ticks?)).div_euclid(1_000_000);
-    // If a millisecond is not an integer number of ticks, move by whole seconds, which always are.
+    // If a millisecond is not an integer number of ticks, move by whole seconds, because the frequency is ticks per
+    // second.
     let ms = if header.frequency % 1000 == 0 {
         ms
     } else {
@@ -142,7 +143,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Completes the stream, and gives the file its final name. Returns a sentence for the log.
+    /// Completes the stream, and renames the file to its final name. Returns a sentence for the log.
     pub(super) fn complete(mut self, files: &Files) -> Result<String, WriteError> {
         self.put()?;
         let (events, lost, span) = (self.rewriter.events(), self.rewriter.lost(), self.rewriter.span());
