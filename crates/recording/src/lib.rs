@@ -4,7 +4,7 @@
 //!
 //! 1. [`source`]: reads a file or an archive as bytes, with limits
 //! 2. `program`: determines the program of a recording from its events
-//! 3. this module: turns bytes into collections
+//! 3. this module: converts bytes to collections
 //!
 //! # Invariants
 //!
@@ -46,7 +46,7 @@ pub enum RecordingError {
         /// Error of the decoder, with its offset.
         source: nettrace::Error,
     },
-    /// The recording exceeds the limit for one recording.
+    /// The recording contains more than [`MAX_HELD`] starts and ends of collections and stops.
     #[error(
         "{name} has more than {MAX_HELD} starts and ends of collections and stops, which is the limit for one \
          recording; everything before the limit is reported"
@@ -77,7 +77,7 @@ pub struct ProcessHistory {
 }
 
 impl ProcessHistory {
-    /// Returns the input for rules.
+    /// Returns the history as input for rules.
     pub fn history(&self) -> History<'_> {
         History {
             collections: &self.collections,
@@ -100,13 +100,13 @@ pub struct Recording {
     pub program: Program,
     /// Header of the stream; `None` if it could not be read.
     pub header: Option<TraceHeader>,
-    /// Time from the sync point, which is the start of the session, to the last event, in nanoseconds; 0 if the stream
-    /// has no events.
+    /// Time from the sync point, which is the start of the session, or from the first event if this event is earlier,
+    /// to the last event, in nanoseconds; 0 if the stream has no events.
     pub observed_ns: i64,
-    /// Whether the recording contains events of collections or the runtime. Without such events, either no
-    /// collection ran, or the session did not enable the events.
+    /// Whether the recording contains events of the runtime other than its process information and rundown. Without
+    /// such events, either no collection ran, or the session did not enable the events.
     pub has_gc_events: bool,
-    /// A sentence about the truncation; `None` if the recording is complete.
+    /// Description of the truncation, in one sentence; `None` if the recording is complete.
     pub cut: Option<String>,
     /// Error that stopped reading; `None` if the recording was read to its end.
     pub error: Option<RecordingError>,

@@ -14,10 +14,10 @@ const MAX_CHARACTERS: usize = 8 << 10;
 /// The program of a recording.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
-    /// Pid of the process to which the command line belongs; `None` if the stream does not contain it.
+    /// Pid of the process to which the command line belongs; `None` if the stream does not contain the pid.
     pid: Option<u64>,
-    /// Command line, with the arguments joined by spaces; `None` if the stream does not contain it. Arguments can
-    /// contain secrets.
+    /// Command line, with the arguments joined by spaces; `None` if the stream does not contain a command line.
+    /// Arguments can contain secrets.
     pub command_line: Option<String>,
     /// Settings of the collector.
     pub settings: GcSettings,
@@ -37,7 +37,7 @@ impl Program {
     }
 
     /// Returns the name of the process with this pid: its entry assembly, or its executable if there is no assembly.
-    /// Returns `None` if the command line is unknown or belongs to another process.
+    /// Returns `None` if the command line is unknown, belongs to another process, or contains no name.
     pub fn name(&self, pid: Option<u64>) -> Option<String> {
         if self.pid.is_some() && self.pid != pid {
             return None;
@@ -46,12 +46,12 @@ impl Program {
     }
 }
 
-/// Returns the name of the first assembly before the first option. If this is the assembly of a custom host and another
-/// assembly follows, the other assembly counts. Without an assembly before the options, the name is the first assembly
-/// in the options of `dotnet`, or the executable.
+/// Returns the name of the first assembly before the first option. If this assembly belongs to a custom host and
+/// another assembly follows, the other assembly is used. Without an assembly before the options, the name is the first
+/// assembly in the options of `dotnet`, or the executable.
 ///
-/// Paths can contain spaces, which a command line does not mark, but the text after the last separator is the name in
-/// any case. Returns `None` if the name has no printable character.
+/// Paths can contain spaces, which a command line does not mark. The name is nevertheless the text after the last path
+/// separator. Returns `None` if the name has no printable character.
 fn name_of(command_line: &str) -> Option<String> {
     let words = || CommandWords(command_line);
     let plain = words().take_while(|word| !word.starts_with('-'));

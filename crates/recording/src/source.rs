@@ -41,8 +41,8 @@ pub enum SourceError {
         /// Name of the source.
         name: String,
     },
-    /// The zip archive does not contain exactly one recording, its directory cannot be read, or its compression is not
-    /// supported.
+    /// The zip archive does not contain exactly one recording or exactly one file, its directory cannot be read, or its
+    /// compression is not supported.
     #[error("{name} is a zip archive with {found}; unpack it and pass the path of one recording")]
     Archive {
         /// Name of the source.
@@ -62,7 +62,7 @@ pub enum SourceError {
     },
 }
 
-/// An open recording. Reads return the bytes that the runtime wrote, also if the file is compressed.
+/// An open recording. Reads return the bytes that the runtime wrote, even if the file is compressed.
 pub struct Source {
     name: String,
     reader: Box<dyn Read + Send>,
@@ -118,7 +118,7 @@ impl Source {
         Self::from_reader(name, Box::new(Cursor::new(start).chain(file)))
     }
 
-    /// Creates a source from any reader. `name` is its name in messages.
+    /// Creates a source from any reader. `name` is the name of the source in messages.
     ///
     /// # Errors
     ///
@@ -165,8 +165,8 @@ impl Source {
         READ_BYTES
     }
 
-    /// Reads the next bytes into `into`. Returns their number, or 0 at the end. A truncated compressed file ends at the
-    /// truncation, and [`Source::cut`] returns the reason.
+    /// Reads the next bytes into `into`. Returns the number of bytes read, or 0 at the end. A truncated compressed file
+    /// ends at the truncation, and [`Source::cut`] returns the reason.
     ///
     /// # Errors
     ///
@@ -199,7 +199,7 @@ impl Source {
         }
     }
 
-    /// Returns the error of a decompression that ended early, or `None` if the data was not truncated.
+    /// Returns the error of a decompression that ended early, or `None` if no truncation was found.
     pub fn cut(&self) -> Option<&str> {
         self.cut.as_deref()
     }
