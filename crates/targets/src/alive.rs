@@ -1,14 +1,14 @@
-//! Heartbeats of the two parts that run independently of everything else: the reading thread and the supervisor.
+//! Heartbeats of the reading thread and of the supervisor, which run independently of all other parts.
 //!
 //! Each part sends a heartbeat every second, even if it is idle.
 //!
 //! # How far streams were read
 //!
 //! Bytes written by a runtime wait in a socket until the reading thread reads them. Between two heartbeats, the thread
-//! has checked every socket, and a stream pauses for less than that time. The bytes that were waiting at one heartbeat
-//! were therefore read by the next heartbeat, so all streams are read up to the second to last heartbeat. If that is
-//! long ago, the present state of the streams is unknown, and `pipeline` does not advance the time of the rules. A
-//! stream with more bytes than can be read at once is reported separately
+//! checks every socket, and the pauses in reading a stream are shorter than this interval. The bytes that wait at one
+//! heartbeat are therefore read by the next heartbeat, and all streams are read up to the second to last heartbeat. If
+//! the second to last heartbeat is long ago, the present state of the streams is unknown, and `pipeline` does not
+//! advance the time of the rules. A stream with more bytes than can be read at once is reported separately
 //! ([`RunSink::undrained`](crate::sink::RunSink::undrained)).
 //!
 //! The clock is monotonic and stops while the machine is suspended, like all processes.
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 /// Interval between heartbeats.
 pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Times of the last heartbeat of each part.
+/// The times of the last heartbeats of each part.
 #[derive(Debug)]
 pub struct Heartbeats {
     began: Instant,
@@ -43,7 +43,7 @@ pub struct Silence {
 }
 
 impl Heartbeats {
-    /// Creates heartbeats that count from now, so that a part that never starts becomes late like any other.
+    /// Creates heartbeats that count from `now`, so that a part that never starts also becomes late.
     pub fn new(now: Instant) -> Self {
         Self {
             began: now,
@@ -73,8 +73,8 @@ impl Heartbeats {
         self.since_began(now).saturating_sub(read)
     }
 
-    /// Returns the longest silence of the reading thread since the last call, or `None` if there was no heartbeat since
-    /// then.
+    /// Returns the longest silence of the reading thread since the last call, or `None` if the reading thread has sent
+    /// no heartbeat since that call.
     pub fn take_silence(&self) -> Option<Silence> {
         self.silence.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -92,7 +92,8 @@ impl Heartbeats {
         part.store(u64::try_from(since).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Returns each part with the time since its last heartbeat.
+    /// Returns each part with the time since its last heartbeat, or since the creation of `self` if the part has sent
+    /// no heartbeat.
     pub fn ages(&self, now: Instant) -> [(&'static str, Duration); 2] {
         let since = self.since_began(now);
         let age = |part: &AtomicU64| since.saturating_sub(Duration::from_millis(part.load(Ordering::Relaxed)));
@@ -107,7 +108,7 @@ impl Heartbeats {
 mod tests {
     use super::*;
 
-    /// Scenario: one part sends a heartbeat, and the other part never does.
+    /// Scenario: one part sends a heartbeat, and the other part sends no heartbeat.
     /// Guarantee: each age counts from the part's own last heartbeat, or from the start of a part without heartbeats.
     #[test]
     fn ages_count_from_last_heartbeat() {

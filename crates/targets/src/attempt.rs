@@ -3,13 +3,14 @@
 //! # Processes that are out of memory
 //!
 //! The first session with the runtime's provider makes CoreCLR run managed code on the thread that answers commands
-//! (`EventSource.DoCommand`). If the heap has reached its hard limit, that code can fail and end the *process*, with
+//! (`EventSource.DoCommand`). If the heap has reached its hard limit, this code can fail and end the *process*, with
 //! "Out of memory." or with a stack overflow while the message is built. This happened on 10.0.14 in 4 of 8 processes
 //! at their limit, and on 10.0.0. It did not happen in 6 of 6 processes (10.0.14) that had had a session before their
 //! heap was full, nor with a session of only the rundown provider (3 of 3). Collections need the runtime's provider, so
-//! the remedy is to attach early: a new socket is noticed at once, and a running session is kept. If memory is visibly
-//! at its limit from outside, the first session waits (`heap_limit`). The session that reads the settings cannot cause
-//! this failure: it is never the first session, and it does not start while memory is scarce.
+//! the remedy is to attach early: gcwatch notices a new socket immediately, and keeps a running session. If gcwatch can
+//! see from outside the process that memory is at its limit, the first session waits (`heap_limit`). The session that
+//! reads the settings cannot cause this failure: it is never the first session, and it does not start while memory is
+//! scarce.
 
 mod session;
 
@@ -47,7 +48,7 @@ use processes::{Identity, RunState};
 /// Timeout for the inspection of one process, which reads a few files in `/proc` and opens the socket.
 const INSPECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Outcome of an attempt.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     /// The process has exited.
@@ -86,8 +87,8 @@ pub(crate) struct Attempt<S: Sink> {
     pub(crate) visible: bool,
     /// Endpoint of the process's reverse connections; `None` if the process does not connect to gcwatch.
     pub(crate) reverse: Option<Endpoint>,
-    /// Sender that resumes the suspended runtime: used when the session has started, dropped if there will be no
-    /// session; `None` if no runtime waits.
+    /// Sender that resumes the suspended runtime. A message is sent when the session has started, and the sender is
+    /// dropped if no session starts. `None` if no runtime waits.
     pub(crate) begun: Option<oneshot::Sender<()>>,
 }
 
@@ -100,15 +101,15 @@ struct StartedSession {
     ahead_ns: Option<i64>,
     /// Tracks the connections of other tools; `None` if these connections are not visible.
     watched: Option<Arc<WatchedProcess>>,
-    /// Whether requests are read, too.
+    /// Whether requests are also read.
     reads_requests: bool,
 }
 
 impl<S: Sink> Attempt<S> {
-    /// Attaches to the process on the current executor, and reads the session on the executor of all readers. All
-    /// outcomes are reported to the sink and logged.
+    /// Attaches to the process on the current executor, and reads the session on the executor that all readers share.
+    /// Outcomes are reported to the sink and logged.
     pub(crate) async fn run(mut self: Box<Self>) -> (KeptRun<S::Run>, End) {
-        // Boxed, so that the data needed for attaching is not held for the whole session.
+        // The future is boxed, so that the data needed for attaching is released before the session is read.
         let begun = match Box::pin(self.begin()).await {
             Ok(begun) => begun,
             Err(end) => return (self.kept, end),
@@ -255,7 +256,7 @@ impl<S: Sink> Attempt<S> {
         };
         let mut process = process.clone();
         if info.is_none() && process.visible {
-            // .NET Core 3: the version is in the path of the runtime library.
+            // .NET Core 3 does not report its version, but the path of the runtime library contains the version.
             let pid = process.pid;
             let reading = self.shared.threads.run(move || Scan::host().runtime_library(pid));
             if let Ok(reading) = reading
@@ -278,7 +279,8 @@ impl<S: Sink> Attempt<S> {
         session.map_err(|error| self.unattachable(error.obstacle()))
     }
 
-    /// Opens the sink of the run, or passes the current details to the existing sink.
+    /// Opens the sink of the run, or passes the current details to the existing sink. Returns an error if the limit of
+    /// attached processes is reached.
     fn open(&mut self, identity: Identity) -> Result<(), End> {
         if let Some(sink) = &mut self.kept.sink {
             sink.learned(identity.runtime.clone(), identity.resource.clone());
@@ -295,7 +297,7 @@ impl<S: Sink> Attempt<S> {
                 }
             }
         }
-        // Only the service name is still needed here.
+        // After this point, only the service name is needed.
         let mut resource = identity.resource;
         resource.retain(|attribute| attribute.key == SERVICE_NAME.name);
         resource.shrink_to_fit();

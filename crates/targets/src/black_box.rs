@@ -13,9 +13,9 @@
 //! # Limits
 //!
 //! A ring has at most [`ONE`](ring::ONE) bytes and the events of about [`KEPT_SECONDS`](ring::KEPT_SECONDS). All rings
-//! together have at most [`ALL`] bytes; beyond that, the largest ring drops its oldest piece. Bytes that a writer has
-//! not read yet count, too, at most [`MAX_FOLLOWED`](ring::MAX_FOLLOWED) for each writer. A hostile stream therefore
-//! harms only its own black box.
+//! together have at most [`ALL`] bytes; if they exceed this limit, the largest ring drops its oldest piece. Bytes that
+//! a writer has not read yet also count, and are limited to [`MAX_FOLLOWED`](ring::MAX_FOLLOWED) for each writer. A
+//! hostile stream therefore harms only its own black box.
 
 mod ring;
 
@@ -31,7 +31,7 @@ use zstd::bulk::Compressor;
 pub use crate::black_box::ring::Piece;
 use crate::black_box::ring::Ring;
 
-/// Maximum number of bytes of all rings.
+/// Maximum number of bytes in all rings together.
 const ALL: usize = 8_000_000;
 
 /// Compression level of zstd: the fastest standard level, 400 MB/s.
@@ -82,7 +82,8 @@ pub enum StreamContinuation {
     Perhaps,
     /// The stream has ended.
     Over,
-    /// More blocks exist, but are missing here because they arrived too fast.
+    /// Later blocks are missing, because they arrived faster than they were read, could not be kept, or exceeded the
+    /// limit of all rings.
     Cut,
 }
 
@@ -104,7 +105,7 @@ impl BlackBoxes {
     }
 
     /// Starts a recording of the run and returns all kept blocks, or `None` if no stream of the run is kept. New blocks
-    /// are kept for the recording, too, until [`Self::unfollow`].
+    /// are also kept for the recording until [`Self::unfollow`].
     pub fn follow(&self, run: RunKey) -> Option<RetainedEvents> {
         self.change(run, Ring::follow).flatten()
     }

@@ -6,9 +6,9 @@
 //! therefore computes the base of the stream from the host's clocks, so that spans line up with the spans of requests.
 //!
 //! gcwatch computes the base from the wall clock in the header instead if the frequency differs, because the runtime
-//! then does not run on Linux. It does the same if a time namespace with an unreadable offset shifts the clock of the
-//! runtime, or if the wall clock was set after the header was written. gcwatch detects these two cases by comparing the
-//! two bases.
+//! then does not run on Linux. gcwatch also uses the header if a time namespace with an unreadable offset shifts the
+//! clock of the runtime, or if the wall clock was set after the header was written. gcwatch detects these two cases
+//! because the two bases differ.
 
 use base::time::{Moment, TimeBase, Wall};
 use nettrace::TraceHeader;
@@ -99,8 +99,8 @@ impl Source {
         }
     }
 
-    /// Returns the nanoseconds from the stream's sync point to now, or `None` if the source is the header, because
-    /// gcwatch cannot read the clock of that stream.
+    /// Returns the nanoseconds from the stream's sync point to the instant of `clocks`. Returns `None` if the source is
+    /// the header, because gcwatch cannot read the clock of such a stream.
     pub(crate) fn offset(self, header: &TraceHeader, clocks: Clocks) -> Option<i64> {
         let Self::Host { ahead_ns } = self else { return None };
         i64::try_from(clocks.monotonic_ns + i128::from(ahead_ns) - i128::from(header.sync_ticks)).ok()

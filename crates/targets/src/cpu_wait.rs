@@ -1,8 +1,8 @@
-//! Estimates how long the collecting threads had no CPU.
+//! Estimates the time for which collecting threads had no CPU during suspensions.
 //!
 //! For each thread, the kernel counts the time that it ran, and the time that it was ready to run and had no CPU (the
-//! first and the second figure of `schedstat`). A thread that is throttled by the CPU limit of its control group counts
-//! as ready, too. The figures are read before and after a suspension:
+//! first and the second figure of `schedstat`). A thread that is throttled by the CPU limit of its control group also
+//! counts as ready. The figures are read before and after a suspension:
 //!
 //! ```text
 //!     reading       suspension of length L         reading          W: from reading to reading
@@ -11,12 +11,12 @@
 //!
 //! * At most `D` and at most `L` belong to the suspension.
 //! * At least `D` minus the time outside the suspension, `W - L`, belongs to the suspension.
-//! * A collecting thread wants a CPU all the time, and can want one before and after, too. The estimate is therefore
-//!   `L` in the proportion of `D` to `C + D`, within the two bounds. For a thread that only collects (server GC,
-//!   background GC), the estimate is all of `D`.
+//! * A collecting thread needs a CPU during the suspension, and can also need a CPU before and after it. The estimate
+//!   is therefore `L * D / (C + D)`, within the two bounds. If a thread is active only in the suspension, such as a
+//!   thread of server GC, `C + D` is at most `L`, and the estimate is all of `D`.
 //!
 //! A thread that is neither running nor ready waits for other threads or for a page from disk. If the thread had page
-//! faults that read from disk (`stat`), the part of the suspension that is neither `C` nor `D` counts as well, at most
+//! faults that read from disk (`stat`), the part of the suspension that is neither `C` nor `D` also counts, up to
 //! [`PAGE_NS`] per page fault.
 //!
 //! If several threads collect together, they wait for each other, and the thread with the longest wait counts. Time
@@ -30,8 +30,8 @@
 //! suspension is therefore not covered. The thread of the program that will collect next is unknown. The threads of the
 //! thread pool and the threads that have collected before are therefore read.
 //!
-//! If the kernel does not provide the figures, or does not count for a thread (`0 0 0`), the wait is unknown. The CPU
-//! limit of the control group can still give an estimate.
+//! If the kernel does not provide the figures, or does not count for a thread (`0 0 0`), the wait is unknown. The
+//! throttled time of the control group can still provide an estimate.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -50,18 +50,19 @@ use processes::container::Throttling;
 /// Names of threads that only collect (.NET 5 and later).
 const SERVER: &str = ".NET Server GC";
 const BACKGROUND: &str = ".NET BGC";
-/// Name of thread pool threads, which allocate most (.NET 6 and later).
+/// Name of thread pool threads, which allocate most objects (.NET 6 and later).
 const WORKER: &str = ".NET TP Worker";
 
-/// Minimum length of a suspension, or total within 1 s, that triggers readings.
+/// Minimum length of a suspension, or of all suspensions within 1 s, that triggers readings.
 const LONG_NS: i64 = 30_000_000;
-/// Duration of the readings after such a suspension.
+/// Duration of the readings after a suspension that triggers readings.
 const FOR: Duration = Duration::from_secs(120);
-/// Interval between readings: one per round.
+/// Interval between readings, which allows one reading per round.
 const READ_INTERVAL: Duration = Duration::from_millis(190);
 /// Maximum number of threads that are read.
 const MAX_THREADS_READ: usize = 24;
-/// Maximum number of server GC threads that are read. Each heap has one thread, and all threads wait for the slowest.
+/// Maximum number of server GC threads that are read. Each heap has one thread, and all threads wait for the slowest
+/// thread.
 const MAX_SERVER: usize = 8;
 /// Number of readings that are kept, which cover a few seconds.
 const MAX_KEPT: usize = 32;
@@ -69,26 +70,27 @@ const MAX_KEPT: usize = 32;
 const OLDEST_NS: i64 = 3_000_000_000;
 /// Maximum time for a page from disk.
 const PAGE_NS: u64 = 10_000_000;
-/// Waits below this fraction of a suspension count as 0, because readings and suspensions are not simultaneous.
+/// A wait below 1/`MIN_PART` of a suspension counts as 0, because readings and suspensions are not simultaneous.
 const MIN_PART: i64 = 100;
 /// Minimum interval between scans of all thread names. Scans take at most 1/`LOOK_PARTS` of the time.
 const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 const LOOK_PARTS: u32 = 200;
 
-/// CPU waits of one process.
+/// The CPU waits of one process.
 #[derive(Debug)]
 pub(crate) struct CpuWaits {
     run: Option<RunKey>,
     limit: Limit,
-    /// Start of the sum of recent suspensions, and the sum; `None` before the first suspension.
+    /// Start of the period of recent suspensions, and their total length in nanoseconds; `None` before the first
+    /// suspension.
     lately: Option<(Instant, i64)>,
     /// Readings of the threads; `None` while suspensions are short.
     readings: Option<Box<Readings>>,
 }
 
 impl CpuWaits {
-    /// Creates the state for a run. `run` is `None` if the process is not visible in gcwatch's `/proc`. `threads`
-    /// search for the limit of the control group.
+    /// Creates the state for a run. `run` is `None` if the process is not visible in gcwatch's `/proc`. `threads` run
+    /// the search for the limit of the control group.
     pub(crate) fn new(run: Option<RunKey>, threads: Threads) -> Self {
         Self {
             run,
@@ -131,7 +133,7 @@ impl CpuWaits {
         }
     }
 
-    /// Returns whether suspensions of this total length trigger readings.
+    /// Adds suspensions of this total length, and returns whether the recent suspensions trigger readings.
     fn is_worth_it(&mut self, stopped_ns: i64, now: Instant) -> bool {
         let (since, before) = self
             .lately
@@ -144,8 +146,8 @@ impl CpuWaits {
 }
 
 /// The CPU limit of a process's control group. The path of the group can lead through a file system that the process
-/// provides and that never responds. The thread that reads all streams therefore does not look for the limit; a
-/// separate thread does.
+/// provides and that never responds. The limit is therefore searched for on a separate thread, not on the thread that
+/// reads all streams.
 ///
 /// A process can get a limit, or a group with a limit, while it runs. A limit that was not found is therefore searched
 /// for again.
@@ -154,7 +156,7 @@ struct Limit {
     threads: Threads,
     asked_at: Option<Instant>,
     asked: Option<oneshot::Receiver<Option<Throttling>>>,
-    /// `None` if there is no limit, or if the group is not visible.
+    /// The group with the limit; `None` if no limit was found or the group is not visible.
     known: Option<Throttling>,
 }
 
@@ -219,7 +221,7 @@ struct Sample {
     at: i64,
     ran: u64,
     waited: u64,
-    /// Page faults; `None` for a thread that does not collect.
+    /// Page faults that read from disk; `None` for a thread that is not known to collect.
     faults: Option<u64>,
     /// Part of the wait since the previous sample that was attributed to suspensions.
     given: u64,
@@ -235,7 +237,7 @@ struct ThreadActivity {
     given: u64,
 }
 
-/// Time that a thread had no CPU during a suspension.
+/// Time for which a thread had no CPU during a suspension, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct WaitTime {
     /// Time in the run queue.
@@ -246,8 +248,8 @@ struct WaitTime {
 }
 
 impl ThreadActivity {
-    /// Returns the part that belongs to a suspension of this length, or `None` if no time was counted. In that case,
-    /// the kernel does not count: a collecting thread must have run.
+    /// Returns the estimated wait in a suspension of this length, in nanoseconds. Returns `None` if the thread neither
+    /// ran nor waited: a collecting thread must have run, so the kernel does not count.
     fn wait_during(&self, length: u64) -> Option<WaitTime> {
         let ready = self.ran.checked_add(self.waited).filter(|ready| *ready > 0)?;
         let left = self.waited.saturating_sub(self.given);
@@ -298,11 +300,11 @@ struct Thread {
     number: u64,
     folder: PathBuf,
     role: Role,
-    /// Start time of the thread. Thread ids are reused.
+    /// Start time of the thread, which detects a reused thread id; `None` if unknown.
     started: Option<u64>,
     samples: VecDeque<Sample>,
-    /// Time at which the thread last suspended the others; `None` if the thread has not suspended the others since it
-    /// was first read.
+    /// Time at which the thread last suspended the other threads; `None` if the thread has not suspended the other
+    /// threads since it was first read.
     used: Option<Instant>,
 }
 
@@ -356,7 +358,7 @@ impl Thread {
         let text = |name: &str| std::fs::read_to_string(self.folder.join(name)).ok();
         let read = || {
             let (ran, waited) = sched(&text("schedstat")?)?;
-            // This file costs more, and is not needed for a thread that does not collect.
+            // Reading `stat` costs more, and `stat` is not needed for a thread that does not collect.
             let collects = self.used.is_some() || self.role != Role::Other;
             let stat = if collects {
                 Some(task_stat(&text("stat")?)?)
@@ -379,7 +381,7 @@ impl Thread {
     }
 }
 
-/// Readings of a process while its suspensions are long.
+/// The readings of a process while its suspensions are long.
 #[derive(Debug)]
 struct Readings {
     until: Instant,
@@ -435,7 +437,9 @@ impl Readings {
         known
     }
 
-    /// Returns the time that the threads of a suspension had no CPU, and the reason, or `None` if unknown.
+    /// Returns the longest time for which a collecting thread had no CPU in a suspension, and the reasons. Without
+    /// counters of threads, the time is estimated from the throttled time of the control group. Returns `None` if the
+    /// throttled time is also unknown.
     fn measure_wait(&mut self, stop: &Stop) -> Option<(u64, CpuWait)> {
         let is_server = |thread: &Thread| thread.number == stop.thread && thread.role == Role::Server;
         let by_server = self.threads.iter().any(is_server);
@@ -496,8 +500,9 @@ impl Readings {
         }
     }
 
-    /// Adds a thread. `used` is set if the thread has just suspended the others. If there are too many threads, only
-    /// such a thread, or a thread that only collects, replaces another thread.
+    /// Adds a thread. `used` is set if the thread has just suspended the other threads. A thread of server GC beyond
+    /// [`MAX_SERVER`] is not added. If [`MAX_THREADS_READ`] threads are already read, only a thread that has just
+    /// suspended the other threads, or a thread that only collects, replaces another thread.
     fn add(&mut self, number: u64, folder: PathBuf, used: Option<Instant>) {
         let name = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
         let role = Role::from_name(name.trim_end());
@@ -524,8 +529,8 @@ impl Readings {
         });
     }
 
-    /// Scans all threads and adds the threads that collect or can collect. Also adds the thread `wanted` (an id in the
-    /// process's own namespace), which has just suspended the others.
+    /// Scans all threads and adds the threads that collect or can collect. If `wanted` is set, also adds the thread
+    /// with this id in the process's own namespace, which has just suspended the other threads.
     fn look(&mut self, wanted: Option<u64>, now: Instant) {
         let began = Instant::now();
         let tasks = std::fs::read_dir(&self.tasks).into_iter().flatten();
@@ -555,7 +560,7 @@ impl Readings {
         for thread in &mut self.threads {
             thread.read(at);
         }
-        // A thread that has exited is not read again unless it suspends the others.
+        // Threads that have exited are removed.
         self.threads
             .retain(|thread| !thread.samples.is_empty() || thread.folder.exists());
         if let Some(ns) = limit.and_then(Throttling::read) {
@@ -567,21 +572,23 @@ impl Readings {
     }
 }
 
-/// Returns the share of a suspension in the throttled time of a control group, which is a sum over CPUs.
+/// Returns the part of a control group's throttled time that belongs to a suspension, in proportion to the times, at
+/// most `length`. `throttled` is a sum over CPUs, so at most `over`, the time between the readings, is used.
 fn apportion_throttling(throttled: u64, over: u64, length: u64) -> u64 {
     let part = u128::from(throttled.min(over)) * u128::from(length) / u128::from(over.max(1));
     u64::try_from(part).map_or(length, |part| part.min(length))
 }
 
-/// Returns the running time and the waiting time in `schedstat`, or `None` if both are 0, because the kernel does not
-/// count.
+/// Returns the running time and the waiting time in `schedstat`. Returns `None` if the text is invalid, or if both
+/// times are 0, because the kernel then does not count.
 fn sched(text: &str) -> Option<(u64, u64)> {
     let mut figures = text.split_ascii_whitespace().map(str::parse::<u64>);
     let (ran, waited) = (figures.next()?.ok()?, figures.next()?.ok()?);
     (ran > 0 || waited > 0).then_some((ran, waited))
 }
 
-/// Returns the number of major page faults and the start time of a thread: fields 12 and 22 of `stat`.
+/// Returns the number of major page faults and the start time of a thread (fields 12 and 22 of `stat`), or `None` if
+/// the text is invalid.
 fn task_stat(text: &str) -> Option<(u64, u64)> {
     let (_, after_name) = text.rsplit_once(')')?;
     let mut fields = after_name.split_ascii_whitespace();

@@ -8,17 +8,18 @@ const PER_TARGET: u64 = 5;
 /// that are read.
 const FIXED: u64 = 256;
 
-/// Needed and allowed file descriptors.
+/// The needed and the allowed number of file descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
-    /// Number needed when the maximum number of processes is attached.
+    /// Number of descriptors that are needed when the maximum number of processes is attached.
     pub needed: u64,
     /// Maximum to which this process can raise its limit; `None` if there is no limit.
     pub allowed: Option<u64>,
 }
 
 impl Descriptors {
-    /// Returns the descriptors for this number of processes, with the limit of this process.
+    /// Returns the number of descriptors that are needed for `max_targets` processes, and the limit of gcwatch's own
+    /// process.
     pub fn for_targets(max_targets: usize) -> Self {
         Self {
             needed: needed(max_targets),

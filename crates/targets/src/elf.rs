@@ -1,8 +1,8 @@
 //! Determines from the sections of an executable whether it was compiled ahead of time (NativeAOT). Pure.
 //!
-//! The compiler puts managed code into a section `__managedcode` (observed in programs of 8, 9, 10 and 11, including
-//! stripped ones). The CoreCLR host has no such section, whether the runtime is embedded (single-file programs) or in a
-//! separate file.
+//! The compiler puts managed code into a section `__managedcode` (observed in programs of .NET 8, 9, 10 and 11,
+//! including stripped programs). The CoreCLR host has no such section, whether the runtime is embedded (single-file
+//! programs) or in a separate file.
 
 use std::io;
 
@@ -19,8 +19,8 @@ const MAX_NAMES: u64 = 16 << 10;
 struct Class {
     /// Size of an address.
     word: usize,
-    /// Offsets in the file header: the position of the section table, and (`entry`) the entry size, which the entry
-    /// count and the index of the name section follow.
+    /// Offsets in the file header: `sections` is the offset of the section table's position, and `entry` is the offset
+    /// of the entry size. The entry count and the index of the name section follow the entry size.
     sections: usize,
     entry: usize,
     /// Offsets of the position and size of the content in a section header.
@@ -43,8 +43,8 @@ const CLASS_64: Class = Class {
     size: 0x20,
 };
 
-/// Returns whether the program contains managed code, or `None` if its sections are unreadable. `read` fills a buffer
-/// from an offset of the file.
+/// Returns whether the program contains a section of managed code, or `None` if its sections are unreadable. `read`
+/// fills a buffer from an offset of the file.
 pub(super) fn is_native_aot(read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> Option<bool> {
     let mut header = [0; HEADER];
     read(&mut header, 0).ok()?;
@@ -141,9 +141,9 @@ mod tests {
         file
     }
 
-    /// Scenario: files have the section or not, in both byte orders; one section has a longer name; one file is not an
-    /// ELF file, and one has no sections.
-    /// Guarantee: the section is matched by its whole name; files without sections are unknown.
+    /// Scenario: files in both byte orders contain the section, or a section with a longer name; one file is not an ELF
+    /// file, and one ELF file has no sections.
+    /// Guarantee: the section is matched by its complete name; the result for a file without sections is unknown.
     #[test]
     fn managed_code_is_found() {
         for is_little in [true, false] {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     /// Scenario: the executable of this test is examined.
-    /// Guarantee: its sections are readable, and it has no managed code.
+    /// Guarantee: the sections of the executable are readable and contain no managed code.
     #[test]
     fn test_program_has_no_managed_code() {
         use std::os::unix::fs::FileExt as _;

@@ -1,5 +1,5 @@
-//! Determines whether the daemon reads a process: a filter can exclude it, or another gcwatch instance can read it.
-//! Blocks the calling thread.
+//! Determines whether the daemon would read a process. A filter can exclude the process, or another gcwatch instance
+//! can read it.
 
 use dotnet_diagnostics::discovery::Process;
 
@@ -11,10 +11,10 @@ use crate::lease::Leases;
 use crate::options::{Filter, TargetOptions};
 use processes::text::bounded;
 
-/// Whether the daemon would read a process, and the gcwatch instance that reads it.
+/// The facts that determine whether the daemon would read a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Eligibility {
-    /// Display name of the process, if known without the answer of its runtime.
+    /// Display name of the process, as known without an answer of its runtime.
     pub name: String,
     /// Whether the configuration selects the process.
     pub wanted: bool,
@@ -27,7 +27,7 @@ pub struct Eligibility {
     pub at_limit: Option<String>,
 }
 
-/// Returns whether the daemon would read a process, and the gcwatch instance that reads it.
+/// Returns the facts that determine whether the daemon would read a process.
 ///
 /// Blocks the calling thread.
 pub fn eligibility(process: &Process, options: &TargetOptions) -> Eligibility {
@@ -50,7 +50,7 @@ pub fn eligibility(process: &Process, options: &TargetOptions) -> Eligibility {
 }
 
 /// Returns whether a filter names its processes (by name, command line or variable). A process that such a filter
-/// matches was expected to run .NET. A filter with only a user matches everything that the user runs.
+/// matches was expected to run .NET. A filter with only a user matches every process of the user.
 pub fn names_something(filter: &Filter) -> bool {
     filter.name.is_some() || filter.command_line.is_some() || !filter.environment.is_empty()
 }

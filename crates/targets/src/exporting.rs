@@ -1,7 +1,7 @@
 //! Determines whether a process exports the metrics of its runtime itself.
 //!
 //! In .NET 9 and later, the runtime has a meter `System.Runtime`, whose `dotnet.gc.*` metrics have the same names as
-//! the metrics of gcwatch. The metrics are exported if the process contains a subscriber, which is usually a library or
+//! the metrics of gcwatch. The process exports these metrics if it contains a subscriber, which is usually a library or
 //! a profiler. The mapping of this library or profiler is reliable evidence. A program that subscribes with only the
 //! SDK, or a single-file program with embedded libraries, is not detected. The environment of such a program is only a
 //! hint.
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     /// Scenario: the maps of processes contain the library that exports the runtime's metrics, a profiler, only the
-    /// SDK, a file with a similar name, or a deleted file.
+    /// SDK, a file with a similar name, or no file.
     /// Guarantee: only the library and the profiler are evidence.
     #[test]
     fn exporting_libraries_are_evidence() {
@@ -118,8 +118,9 @@ mod tests {
         }
     }
 
-    /// Scenario: this process is examined as if its runtime had an old, a new or an unknown version.
-    /// Guarantee: no evidence is found. Pid 0 has no maps, so the version of the old runtime is sufficient.
+    /// Scenario: a process with an old runtime is examined, and this process is examined as if its runtime had a new or
+    /// an unknown version.
+    /// Guarantee: no evidence is found.
     #[test]
     fn old_runtime_does_not_export_metrics() {
         assert_eq!(exports_runtime(0, Some(8)), None);
@@ -128,8 +129,10 @@ mod tests {
         }
     }
 
-    /// Scenario: two processes are examined in a thousand rounds; the library of the first is found at the fifth look.
-    /// Guarantee: looks become rarer and stop after the library was found. A process that is not kept is forgotten.
+    /// Scenario: two processes take part in 1000 rounds; the library of the first process is found at the fifth
+    /// examination, and the second process has no library.
+    /// Guarantee: examinations become rarer, and stop after the library was found. A process that is not kept is
+    /// forgotten.
     #[test]
     fn looks_become_rarer() {
         let key = RunKey { pid: 1, start_time: 2 };

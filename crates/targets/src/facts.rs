@@ -33,7 +33,7 @@ pub struct Facts {
     /// Name of the effective user; `None` if the process is in another mount namespace than gcwatch, or the user has no
     /// name.
     pub(crate) user: Option<String>,
-    /// Offset of the process's monotonic clock from gcwatch's, in nanoseconds (time namespaces).
+    /// Offset of the process's monotonic clock from gcwatch's monotonic clock, in nanoseconds (time namespaces).
     pub(crate) monotonic_ahead_ns: Option<i64>,
     /// Container and pod of the process, from its control groups.
     pub(crate) container: ContainerIdentity,
@@ -114,7 +114,8 @@ fn joined(cmdline: &[u8]) -> String {
     String::from_utf8_lossy(arguments).replace('\0', " ")
 }
 
-/// Parses the line `monotonic SECONDS NANOSECONDS` of `timens_offsets`.
+/// Returns the nanoseconds in the line `monotonic SECONDS NANOSECONDS` of `timens_offsets`, or `None` if the line is
+/// missing or invalid.
 fn monotonic_offset_ns(text: &[u8]) -> Option<i64> {
     let text = String::from_utf8_lossy(text);
     let mut fields = text
@@ -138,9 +139,9 @@ fn user_name(passwd: &[u8], uid: u32) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Scenario: an environment contains a variable twice, a variable with a longer name, and one without a value;
-    /// another environment is unreadable.
-    /// Guarantee: variables are matched by their whole name, the first of two values counts, and an unreadable
+    /// Scenario: an environment contains a variable twice, a variable with a longer name, a variable with an empty
+    /// value, and a name without a value; another environment is unreadable.
+    /// Guarantee: variables are matched by their complete name, the first of two values counts, and an unreadable
     /// environment has no variables.
     #[test]
     fn variables_are_found_by_name() {
@@ -155,8 +156,9 @@ mod tests {
         assert_eq!(Facts::default().variable("A"), None);
     }
 
-    /// Scenario: files of `/proc` are as written by the kernel, or truncated.
-    /// Guarantee: clock offset, user and arguments are parsed; truncated values are unknown.
+    /// Scenario: a file of time offsets is complete or lacks the monotonic clock; a user is in `/etc/passwd` or not; a
+    /// command line has three arguments.
+    /// Guarantee: the clock offset, the user name and the arguments are parsed; missing values are unknown.
     #[test]
     fn files_of_proc_are_read() {
         let offsets = b"monotonic           -5        10\nboottime            0         0\n";

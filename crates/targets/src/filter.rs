@@ -8,14 +8,14 @@ use crate::options::{Filter, TargetOptions};
 /// A process that filters are matched against.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject<'a> {
-    /// Name of the program. A `.dll` suffix is optional in patterns. The value of `OTEL_SERVICE_NAME` matches, too,
-    /// because `gcwatch ps` shows it.
+    /// Name of the program. A `.dll` suffix is optional in patterns. Patterns also match the value of
+    /// `OTEL_SERVICE_NAME`, because `gcwatch ps` shows this value.
     pub(crate) name: &'a str,
     pub(crate) facts: &'a Facts,
 }
 
 impl Subject<'_> {
-    /// Returns whether all conditions hold. A condition on an unreadable value does not hold.
+    /// Returns whether all conditions of a filter hold. A condition on an unreadable value does not hold.
     pub(crate) fn is_meant_by(&self, filter: &Filter) -> bool {
         let holds = |pattern: &Option<Pattern>, fits: &dyn Fn(&Pattern) -> bool| pattern.as_ref().is_none_or(fits);
         let name = |pattern: &Pattern| {
@@ -37,7 +37,7 @@ impl Subject<'_> {
             })
     }
 
-    /// Returns whether one of `include` matches, or `include` is empty, and none of `exclude` matches.
+    /// Returns whether a filter in `include` matches or `include` is empty, and no filter in `exclude` matches.
     pub(crate) fn is_wanted(&self, include: &[Filter], exclude: &[Filter]) -> bool {
         let means = |filter: &Filter| self.is_meant_by(filter);
         (include.is_empty() || include.iter().any(means)) && !exclude.iter().any(means)

@@ -1,5 +1,5 @@
 //! Determines whether the finalizer thread uses a CPU, as evidence about a round of finalizers that does not end. A
-//! finalizer that loops uses a whole CPU, and a finalizer that waits for a lock uses none.
+//! finalizer that loops uses one CPU completely, and a finalizer that waits for a lock uses no CPU time.
 //!
 //! The figures are read only while a round takes long. The kernel's `schedstat` has nanoseconds. If `schedstat` is
 //! missing, `stat` is used, which has units of 10 ms.
@@ -33,8 +33,8 @@ struct FinalizerReading {
 
 impl FinalizerCpus {
     /// Returns the share (0 to 1) of the time since the last call for which the finalizer thread of a run had a CPU.
-    /// Returns `None` on the first call for a round, which is identified by its start, and if the thread is not
-    /// visible.
+    /// Returns `None` on the first call for a round, which is identified by its start, and if the process has exited or
+    /// the thread is not visible.
     ///
     /// Blocks the calling thread.
     pub fn read(&mut self, run: RunKey, begun: Moment, now: Instant) -> Option<f64> {
@@ -70,7 +70,8 @@ impl FinalizerCpus {
     }
 }
 
-/// Returns the running time of a thread, in nanoseconds, or `None` if the thread has exited.
+/// Returns the running time of a thread, in nanoseconds, or `None` if the thread has exited or its files are
+/// unreadable.
 fn ran(task: &Path) -> Option<u64> {
     let text = |name: &str| std::fs::read_to_string(task.join(name)).ok();
     let counted = || text("schedstat")?.split_ascii_whitespace().next()?.parse().ok();
@@ -80,7 +81,7 @@ fn ran(task: &Path) -> Option<u64> {
         .or_else(|| parse_cpu_time(&text("stat")?))
 }
 
-/// Returns the sum of user and system time in `stat`.
+/// Returns the sum of user and system time in `stat`, in nanoseconds, or `None` if the text is invalid.
 fn parse_cpu_time(text: &str) -> Option<u64> {
     let stat = parse_stat(text.as_bytes())?;
     stat.user_ticks.checked_add(stat.system_ticks)?.checked_mul(TICK_NS)

@@ -37,7 +37,8 @@
 //!
 //! # Limits
 //!
-//! Freezing the cgroup freezes the guard, too. A runtime that was started suspended waits for gcwatch as before.
+//! Freezing the cgroup also freezes the guard. The guard does not resume a runtime that was started suspended and waits
+//! for gcwatch.
 
 mod channel;
 pub mod child;
@@ -57,19 +58,19 @@ use self::held::{HeldStream, Shared};
 /// Interval between beats of the reading thread.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Number of seconds without a beat after which the guard closes all streams. Including the second by which the guard
-/// itself can be late and the rest of an exit, no process waits longer than 10 s.
+/// Number of seconds without a beat after which the guard closes all streams. The guard can be one second late, and the
+/// rest of an exit takes time. Even so, no process waits longer than 10 s.
 pub const SILENT_SECONDS: u32 = 5;
 
-/// gcwatch's end of its guard. Cheap to clone. No method blocks.
+/// A handle to the guard of this gcwatch process. Clones are cheap, and no method blocks.
 #[derive(Debug, Clone)]
 pub struct Guard {
     shared: Arc<Shared>,
 }
 
 impl Guard {
-    /// Starts a guard, and a thread that replaces it whenever it exits. If a guard cannot be started, a warning is
-    /// logged and the start is retried.
+    /// Starts a guard, and a thread that replaces the guard if it exits or does not answer. If a guard cannot be
+    /// started, a warning is logged and the start is retried.
     ///
     /// # Errors
     ///

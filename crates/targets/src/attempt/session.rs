@@ -157,11 +157,12 @@ impl<S: Sink> Attempt<S> {
                 }
             }
         };
-        // Dropping the receiver makes its task stop the session for requests.
+        // When the receiver is dropped, the task that reads requests stops its session.
         drop(requests);
         let lived = reading.since.elapsed();
         let closed_by_guard = session.was_closed_by_guard();
-        // Wait for these tasks, because their sessions must have ended, too.
+        // Wait for the task that reads the settings and the task that heals the process, because their sessions must
+        // also end.
         let end_by = end_by.unwrap_or_else(|| Instant::now() + STOP_TIMEOUT);
         if let Some(settings) = settings {
             let _late = timeout_at(end_by, settings).await;
@@ -227,8 +228,8 @@ impl<S: Sink> Attempt<S> {
         }
     }
 
-    /// Handles a stream that used too much memory. Logs one warning per process, because the pauses between retries
-    /// keep growing.
+    /// Handles a stream that used too much memory. Only the first such stream of a process is logged as a warning; the
+    /// next ones are logged at level info, because the pauses between retries grow.
     fn over_memory(&mut self, problem: &str) {
         self.shared.sink.over_memory();
         let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));
@@ -240,7 +241,7 @@ impl<S: Sink> Attempt<S> {
         }
         let reason = OVER_MEMORY.to_owned();
         let state = RunState::Unattachable { reason, detail };
-        // The state is logged here.
+        // This method has logged the state, so `report` must not log it again.
         self.kept.reported = Some(state.clone());
         self.report(state);
     }
@@ -303,8 +304,8 @@ impl<S: Sink> Attempt<S> {
 }
 
 /// Heals a process by disabling events that another tool left enabled. Probes the runtime first, because a runtime
-/// executes its commands in sequence. A command behind a heap dump would start a session when the dump ends, which can
-/// take any time on .NET 11. An unanswered probe leaves nothing behind in the process.
+/// executes its commands in sequence. A command that waits behind a heap dump would start its session only when the
+/// dump ends, and a dump can take any time on .NET 11. An unanswered probe leaves no session in the process.
 async fn heal(client: Arc<Client>) -> Result<HealOutcome, Error> {
     match timeout(IDLE_TIMEOUT, client.probe()).await {
         Err(_) => Ok(HealOutcome::Busy),
@@ -313,7 +314,7 @@ async fn heal(client: Arc<Client>) -> Result<HealOutcome, Error> {
     }
 }
 
-/// Waits for a task that runs next to the session, or forever if no task runs.
+/// Waits for a task that runs in addition to the session, or indefinitely if no task runs.
 async fn joined<T>(task: &mut Option<JoinHandle<Result<T, Error>>>) -> Result<T, String> {
     match or_pending(task.as_mut()).await {
         Ok(done) => done.map_err(|error| error.to_string()),

@@ -1,5 +1,5 @@
 //! The ring of one stream: its newest part, packed in pieces, and the part that an incident's recording has not
-//! received yet. Enforces its own limits, independently of other rings.
+//! received yet. A ring enforces its limits independently of other rings.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use crate::black_box::{NextBlocks, RetainedEvents, StreamContinuation};
 /// Maximum number of packed bytes of one ring.
 pub(super) const ONE: usize = 128 << 10;
 
-/// Number of bytes of a stream that are packed together. Larger pieces compress only slightly better (6.8 to 1 with 64
-/// KiB instead of 6.0 to 1, for a busy process), and the unpacked part takes more memory.
+/// Number of pending bytes at which the pending blocks are packed together. Larger pieces compress only slightly better
+/// (6.8 to 1 with 64 KiB instead of 6.0 to 1, for a busy process), and the unpacked part takes more memory.
 pub(super) const PIECE: usize = 16 << 10;
 
 /// Maximum age of a piece's newest event, relative to the newest event of the stream, in seconds. Older pieces are
 /// dropped.
 pub(super) const KEPT_SECONDS: i64 = 30;
 
-/// Maximum size of a block. A larger block is not kept, and the blocks before it are dropped. Runtimes write at most
-/// 100 KiB.
+/// Maximum size of a block. A larger block is not kept, and the blocks before it are dropped. Runtimes write blocks of
+/// at most 100 KiB.
 pub(super) const MAX_BLOCK: usize = 256 << 10;
 
-/// Maximum number of unpacked bytes of one ring and of a recording, because a small packed piece can consist of many
-/// zeros.
+/// Maximum number of unpacked bytes of one ring and of one recording. The packed size is not a sufficient limit,
+/// because a small piece can contain many zeros.
 pub(super) const MAX_UNPACKED: usize = 16 << 20;
 
 /// Maximum number of unpacked bytes of a stream's definitions. The collector's definitions take 4 KB.
@@ -46,7 +46,8 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Returns the frames, for `nettrace::keep::Rewriter`. Never `None` in practice.
+    /// Returns the unpacked frames for `nettrace::keep::Rewriter`, or `None` if the piece cannot be unpacked, which
+    /// does not happen in practice.
     pub fn frames(&self) -> Option<Vec<u8>> {
         zstd::bulk::decompress(&self.packed, self.unpacked).ok()
     }
@@ -56,13 +57,13 @@ impl Piece {
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     header: Option<Arc<TraceHeader>>,
-    /// All definitions of the stream.
+    /// All definitions of the stream; `None` if no definition has been kept.
     definitions: Option<Piece>,
     /// The pieces, oldest first.
     pieces: VecDeque<Piece>,
     packed: usize,
     unpacked: usize,
-    /// Blocks since the newest piece.
+    /// Blocks that have arrived since the newest piece was packed.
     pending: Vec<u8>,
     newest: i64,
     /// Whether a definition could not be kept. No more blocks are kept until the next stream.
@@ -218,7 +219,8 @@ impl Ring {
         true
     }
 
-    /// Drops data because all rings together hold too much, and this ring holds most.
+    /// Drops the oldest piece, because all rings exceed their limit and this ring is the largest. If there is no piece,
+    /// drops the waiting blocks, and the recording is cut.
     pub(super) fn give(&mut self, packer: &mut Compressor<'static>) {
         if self.pieces.is_empty() {
             self.seal(packer);

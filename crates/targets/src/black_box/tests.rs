@@ -58,7 +58,7 @@ fn noise(count: usize, seed: u64) -> Vec<u8> {
     (0..count).map(next).collect()
 }
 
-/// Returns a decoder of a run's next stream whose blocks are kept.
+/// Returns a decoder for the next stream of a run. The black box keeps the decoded blocks.
 fn tapped(boxes: &Arc<BlackBoxes>, run: RunKey) -> Decoder {
     let mut decoder = Decoder::new(Options::default());
     decoder.keep(boxes.tap(run));
@@ -97,7 +97,8 @@ fn kept_of(boxes: &BlackBoxes, run: RunKey) -> (Vec<i64>, u64) {
     written(&kept.header, &kept.pieces)
 }
 
-/// Scenario: black boxes keep an hour of a busy process, whose blocks cannot be compressed, and of a quiet process.
+/// Scenario: a black box receives 10 s of a busy process, whose blocks cannot be compressed. Another black box receives
+/// 5 minutes of a quiet process.
 /// Guarantee: the busy stream is kept up to the size limit, and the quiet stream for the last 30 s and one more piece.
 /// No event is lost in either stream, and both streams end with the newest event.
 #[test]
@@ -150,8 +151,8 @@ fn recording_continues_without_gap() {
 }
 
 /// Scenario: a session ends during a recording, and another session starts.
-/// Guarantee: the recording contains the whole first session and ends with it; blocks kept afterwards belong to the
-/// second session.
+/// Guarantee: the recording ends with the first session, without blocks of the second session; blocks kept afterwards
+/// belong to the second session.
 #[test]
 fn recording_covers_one_session() {
     let boxes = BlackBoxes::new().unwrap();
@@ -190,7 +191,7 @@ fn slow_disk_cuts_end_of_recording() {
     assert_eq!(boxes.next(RUN).more, StreamContinuation::Cut);
 }
 
-/// Scenario: there are two hundred busy processes and a quiet process.
+/// Scenario: black boxes keep the streams of 200 busy processes and a quiet process.
 /// Guarantee: the total limit is respected; the busy processes share the total, and the quiet process keeps its blocks.
 #[test]
 fn total_size_is_limited() {
@@ -213,7 +214,7 @@ fn total_size_is_limited() {
 }
 
 /// Scenario: streams have an event that is too large, more definitions than any runtime has, or many zeros.
-/// Guarantee: data that cannot be kept empties the black box of its stream, and never costs more memory.
+/// Guarantee: data that cannot be kept empties the black box of its stream, and unpacked data stays within its limit.
 #[test]
 fn hostile_stream_harms_own_black_box_only() {
     let boxes = BlackBoxes::new().unwrap();

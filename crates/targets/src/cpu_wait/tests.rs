@@ -1,4 +1,4 @@
-//! Tests with fake files of `/proc`, and with readings and suspensions at given times.
+//! Tests of the estimates, with fake files of `/proc` and with readings and suspensions at fixed times.
 
 use std::path::Path;
 
@@ -19,17 +19,20 @@ fn between(over: i64, ran: i64, waited: i64) -> ThreadActivity {
     }
 }
 
-/// Returns the milliseconds without a CPU in a suspension of this length.
+/// Returns the estimated time without a CPU in a suspension of `length` milliseconds, in milliseconds. Returns `None`
+/// if the thread neither ran nor waited.
 fn wait_ms(length: i64, between: ThreadActivity) -> Option<u64> {
     let length = u64::try_from(length * MS).unwrap();
     between.wait_during(length).map(|waited| waited.ns / 1_000_000)
 }
 
-/// Scenario: a suspension of 100 ms lies within 500 ms. Within the 500 ms, the thread runs all the time, waits evenly
-/// for 250 ms, waits for 450 ms, waits for 10 ms and mostly sleeps, only collects and waits for 40 ms, or is not
-/// counted. Other suspensions take 300 ms within 500 ms, and 300 ms within 300 ms.
-/// Guarantee: the estimate is at most the wait and at most the suspension, at least the part of the wait that does not
-/// fit outside the suspension, and proportional in between; it is unknown without counters.
+/// Scenario: the readings around a suspension of 100 ms are 500 ms apart. Between the readings, the thread only runs,
+/// waits for 250 ms, waits for 450 ms, mostly sleeps and waits for 10 ms, runs only in the suspension and waits for 40
+/// ms, or has no counters. The readings around suspensions of 300 ms are 500 ms or 300 ms apart. In the last case, 240
+/// ms of the wait belong to another suspension.
+/// Guarantee: the estimate is at most the wait and at most the length of the suspension. The estimate is at least the
+/// part of the wait that does not fit outside the suspension, and is proportional between these bounds. Without
+/// counters, the estimate is unknown.
 #[test]
 fn estimate_is_within_bounds() {
     assert_eq!(wait_ms(100, between(500, 500, 0)), Some(0));
@@ -48,9 +51,10 @@ fn estimate_is_within_bounds() {
     assert_eq!(wait_ms(100, given), Some(10));
 }
 
-/// Scenario: a thread is ready for 60 ms of a suspension of 100 ms; for the rest, it waits without a page fault, with 3
-/// page faults, or with 100.
-/// Guarantee: the paging time is at most the time that the pages can take, and at most the rest of the suspension.
+/// Scenario: in a suspension of 100 ms, a thread runs for 50 ms, waits for a CPU for 10 ms, and has 0, 3 or 100 page
+/// faults.
+/// Guarantee: the paging time is at most 10 ms per page fault, and at most the 40 ms in which the thread neither runs
+/// nor waits for a CPU.
 #[test]
 fn page_faults_are_bounded() {
     let paging = |faults| {
@@ -65,8 +69,9 @@ fn page_faults_are_bounded() {
     assert_eq!([0, 3, 100].map(paging), [Some(0), Some(30), Some(40)]);
 }
 
-/// Scenario: the files of threads have arbitrary names, come from a kernel that does not count, or are invalid.
-/// Guarantee: the figures after the name are parsed, and `0 0 0` is unknown.
+/// Scenario: the files of threads contain a thread name with parentheses, come from a kernel that does not count, or
+/// are invalid.
+/// Guarantee: the figures are parsed, also after the name; figures of `0 0 0` and invalid figures are unknown.
 #[test]
 fn kernel_files_are_parsed() {
     assert_eq!(sched("1903834 562672 4\n"), Some((1_903_834, 562_672)));
@@ -76,7 +81,7 @@ fn kernel_files_are_parsed() {
     assert_eq!(task_stat("16 (.NET) S 1 2"), None);
 }
 
-/// Threads of a fake process.
+/// A fake process with threads, and the readings of these threads.
 struct Scene {
     folder: tempfile::TempDir,
     began: Instant,
@@ -95,7 +100,7 @@ impl Scene {
         }
     }
 
-    /// Adds a thread with an id in gcwatch's namespace (`folder`) and an id in its own namespace (`own`).
+    /// Adds a thread with an id in gcwatch's namespace (`folder`) and an id in the namespace of the process (`own`).
     fn thread(&self, folder: u64, own: u64, name: &str) {
         let path = self.folder.path().join(folder.to_string());
         std::fs::create_dir(&path).unwrap();
@@ -104,7 +109,7 @@ impl Scene {
         self.count(folder, 1, 0);
     }
 
-    /// Sets the milliseconds that the thread has run and waited.
+    /// Sets the running time and the waiting time of a thread, in milliseconds.
     fn count(&self, folder: u64, ran: i64, waited: i64) {
         self.put(folder, &format!("{} {} 9\n", ran * MS, waited * MS), 500);
     }
@@ -125,7 +130,8 @@ impl Scene {
         self.readings.read(now, ms * MS, None);
     }
 
-    /// Simulates a suspension by this thread that is reported at `heard`. Returns its account and the reason.
+    /// Simulates a suspension by this thread that is reported at `heard`. Returns the account of the suspension, and
+    /// the reasons of the wait, or `None` if the wait is unknown.
     fn stop(&mut self, thread: u64, kind: PauseKind, (from, to): (i64, i64), heard: i64) -> (Account, Option<CpuWait>) {
         let length = (to - from) * MS;
         let mut pauses = [Pause {
@@ -143,18 +149,21 @@ impl Scene {
         (account, why)
     }
 
-    /// Returns the milliseconds without a CPU.
+    /// Simulates a blocking suspension. Returns the time without a CPU in milliseconds, or `None` if the time is
+    /// unknown.
     fn no_cpu(&mut self, thread: u64, span: (i64, i64), heard: i64) -> Option<i64> {
         let (account, _) = self.stop(thread, PauseKind::Blocking, span, heard);
         account.get(Cause::NoCpu).map(|ns| ns / MS)
     }
 }
 
-/// Scenario: thread 7 of a process in a container has id 1007 in gcwatch's namespace. It suspends the others for about
-/// 100 ms: for the first time, then with half of the time without a CPU, then twice between two readings, then without
-/// any wait. Then its counters decrease because another thread has its id, and then the kernel stops counting.
-/// Guarantee: the first suspension is unknown; then the estimate is returned, in total never more than the wait; a
-/// suspension without a wait has a wait of 0; after the id was reused, the result is unknown again.
+/// Scenario: thread 7 of a process in a container has id 1007 in gcwatch's namespace. Thread 7 suspends the other
+/// threads for about 100 ms each time: without an earlier reading, then with half of the time without a CPU, then twice
+/// between the same two readings, then without a wait. Thread 8 suspends the other threads for the first time. Then the
+/// counters of thread 7 decrease because another thread has its id, and then the kernel stops counting.
+/// Guarantee: the wait in the first suspension of a thread is unknown. Later estimates add up to at most the measured
+/// wait, and the estimate is 0 without a wait. After the id was reused or the kernel stopped counting, the wait is
+/// unknown.
 #[test]
 fn thread_is_tracked_by_own_id() {
     let mut scene = Scene::new();
@@ -165,11 +174,11 @@ fn thread_is_tracked_by_own_id() {
     assert_eq!(scene.no_cpu(7, (250, 350), 400), Some(50));
     scene.count(1007, 111, 200);
     assert_eq!(scene.no_cpu(7, (410, 500), 600), Some(81));
-    // The other suspension between the same readings gets the rest of the wait.
+    // The second suspension between the same readings gets the rest of the wait.
     assert_eq!(scene.no_cpu(7, (500, 590), 600), Some(18));
     scene.count(1007, 250, 200);
     assert_eq!(scene.no_cpu(7, (610, 700), 800), Some(0));
-    // Thread 8 has not suspended the others before.
+    // Thread 8 has not suspended the other threads before.
     assert_eq!(scene.no_cpu(8, (810, 900), 1000), None);
     scene.put(1007, "5000000 0 1\n", 900);
     assert_eq!(scene.no_cpu(7, (1010, 1100), 1200), None);
@@ -177,10 +186,11 @@ fn thread_is_tracked_by_own_id() {
     assert_eq!(scene.no_cpu(7, (1210, 1300), 1400), None);
 }
 
-/// Scenario: server GC has two heaps, and the thread of the second heap waits; then the thread of a background
-/// collection waits in its last suspension; then a thread of the program and a thread of its pool cause blocking
+/// Scenario: server GC has two heaps, and the thread of the second heap waits longer; then the thread of a background
+/// collection waits in the final suspension; then the main thread and a thread of the thread pool cause blocking
 /// suspensions.
-/// Guarantee: the thread with the longest wait counts, among the threads that collect.
+/// Guarantee: the wait is the longest wait of a collecting thread. For the first suspension by a thread, the wait is
+/// known for a thread of the thread pool and unknown for the main thread.
 #[test]
 fn longest_waiting_thread_counts() {
     let mut scene = Scene::new();
@@ -207,7 +217,7 @@ fn longest_waiting_thread_counts() {
     };
     assert_eq!(why, Some(none));
     assert_eq!(scene.no_cpu(40, (410, 500), 600), None);
-    // A thread of the pool is read before it has ever suspended the others, but without its page faults.
+    // A thread of the thread pool is read before it has suspended the other threads, but without its page faults.
     scene.count(50, 91, 10);
     let (account, why) = scene.stop(50, PauseKind::Blocking, (610, 700), 800);
     assert_eq!(account.get(Cause::NoCpu), Some(9 * MS));
@@ -215,7 +225,7 @@ fn longest_waiting_thread_counts() {
 }
 
 /// Scenario: readings at 0 s and 10 s surround a suspension that began at 9 s; then the process exits.
-/// Guarantee: the old reading is not used, and the suspension of the exited process is unknown.
+/// Guarantee: the old reading is not used, and the wait in the suspension of the exited process is unknown.
 #[test]
 fn old_reading_is_ignored() {
     let mut scene = Scene::new();
@@ -231,7 +241,7 @@ fn old_reading_is_ignored() {
 
 /// Scenario: a limit throttles the group for 60 ms of CPU time within 200 ms, of which a suspension took 100 ms; then
 /// the throttled time is longer than the elapsed time, because it is a sum over CPUs.
-/// Guarantee: the suspension gets its share, and never more than its length.
+/// Guarantee: the suspension gets a part of the throttled time in proportion to its length, and at most its length.
 #[test]
 fn throttling_is_divided_by_time() {
     let ns = |ms: u64| ms * 1_000_000;
@@ -240,10 +250,10 @@ fn throttling_is_divided_by_time() {
     assert_eq!(apportion_throttling(ns(0), ns(0), ns(0)), 0);
 }
 
-/// Scenario: a process has more heaps and more pool threads than are read; then other threads suspend the rest one
-/// after another.
-/// Guarantee: at most the maximum number of threads is read, including the heaps; the thread that was used last is
-/// read.
+/// Scenario: a process has more heaps and more thread pool threads than are read; then 30 threads suspend the process
+/// one by one.
+/// Guarantee: at most [`MAX_THREADS_READ`] threads are read, including at most [`MAX_SERVER`] threads of server GC; the
+/// last thread that suspended the process is read.
 #[test]
 fn number_of_read_threads_is_bounded() {
     let mut scene = Scene::new();
@@ -266,7 +276,8 @@ fn number_of_read_threads_is_bounded() {
 }
 
 /// Scenario: a process has suspensions of 10 ms: two within a second, then three within another second.
-/// Guarantee: readings start only when the suspensions add up, continue for a while, and then stop.
+/// Guarantee: readings start only when the suspensions within a second add up to 30 ms; readings continue until their
+/// end time and then stop.
 #[test]
 fn short_stops_cause_no_readings() {
     let mut waits = CpuWaits::new(None, Threads::default());

@@ -18,7 +18,8 @@ pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
 
-/// Sends a message, optionally with a descriptor. Returns [`Errno::AGAIN`] if the other side is slow.
+/// Sends a message, optionally with a descriptor. Returns [`Errno::AGAIN`] if the other side is slow or too many
+/// descriptors are in flight.
 pub(super) fn send(channel: BorrowedFd<'_>, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -38,7 +39,7 @@ pub(super) fn send(channel: BorrowedFd<'_>, bytes: &[u8], descriptor: Option<Bor
 
 #[derive(Debug)]
 pub(super) enum ReceiveOutcome {
-    /// A message, and the descriptor that came with it.
+    /// A message, and the descriptor that was sent with the message, if any.
     Message(Vec<u8>, Option<OwnedFd>),
     /// No message is available.
     Nothing,
@@ -57,7 +58,7 @@ pub(super) fn receive(channel: BorrowedFd<'_>) -> ReceiveOutcome {
             Err(Errno::INTR) => continue,
             Err(Errno::AGAIN) => ReceiveOutcome::Nothing,
             Err(_) => ReceiveOutcome::End,
-            // There are no empty messages.
+            // No side sends empty messages, so 0 bytes mean the end.
             Ok(received) if received.bytes == 0 => ReceiveOutcome::End,
             Ok(received) => {
                 let descriptor = ancillary.drain().find_map(|message| match message {
