@@ -12,7 +12,8 @@ use crate::units::{Bytes, Count, Span, known, plural};
 /// Maximum number of steps shown per path.
 const MAX_STEPS: usize = 12;
 
-/// Writes a survey. `only` restricts the output to the holders of types with this text in their names.
+/// Writes a survey, with at most `top` rows per table. `only` restricts the output to the holders of types with this
+/// text in their names; `None` writes all types and roots.
 pub fn write(out: &mut dyn Write, survey: &Survey, only: Option<&str>, top: usize) -> io::Result<()> {
     let heap = &survey.heap;
     let stops: Vec<String> = heap.stopped_ns.iter().map(|ns| Span(*ns).to_string()).collect();
@@ -152,7 +153,7 @@ fn notes(out: &mut dyn Write, survey: &Survey) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the growth, the largest first.
+/// Writes the growth of types and of roots in the order of `growth`, with at most `top` rows per table.
 pub fn write_growth(out: &mut dyn Write, growth: &[Growth], top: usize) -> io::Result<()> {
     for (is_root, own, heading) in [(false, "own", "type"), (true, "reached", "held by")] {
         let rows: Vec<&Growth> = growth.iter().filter(|one| one.root.is_some() == is_root).collect();

@@ -1,6 +1,6 @@
 //! The incidents of a daemon: a table, and one incident in full.
 //!
-//! The records of the incidents come from `/api/v1/overview`. They are read from JSON, because the daemon can have
+//! The records of the incidents come from `/api/v1/overview`. The records are read as JSON, because the daemon can have
 //! another version.
 
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ pub enum State {
     Ended,
 }
 
-/// The conditions for listed incidents. A field is `None` if it is not restricted.
+/// The conditions for listed incidents. A field is `None` if there is no such condition.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// The state.
@@ -55,7 +55,7 @@ pub struct Filter {
 pub enum SelectionError {
     /// No incident has an id that starts with the given text.
     None,
-    /// Several incidents, whose number is the value, have an id that starts with the given text.
+    /// Several incidents have an id that starts with the given text. The value is the number of these incidents.
     Several(usize),
     /// The given text has fewer than 4 characters.
     TooShort,
@@ -239,7 +239,7 @@ impl Incident {
         self.severity.as_deref()?.parse().ok()
     }
 
-    /// Returns the name of the service or of the process, with the pid; unknown parts are left out.
+    /// Returns the name of the service or of the process, with the pid. An unknown part is omitted.
     fn subject(&self) -> String {
         let name = self.service.as_ref().or(self.process.as_ref());
         match (name, self.pid) {
@@ -320,7 +320,7 @@ const COLUMNS: [Column; 6] = [
     left("title", 36),
     left("cause", 0),
 ];
-/// The columns that stay longest on a narrow terminal have the highest numbers.
+/// Importance of the columns: if not all columns fit, the columns with the highest values are kept.
 const IMPORTANCE: [u8; 6] = [5, 3, 4, 2, 6, 1];
 /// Minimum number of characters for the last column.
 const CAUSE_WIDTH: usize = 24;
@@ -589,8 +589,8 @@ mod tests {
         );
     }
 
-    /// Scenario: an incident is selected by its id, by the start of its id, by a start that two ids have, by another id
-    /// and by one character.
+    /// Scenario: an incident is selected by its id, by the start of its id, by the common start of two ids, by an
+    /// unknown id and by one character.
     /// Guarantee: the result is the only matching incident, or the reason why no incident was selected.
     #[test]
     fn id_selects_one_incident() {
@@ -605,8 +605,8 @@ mod tests {
 
     /// Scenario: a table with a condition, a table whose condition excludes all incidents, a table of an empty answer,
     /// and two incidents in full are written.
-    /// Guarantee: the tables have the figures of the records and the number of excluded incidents; an unknown value is
-    /// a dash.
+    /// Guarantee: the tables contain the figures of the records and the number of excluded incidents; an unknown value
+    /// is a dash.
     #[test]
     fn tables_have_what_records_have() {
         let written = |filter: &Filter| {

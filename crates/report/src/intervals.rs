@@ -4,7 +4,7 @@
 use clr_gc::gc::Collection;
 use rule_engine::engine::collection_at;
 
-/// The interval before a collection. `None` if unknown; all values of the first collection are unknown.
+/// The interval before a collection. A value is `None` if unknown. All values of the first collection are unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Interval {
     /// Time from the last restart to the suspension for this collection, in nanoseconds.

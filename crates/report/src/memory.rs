@@ -8,8 +8,8 @@ use rule_engine::ledger::Ledger;
 use crate::units::Bytes;
 use processes::container::ledger::{HeapFigures, Sources, divide, not_looked_at, old_objects};
 
-/// Returns the ledger as of a collection, or `None` if the collection has no heap figures. Only a full collection knows
-/// which of its old objects are alive.
+/// Returns the ledger as of a collection, or `None` if the collection has no heap figures. Only a full collection
+/// determines which old objects are alive.
 pub fn ledger(collection: &Collection) -> Option<Ledger> {
     divide_heap(HeapFigures::from_collection(collection))
 }
@@ -22,8 +22,8 @@ fn divide_heap(heap: HeapFigures) -> Option<Ledger> {
     (!ledger.is_empty()).then_some(ledger)
 }
 
-/// Returns the ledger as of the newest collection with the most heap figures, and the number of that collection. A
-/// background collection does not report kept memory.
+/// Returns the ledger as of the newest collection with the most heap figures, and the number of this collection. A
+/// background collection does not report kept memory. Returns `None` if no collection has heap figures.
 pub fn newest(collections: &[Collection]) -> Option<(u32, Ledger)> {
     let with_heap = |collection: &&Collection| collection.heap_stats.is_some();
     let newest = collections

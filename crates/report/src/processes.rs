@@ -15,8 +15,8 @@ pub struct ProcessRecord {
     pub pid: u32,
     /// Pid in the process's own namespace.
     pub ns_pid: u32,
-    /// Name of the service if the environment sets one, or of the entry assembly or program; `None` for a socket
-    /// without a process.
+    /// Name of the service if the environment sets this name; otherwise, name of the entry assembly or of the program;
+    /// `None` for a socket without a process.
     pub name: Option<String>,
     /// Version of the runtime.
     pub runtime: Option<String>,
@@ -89,7 +89,7 @@ pub fn write(out: &mut dyn Write, processes: &[ProcessRecord], sudo: Option<&str
             row(out, &COLUMNS, &cells)?;
             continue;
         }
-        // The advice does not fit next to the columns, so it is written below them.
+        // The advice does not fit next to the columns, so the advice is written below the columns.
         row(out, &COLUMNS[..4], &cells[..4])?;
         if !cells[4].is_empty() {
             writeln!(out, "{:DETAIL_INDENT$}{}", "", cells[4])?;

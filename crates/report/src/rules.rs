@@ -154,7 +154,7 @@ impl Serialize for ShowRecord<'_> {
         let params = rule.params.iter().map(|param| (&*param.name, &*param.value));
         let mut map = serializer.serialize_map(None)?;
         self.rule.entries(&mut map, "rule_page")?;
-        // The condition under which processes are selected; null for all.
+        // The condition under which processes are selected; null if the rule applies to all processes.
         map.serialize_entry("select", &some(&rule.texts.select))?;
         map.serialize_entry("when", &*rule.texts.when)?;
         // The condition under which the alert ends; null if the alert ends when `when` is false.

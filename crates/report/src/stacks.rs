@@ -9,7 +9,7 @@ use clr_evidence::threads::ThreadStacks;
 use crate::table::{FAINT, HEADING};
 use crate::units::plural;
 
-/// Maximum number of frames shown per stack, unless all are requested.
+/// Maximum number of frames shown per stack, unless all frames are requested.
 const MAX_FRAMES: usize = 12;
 /// Maximum number of threads named per group.
 const MAX_NAMED: usize = 8;

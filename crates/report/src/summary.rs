@@ -165,7 +165,8 @@ pub fn write_figures(out: &mut dyn Write, collections: &[Collection]) -> io::Res
         writeln!(out, "{}", parts.join(", "))?;
     }
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-    // A background collection contains the reasons of a foreground collection, so its reasons are not counted.
+    // A background collection can contain the reasons for a foreground collection, so the reasons of background
+    // collections are not counted.
     let known = collections
         .iter()
         .filter(|one| !one.is_concurrent())

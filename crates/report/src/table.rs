@@ -1,5 +1,5 @@
-//! Tables for a terminal. Columns have a declared width and are written row by row, so a recording of any length needs
-//! no memory.
+//! Tables for a terminal. Columns have a declared width and tables are written row by row, so the memory does not grow
+//! with the number of rows.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -108,7 +108,7 @@ pub fn wrapped(text: &str, indent: usize) -> String {
     }
 }
 
-/// Like [`wrapped`], but in lines of `most` characters.
+/// Like [`wrapped`], but always in lines of at most `most` characters next to the indentation.
 pub(crate) fn beside(text: &str, indent: usize, most: usize) -> String {
     folded(text, most.saturating_sub(indent)).replace('\n', &format!("\n{:indent$}", ""))
 }
@@ -170,8 +170,8 @@ fn last_cell(text: &str, columns: &[Column], most: Option<usize>) -> String {
 /// Minimum number of characters for a few words.
 const MIN_WORDS: usize = 16;
 
-/// Treatment of characters that a terminal would obey or that deceive ([`is_plain`]). The output contains names from
-/// processes, recordings and other daemons.
+/// Treatment of characters that a terminal would interpret, or that deceive the reader ([`is_plain`]). The output
+/// contains names from processes, recordings and other daemons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Escape {
     /// Text: each such character is replaced by U+FFFD. Ends of lines, tabs and the styles of this module are kept.
@@ -400,13 +400,13 @@ fn begins_character(bytes: &[u8]) -> bool {
 
 static COLOURED: AtomicBool = AtomicBool::new(false);
 
-/// Turns styles on or off for the process. They are turned on for a terminal that supports colours.
+/// Turns styles on or off for the process. The caller turns styles on for a terminal that supports colours.
 pub fn colour(on: bool) {
     COLOURED.store(on, Ordering::Relaxed);
 }
 
-/// A text style: `{STYLE}` starts the style, `{STYLE:#}` ends the style. Both write nothing unless styles were turned
-/// on with [`colour`].
+/// A text style: `{STYLE}` starts the style, `{STYLE:#}` ends the style. The two forms write an empty text unless
+/// styles were turned on with [`colour`].
 #[derive(Debug, Clone, Copy)]
 pub struct Paint(Style);
 
@@ -484,8 +484,8 @@ pub(super) fn more(out: &mut dyn Write, all: usize, shown: usize, noun: &str) ->
 mod tests {
     use super::*;
 
-    /// Scenario: one line fits, one has colours and a visible width that fits, one is long and indented, one has a word
-    /// longer than the line, and one is a table row.
+    /// Scenario: one line fits; another line fits without its colour sequences; further lines are long and indented,
+    /// contain a word longer than the limit, or are table rows.
     /// Guarantee: no word is broken or lost, lines are no longer than necessary, and further lines are indented like
     /// the first.
     #[test]
@@ -518,10 +518,11 @@ mod tests {
         String::from_utf8(out.finish().unwrap()).unwrap()
     }
 
-    /// Scenario: a name has an escape sequence, a window title, a carriage return, C1, bidi and line separator
+    /// Scenario: a name contains an escape sequence, a window title, a carriage return, C1, bidi and line separator
     /// characters, as text and in a JSON record; other input is not text, or is text in several scripts; pieces have
     /// every size.
-    /// Guarantee: the output has no character that a terminal obeys or that deceives, and the JSON record is equal.
+    /// Guarantee: the output contains no character that a terminal interprets or that deceives the reader, and the JSON
+    /// record keeps its content.
     #[test]
     fn foreign_text_is_escaped_for_terminals() {
         let name = "a\x1b[2J\x1b]0;t\x07\rb\u{9b}c\u{202e}d\u{2028}e\u{e0041}f\x7f";
@@ -565,7 +566,7 @@ mod tests {
     }
 
     /// Scenario: the styles of headings, faint text, marks and severe items are written.
-    /// Guarantee: each written style consists of styles that [`Folding`] lets through.
+    /// Guarantee: each written style consists of styles that [`Folding`] does not escape.
     #[test]
     fn written_styles_are_let_through() {
         for Paint(style) in [HEADING, FAINT, MARK, BAD] {

@@ -1,5 +1,5 @@
-//! `gcwatch top`: a daemon's overview and one process in a terminal. Pure: it receives records and keys, and returns a
-//! frame.
+//! `gcwatch top`: a daemon's overview and one process in a terminal. Pure: the module receives records and keys, and
+//! draws a frame.
 //!
 //! ```text
 //! answers of the API -> record --+
@@ -7,7 +7,7 @@
 //! keys --------------------------+
 //! ```
 //!
-//! The records are those of the page (`/api/v1/overview`, `/api/v1/processes/PID`). The records are parsed leniently,
+//! The page uses the same records (`/api/v1/overview`, `/api/v1/processes/PID`). The records are parsed leniently,
 //! because the daemon can have another version. Control characters in texts of processes are replaced before drawing.
 
 mod draw;

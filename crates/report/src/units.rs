@@ -5,7 +5,7 @@ use std::fmt;
 /// Text of an unknown value.
 pub const UNKNOWN: &str = "-";
 
-/// Formats a value, or returns `-` if it is unknown.
+/// Formats a value, or returns `-` if the value is unknown.
 pub fn known(value: Option<impl fmt::Display>) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string())
 }

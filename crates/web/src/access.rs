@@ -3,8 +3,11 @@
 //! | Path | Without a login | With a login |
 //! |---|---|---|
 //! | `/livez`, `/readyz` | yes | yes |
-//! | possible secrets ([`PRIVATE`]) | on loopback, for root and the user of gcwatch, not through a proxy | yes |
+//! | possible secrets ([`PRIVATE`]) | only to local users | yes |
 //! | other paths | yes, unless `web.protects` is `all` | yes |
+//!
+//! Local users are root and the user of gcwatch, if the listener is on loopback, no proxy forwarded the request, and
+//! `web.protects` is not `all`.
 
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -30,7 +33,7 @@ pub(super) struct Access {
     is_loopback: bool,
 }
 
-/// Decision whether a request is served.
+/// The decision about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
     /// The request is served.

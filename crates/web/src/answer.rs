@@ -66,22 +66,22 @@ fn refusal(status: StatusCode, error: &str, remedy: &str) -> Refusal {
     Refusal(Box::new((status, body).into_response()))
 }
 
-/// Returns 404.
+/// Returns a refusal with the status 404.
 pub(super) fn not_found(error: &str, remedy: &str) -> Refusal {
     refusal(StatusCode::NOT_FOUND, error, remedy)
 }
 
-/// Returns 400.
+/// Returns a refusal with the status 400.
 pub(super) fn bad(error: &str, remedy: &str) -> Refusal {
     refusal(StatusCode::BAD_REQUEST, error, remedy)
 }
 
-/// Returns 503.
+/// Returns a refusal with the status 503.
 pub(super) fn busy(error: &str, remedy: &str) -> Refusal {
     refusal(StatusCode::SERVICE_UNAVAILABLE, error, remedy)
 }
 
-/// Returns 503 with a retry after ten seconds.
+/// Returns a refusal with the status 503, which requests a retry after ten seconds.
 pub(super) fn busy_for_seconds(error: &str, remedy: &str) -> Refusal {
     let mut refusal = busy(error, remedy);
     let headers = refusal.0.headers_mut();
@@ -89,7 +89,7 @@ pub(super) fn busy_for_seconds(error: &str, remedy: &str) -> Refusal {
     refusal
 }
 
-/// Returns the parameters of a request, or 400 with `remedy` if they are invalid.
+/// Returns the parameters of a request, or 400 with `remedy` if the parameters are invalid.
 pub(super) fn asked<T>(query: Result<Query<T>, QueryRejection>, remedy: &str) -> Result<T, Refusal> {
     query
         .map(|Query(asked)| asked)

@@ -36,7 +36,8 @@ pub(super) async fn processes(State(site): State<Site>) -> Json<Value> {
     Json(json!({ "processes": site.views.rows(&incidents, true) }))
 }
 
-/// Parses a number in a path. The error is a 400 that names the number with `what`.
+/// Parses a number in a path. If the text is not a number, returns 400 with a text that contains `what`, the meaning of
+/// the number.
 pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Refusal> {
     let error = || format!("{text:?} is not a valid {what}");
     let number = text.parse();

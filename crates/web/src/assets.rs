@@ -42,13 +42,13 @@ static ASSETS: [Asset; 15] = assets! {
 const FAVICON: &str = include_str!("assets/favicon.svg");
 const SHELL: &str = include_str!("assets/index.html");
 
-/// Returns the text of a file; empty if the file does not exist.
+/// Returns the text of a file, or an empty text if the file does not exist.
 pub(super) fn text(name: &str) -> &'static str {
     let known = ASSETS.iter().find(|asset| asset.name == name);
     known.map_or("", |asset| asset.text)
 }
 
-/// Returns the page; the browser renders each view from it.
+/// Returns the page, whose scripts render all views in the browser.
 pub(super) fn shell(status: StatusCode) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),

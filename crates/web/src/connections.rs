@@ -1,5 +1,5 @@
-//! Connections of the listener, limited in number, age and memory: in a pod, every client with network access to its
-//! address can connect.
+//! Connections of the listener, limited in number, age and memory: in a pod, every client with network access to the
+//! address of the pod can connect.
 //!
 //! ```text
 //! accept -- a place is free, or a client was slow for 1 s ----> 64 places: all requests
@@ -78,7 +78,7 @@ pub(super) struct Routers {
     pub(super) health: Router,
 }
 
-/// Numbers of places.
+/// Numbers of places, and the grace time of a connection.
 #[derive(Debug, Clone, Copy)]
 struct ConnectionLimits {
     at_once: usize,
@@ -281,7 +281,7 @@ mod tests {
     }
 
     /// Scenario: new connections hold all places, and silent connections hold all reserved places. Other clients
-    /// connect; one client has already sent its request, another client sends it late.
+    /// connect; one client sends its request at once, and another client sends its request late.
     /// Guarantee: both clients receive the response that no place is free. The connection of the early client is then
     /// closed. The first connection keeps its place.
     #[tokio::test]

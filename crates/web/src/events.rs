@@ -4,9 +4,9 @@
 //! a viewer -- one of 16 places --> a task: every 2 s, after the last event was sent: view -> one event -> body
 //! ```
 //!
-//! gcwatch computes events only for viewers that read them. If a viewer does not read its events for [`SLOW`], gcwatch
-//! closes the connection. Viewers have separate places and take no places of scrapers and probes. A stream ends after
-//! nine minutes; browsers reconnect automatically.
+//! gcwatch computes events only for viewers that read their events. If a viewer does not read its events for [`SLOW`],
+//! gcwatch closes the connection. Viewers have separate places and take no places of scrapers and probes. A stream ends
+//! after nine minutes; browsers reconnect automatically.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,7 +48,7 @@ pub(super) struct Link {
     pub(super) slow: Arc<Notify>,
     /// Receiver of `true` when the listener shuts down.
     pub(super) ended: watch::Receiver<bool>,
-    /// Two ends of the connection.
+    /// The two ends of the connection.
     pub(super) ends: Ends,
 }
 
@@ -271,7 +271,7 @@ fn event(name: &str, record: &impl Serialize) -> Option<Bytes> {
 mod tests {
     use super::*;
 
-    /// Scenario: some views exist and some do not.
+    /// Scenario: queries name known and unknown views, with and without a pid.
     /// Guarantee: only complete and known views are parsed.
     #[test]
     fn views_require_complete_names() {

@@ -1,5 +1,5 @@
-//! `/api/v1/evidence/`: recordings of the black box, flame graphs, and requests. They can contain secrets, so `access`
-//! guards the path.
+//! `/api/v1/evidence/`: recordings of the black box, flame graphs, and requests. This content can include secrets, so
+//! `access` guards the path.
 
 use std::fs::File;
 use std::io;

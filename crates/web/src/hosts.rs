@@ -1,8 +1,9 @@
 //! Allowed host names of the listener.
 //!
-//! A page in a browser can read content of its origin. If the owner of a name changes its address to 127.0.0.1 (DNS
-//! rebinding), a foreign page can reach a listener on loopback, which trusts all users of the host. The host name in
-//! the request reveals the attack. Addresses cannot be rebound, and other programs send the host name of their URL.
+//! A page in a browser can read content of its origin. If the owner of a name changes the address of the name to
+//! 127.0.0.1 (DNS rebinding), a foreign page can reach a listener on loopback, which trusts all users of the host. The
+//! host name in the request reveals the attack. Addresses cannot be rebound, and other programs send the host name of
+//! their URL.
 
 use std::net::{IpAddr, Ipv6Addr};
 

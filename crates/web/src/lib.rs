@@ -6,19 +6,19 @@
 //! | `/metrics` | Prometheus text; OpenMetrics with exemplars if the scraper requests it |
 //! | `/livez` | 200 while the parts of the daemon are alive, otherwise 503; parts with their ages |
 //! | `/readyz` | 200 from the first complete scan of the host until shutdown, otherwise 503; independent of receivers |
-//! | `/api/v1/...` | records as JSON (`api`); `docs/api.md` lists them |
+//! | `/api/v1/...` | records as JSON (`api`); `docs/api.md` lists the paths |
 //! | `/mcp` | records for agents (`mcp`) |
 //! | `/api/v1/events` | changes of a view, as server-sent events (`events`) |
 //!
-//! Text responses of at least one kibibyte are compressed if the client accepts gzip.
+//! Text responses of at least 1 KiB are compressed if the client accepts gzip.
 //!
-//! The listener is read-only: no request changes anything. The listener uses loopback by default, because it shows
-//! process names. The listener serves at most 64 connections at the same time, each at most 90 s idle and ten minutes
-//! old, and 16 additional connections that follow events; health is served beyond the limit (`connections`). With a
-//! certificate, the listener uses TLS (`tls`). Content with possible secrets is served on loopback to root and the user
-//! of gcwatch, or after a login (`access`, `peer`). On loopback, the listener accepts only names of loopback and
-//! configured names (`hosts`). The page runs only its own scripts and cannot insert HTML: its policy requires trusted
-//! types and allows none.
+//! The listener is read-only: no request changes anything. The listener uses loopback by default, because its responses
+//! contain process names. The listener serves at most 64 connections at the same time, each at most 90 s idle and ten
+//! minutes old, and 16 additional connections that follow events; health is served beyond the limit (`connections`).
+//! With a certificate, the listener uses TLS (`tls`). Content with possible secrets is served on loopback to root and
+//! the user of gcwatch, or after a login (`access`, `peer`). On loopback, the listener accepts only names of loopback
+//! and configured names (`hosts`). The page runs only its own scripts and cannot insert HTML: its policy requires
+//! trusted types and allows none.
 
 // Time is a value: only the modules with an exception use a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]

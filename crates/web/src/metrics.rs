@@ -24,8 +24,8 @@ pub(super) async fn metrics(State(site): State<Site>, headers: HeaderMap) -> Res
     ([(header::CONTENT_TYPE, format.content_type())], text).into_response()
 }
 
-/// Returns OpenMetrics if the scraper accepts it and does not prefer the text format. Prometheus accepts both with
-/// weights, OpenMetrics first.
+/// Returns OpenMetrics if the scraper accepts OpenMetrics and does not prefer the text format. Prometheus accepts both
+/// formats with weights, and prefers OpenMetrics.
 fn accepted(headers: &HeaderMap) -> Format {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let weight = |media: &str| {

@@ -1,4 +1,4 @@
-//! Owner of the socket at the other end of a connection: on loopback, the kernel reports it.
+//! Owner of the socket at the other end of a connection. On loopback, the kernel reports the owner.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use rustix::process::geteuid;
 use tokio::task::spawn_blocking;
 
-/// Two ends of a connection.
+/// The two ends of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ends {
     /// Address of the client.

@@ -1,5 +1,5 @@
-//! Report of a recording as one HTML file, which contains the style and scripts of the page and the record, and needs
-//! no server.
+//! Report of recordings as one HTML file. The file contains the style and the scripts of the page and the record, and
+//! needs no server.
 //!
 //! Modules of the page import each other by name, which is impossible in one file. Each module becomes a function that
 //! returns its exports. The file allows only its own script and style, by digest, and no network access.
@@ -27,7 +27,7 @@ const MODULES: [&str; 10] = [
     "report.js",
 ];
 
-/// Error if the page cannot be created from its record.
+/// Error returned if the page cannot be created from its record.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the record of the recording as JSON: {0}")]
 pub struct PageError(#[from] serde_json::Error);

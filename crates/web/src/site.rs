@@ -77,7 +77,7 @@ pub trait Views: Send + Sync + std::fmt::Debug {
     /// Returns the recordings of incidents; `None` if recordings are disabled.
     fn black_box_files(&self) -> Option<Arc<Files>>;
 
-    /// Returns the flame graph with this name (SVG); `None` if it does not exist.
+    /// Returns the flame graph with this name (SVG), or `None` if the flame graph does not exist.
     fn flame_graph(&self, name: &str) -> Option<String>;
 }
 

@@ -19,7 +19,7 @@ use super::options::TlsFiles;
 /// Interval between checks of the files.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Error if the certificate is unusable.
+/// Error returned if the certificate is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file is unreadable or is not the expected PEM file.
@@ -104,8 +104,8 @@ impl Certificate {
         }
     }
 
-    /// Returns the modification time of each file, or `None` if it is not available. A separate thread reads the times,
-    /// so that a hanging disk blocks no other task.
+    /// Returns the modification time of each file, or `None` if the time is not available. A separate thread reads the
+    /// times, so that a hanging disk blocks no other task.
     async fn look(&self) -> [Option<SystemTime>; 2] {
         let files = self.files.clone();
         let changed = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();

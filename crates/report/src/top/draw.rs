@@ -1,4 +1,4 @@
-//! A frame: the overview, or one process.
+//! Draws a frame: the overview, or one process.
 
 mod figure;
 mod overview;

@@ -64,7 +64,7 @@ pub(super) const SORTS: [(char, Sort, &str, &str); 7] = [
     ('n', Sort::Name, "name", "name"),
 ];
 
-/// Number of rows that a page key moves.
+/// Number of rows or lines by which a page key moves.
 const PAGE: usize = 10;
 
 /// All state that determines a frame.
@@ -85,7 +85,7 @@ pub struct Screen {
     /// Whether the filter is being typed.
     pub(super) typing: bool,
     pub(super) help: bool,
-    /// Whether processes that are not monitored are shown as well.
+    /// Whether processes that are not monitored are shown, too.
     pub(super) all: bool,
     /// Pid of the selected row, because the index of a row can change; `None` before the first selection.
     chosen: Option<u32>,

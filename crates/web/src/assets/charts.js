@@ -142,14 +142,15 @@ export function cross(root, ms) {
 // Whether the pointer selected a time range. Such a gesture is not a click.
 export const drag = { moved: false };
 
-// Returns the selected range; otherwise the last half hour, or the time since the attach if shorter.
+// Returns the selected range. Without a selection, returns the time of the history or, if shorter, slightly more than
+// the time since the attach (at least 2 minutes).
 function range({ history, at_ms: at, chosen }) {
   if (chosen) return chosen;
   const watched = history.attached_ms === null ? history.span_ms : at - history.attached_ms;
   return [at - Math.min(history.span_ms, Math.max(120000, watched * 1.04 + 5000)), at];
 }
 
-// Returns whether all marks are at the end of the range, as for a process with frequent collections.
+// Returns whether all marks are in the last quarter of the range, as for a process with frequent collections.
 export function isCrowded(record) {
   const [from, to] = range(record);
   const first = record.pauses.start_ms.reduce((least, start) => Math.min(least, start), Infinity);
@@ -207,7 +208,7 @@ export function allocationChart(record, width) {
 
 export const GENERATIONS = [['gen2', 'gen 2'], ['loh', 'large objects'], ['poh', 'pinned objects'], ['gen1', 'gen 1'], ['gen0', 'gen 0']];
 
-// Fits a line to the long-lived generations by least squares; returns null without a clear trend.
+// Fits a line to the long-lived generations by least squares. Returns null if there is no clear trend.
 export function trend(history) {
   const points = [];
   history.start_ms.forEach((start, place) => {
@@ -313,7 +314,7 @@ const LOW = 1e4;
 // Collection selected by keyboard; the selection survives a redraw of the chart.
 let selected = null;
 
-// Draws one mark per collection on a logarithmic axis; before the oldest mark, the longest pause of each ten seconds.
+// Draws one mark per collection on a logarithmic axis; before the oldest mark, draws the longest pause of each bucket.
 // `near` limits the chart to the time with marks.
 export function pauseChart(record, width, open, near = false) {
   const { history, pauses } = record;

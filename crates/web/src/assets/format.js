@@ -105,7 +105,7 @@ export function since(time) {
   return h('time', { datetime: time, title: absolute(ms) }, span((now() - ms) / 1000));
 }
 
-// Returns a start time with the elapsed time: `02:15:58 (22 min)`; with the date if it was another day.
+// Returns a start time with the elapsed time: `02:15:58 (22 min)`; with the date if the start was on another day.
 export function sinceWhen(time) {
   const ms = Date.parse(time);
   if (Number.isNaN(ms)) return h('span', null, DASH);

@@ -56,7 +56,7 @@ setInterval(() => {
   if (shown && Date.now() - lastEvent > 20000) say('off', `disconnected${last()}`);
 }, 2000);
 
-// Returns a record once; `null` and the refusal if it is not available.
+// Requests a record once. Returns the record and `null`, or `null` and the refusal if the record is not available.
 export async function once(path) {
   try {
     const answer = await fetch(path, { headers: { accept: 'application/json' } });

@@ -52,7 +52,8 @@ function marksOf({ resource, incidents }) {
 }
 
 const RANGES = [[null, '30 min'], [15, '15 min'], [5, '5 min'], [2, '2 min']];
-// Ranges beyond the half hour, from the disk; each with the minutes of kept history that it requires.
+// Ranges of more than 30 minutes, from the disk. The last value of a range is the minutes of kept history that the
+// range requires.
 const LONG = [[1440, '24 h', 360], [360, '6 h', 120], [120, '2 h', 30]];
 
 // History of the selected range from the disk, requested once per minute.
@@ -130,7 +131,7 @@ const pointing = {
   onpointerleave: (event) => cross(event.currentTarget, null),
 };
 
-// Stopped requests, or the reason why they are not available; requested while requests are observed.
+// Stopped requests, or the reason why the requests are not available; requested while requests are observed.
 let stopped = null;
 let refused = null;
 let asked = 0;

@@ -29,8 +29,8 @@ export function trace(id, pattern) {
   return pattern ? h('a', { href: pattern.replaceAll('{trace_id}', id), target: '_blank', rel: 'noopener' }, text) : text;
 }
 
-// Returns the panel. `all`: counts and the requests with the largest loss; `link`: address of a collection, null if it
-// is not kept.
+// Returns the panel. `all`: counts and the requests with the largest loss; `link`: function that returns the address of
+// a collection, or null if the collection is not kept.
 export function requestsPanel(all, link, note = null) {
   const share = all.known ? percent(all.hit / all.known) : DASH;
   const columns = [['Most delayed', null], ['Start', 'n'], ['Duration', 'n'], ['Lost', 'n'], ['Collections', null], ['Trace', null]];

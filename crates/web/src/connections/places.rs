@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Limited number of places. `T` ends a connection.
+/// Limited number of places. `T` is a handle that ends a connection.
 #[derive(Debug)]
 pub(super) struct ConnectionSlots<T> {
     most: usize,
@@ -42,7 +42,7 @@ impl<T> ConnectionSlots<T> {
 
     /// Returns the id of a place for a new connection. If all places are taken, the connection with the longest time in
     /// its state loses its place, provided that this time is at least the grace time. The caller must end this
-    /// connection, which is also returned.
+    /// connection, whose handle is also returned. Returns an error if no connection can be replaced.
     pub(super) fn take(&mut self, now: Instant) -> Result<(u64, Option<T>), NoFreeSlot> {
         let ended = if self.taken.len() < self.most {
             None
@@ -113,7 +113,8 @@ impl<T> ConnectionSlots<T> {
         }
     }
 
-    /// Removes a connection that has ended.
+    /// Releases the place of a connection. Returns the handle of the connection, or `None` if the place was already
+    /// released or has no handle.
     pub(super) fn leave(&mut self, id: u64) -> Option<T> {
         self.taken.remove(&id)?.connection
     }
@@ -141,7 +142,8 @@ mod tests {
         (began, places, one, two)
     }
 
-    /// Scenario: all places are taken; another connection arrives within the grace time and after it.
+    /// Scenario: all places are taken; another connection arrives within the grace time, and again after the grace
+    /// time.
     /// Guarantee: within the grace time no place is free. After the grace time, the connection with the longest time in
     /// its state is replaced.
     #[test]

@@ -55,7 +55,7 @@ impl ConnectionPlace {
     /// Returns the response if its size is within the limit of all responses, otherwise 503. Ends slow connections
     /// first if the limit would be exceeded.
     ///
-    /// A stream of events has a separate place among the viewers, so that the connection releases this place.
+    /// A stream of events has a separate place among the viewers, so the connection releases this place.
     fn admit(&self, answer: Response<Body>) -> Response<Body> {
         if events::is_stream(&answer) {
             places(&self.shared).leave(self.id);

@@ -46,7 +46,7 @@ pub(super) fn one(frame: &mut Frame<'_>, state: &Screen, process: &Process, area
     let sizes: Vec<u64> = places(heap.width)
         .into_iter()
         .map(|place| {
-            // Between two collections the heap figure does not change.
+            // Between two collections, the heap figure does not change.
             last = place.and_then(|place| process.history.heap.all(place)).unwrap_or(last);
             last
         })
@@ -76,7 +76,7 @@ fn chart(frame: &mut Frame<'_>, area: Rect, data: &[u64], title: String, colour:
     );
 }
 
-/// Returns the index in the history for each column, the newest last; `None` if the column is empty.
+/// Returns the index in the history for each column of the chart, the newest last; `None` if the column is empty.
 fn timeline(process: &Process, columns: usize) -> Vec<Option<usize>> {
     let bucket = process.history.bucket_ms.max(1);
     let newest = process.at_ms / bucket;
@@ -153,7 +153,7 @@ fn paragraph(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
         .collect()
 }
 
-/// Formats the used part of each limit; empty without limits.
+/// Formats the used part of each known limit. Returns an empty list if no limit is known.
 fn limits(row: &Row) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     let parts = [
