@@ -41,7 +41,8 @@ impl Serialize for EventView<'_, '_> {
 }
 
 /// Returns the name of an event: the name in the manifest if the layout is known, otherwise the name in the stream.
-/// Returns `None` if neither has a name. A stream has no names for the runtime's own events.
+/// Returns `None` if the layout is unknown and the stream contains no name. Streams contain no names of the runtime's
+/// own events.
 pub fn name<'a>(observed: &Observed<'a>) -> Option<&'a str> {
     let in_stream = Some(observed.event.metadata.name.as_str()).filter(|name| !name.is_empty());
     observed.layout.map(|layout| layout.name()).or(in_stream)
@@ -106,7 +107,8 @@ impl Serialize for RowsView<'_> {
 }
 
 /// Formats the event as one line: time in seconds, thread, name, and `Field=value` pairs. If the layout is unknown or
-/// the payload cannot be decoded, the line contains the payload in hexadecimal digits instead of the pairs.
+/// the payload cannot be decoded, the line contains the payload in hexadecimal digits instead of the pairs. An error of
+/// the decoder precedes the payload.
 pub fn line(observed: &Observed<'_>) -> String {
     let mut text = format!(
         "{:>13} {:>8}  {:<26}",

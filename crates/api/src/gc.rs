@@ -90,7 +90,8 @@ pub struct StreamRecord {
     pub undecodable: u64,
 }
 
-/// Returns whether code, rather than a tool, requested a collection.
+/// Returns whether code requested a collection, for example with `GC.Collect`. Requests of unknown origin count;
+/// requests of tools do not count.
 pub fn is_induced(collection: &Collection) -> bool {
     let is_asked_for = |reason: GcReason| reason.to_string().starts_with("Induced");
     collection.requested_by_tool != Some(true) && collection.reason.is_some_and(is_asked_for)

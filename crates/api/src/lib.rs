@@ -1,5 +1,5 @@
 //! The machine-readable records: one JSON object per line, or the elements of an API response. The names in the records
-//! are a contract. The records are pure: they convert values to JSON and have no clock.
+//! are a contract. This crate only converts values to JSON.
 //!
 //! The record of an alert's change is in [`rule_engine::record`], and the record of a process's memory is in
 //! [`rule_engine::ledger`]. A record that only one command writes is next to the table of this command, in the crate
@@ -17,7 +17,7 @@
 //! * **Unknown is null**, never 0, never omitted.
 //! * **Pure.** No I/O, no clock, no lock.
 
-// Time is a value, and state has one owner: no clock, no lock (see clippy.toml).
+// Time is passed as a value, and state has one owner: this crate uses no clock and no lock (clippy.toml).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod event;

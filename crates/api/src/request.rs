@@ -19,8 +19,7 @@ pub struct RequestRecord {
     start_ns: Option<i64>,
     end_ns: i64,
     duration_ns: Option<i64>,
-    /// Stopped time in nanoseconds; `None` if it could not be determined, for example because events were lost during
-    /// the request.
+    /// Stopped time in nanoseconds; `None` if unknown, for example because events were lost during the request.
     stopped_ns: Option<i64>,
     /// Number of stops during the request; `None` if the stopped time is unknown. `pauses` contains the first stops.
     stops: Option<u32>,
@@ -39,8 +38,8 @@ struct PauseRecord {
 }
 
 impl RequestRecord {
-    /// Creates the record of a request. `header` is the header of its stream; without a header, times are relative to
-    /// the sync point.
+    /// Creates the record of a request. `header` is the header of the request's stream. If it is `None`, times are
+    /// relative to the sync point.
     pub fn new(request: &Request, header: Option<&TraceHeader>) -> Self {
         let sync = header.map_or(0, |header| header.offset_ns(0).saturating_neg());
         let at = |offset: i64| sync.saturating_add(offset);

@@ -1,8 +1,9 @@
-//! Pauses between retries. Pure: randomness is an argument.
+//! Pauses between retries. Callers pass random numbers as arguments.
 
 use std::time::Duration;
 
-/// Pauses that grow with each failure, with jitter, so that clients that failed together do not retry together.
+/// Pauses that grow with each failure. The jitter of the pauses prevents clients that failed together from retrying
+/// together.
 ///
 /// After `n` failures the bound is `min(first * 2^n, most)`. With `chance` uniform in 0..1, a pause is uniform in
 /// `[bound / 2, bound]` ([`next`](Self::next)), or in `[0, bound]` for many clients of one server
@@ -57,7 +58,7 @@ impl Backoff {
 
     /// Records a failure and returns the pause, uniform in `[0, bound]`.
     pub fn full_jitter(&mut self, chance: f64) -> Duration {
-        // `clamp` would pass NaN on.
+        // `clamp` would return NaN.
         let chance = if chance >= 0.0 { chance.min(1.0) } else { 0.0 };
         let bound = self.bound();
         self.failures = self.failures.saturating_add(1);

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-/// Creates a directory with mode 0700, and its parents, if the directory does not exist. A symbolic link is refused,
-/// because its target can belong to another user.
+/// Creates a directory and its missing parents with mode 0700. An existing directory is accepted, and its mode is not
+/// changed. A symbolic link is refused, because its target can belong to another user.
 ///
 /// # Errors
 ///

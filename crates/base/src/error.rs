@@ -1,8 +1,8 @@
-//! Formats errors on one line.
+//! Formats errors with their causes.
 
 use std::error::Error;
 
-/// Returns an error and its causes on one line, each cause once.
+/// Returns the texts of an error and its causes, joined with `: `. Each text appears once.
 pub fn causes(error: &dyn Error) -> String {
     let mut causes = vec![error.to_string()];
     let mut cause = error.source();

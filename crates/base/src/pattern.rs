@@ -16,7 +16,8 @@ impl Pattern {
                 .map_or(1, char::len_utf8)
         };
         let (mut p, mut t) = (0, 0);
-        // Position of the last star, and the end of its current match, which is extended if the rest does not match.
+        // Position of the last star, and end of the text that it matches. The match is extended if the remaining
+        // pattern does not match.
         let mut star: Option<(usize, usize)> = None;
         while t < bytes.len() {
             match pattern.get(p) {
@@ -75,7 +76,7 @@ mod tests {
         }
     }
 
-    /// Matches by definition. Suitable for short texts.
+    /// Returns the result by the definition. The time grows exponentially, so the texts must be short.
     fn slow(pattern: &[char], text: &[char]) -> bool {
         match (pattern.split_first(), text.split_first()) {
             (None, rest) => rest.is_none(),

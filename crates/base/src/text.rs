@@ -13,7 +13,7 @@ pub const fn is_plain(c: char) -> bool {
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Replaces every unsafe character of a string (see [`is_plain`]).
+/// Replaces every unsafe character of a string (see [`is_plain`]) with U+FFFD.
 pub fn shown(text: &str) -> String {
     text.chars()
         .map(|c| if is_plain(c) { c } else { char::REPLACEMENT_CHARACTER })

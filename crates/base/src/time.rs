@@ -87,7 +87,7 @@ impl Wall {
         Moment(unix_ns.saturating_add_signed(self.ahead_ns.saturating_neg()))
     }
 
-    /// Formats an instant in RFC 3339. Returns `None` if it is out of range.
+    /// Formats an instant in RFC 3339. Returns `None` if the instant is out of range.
     pub fn rfc3339(self, at: Moment) -> Option<String> {
         rfc3339(self.unix_ns(at))
     }
@@ -101,8 +101,8 @@ pub struct TimeBase {
 }
 
 impl TimeBase {
-    /// Creates a base with the sync point at the given nanoseconds of the clock of [`Moment`]s. For a recording, this
-    /// is Unix time.
+    /// Creates a base with the sync point at the given nanoseconds of the clock of [`Moment`]s. For a recording, these
+    /// are Unix nanoseconds.
     pub fn at(ns: i128) -> Self {
         Self { at_sync: ns }
     }
@@ -144,7 +144,8 @@ impl UnixBase {
         self.base.moment(offset_ns)
     }
 
-    /// Converts an offset from the sync point to Unix nanoseconds, or to 0 before 1970 (like OTLP's "unknown").
+    /// Converts an offset from the sync point to Unix nanoseconds. Returns 0, which is "unknown" in OTLP, if the time
+    /// is before 1970 or out of range.
     pub fn unix_ns(self, offset_ns: i64) -> u64 {
         let at = self.base.at_sync + i128::from(self.wall.ahead_ns) + i128::from(offset_ns);
         u64::try_from(at).unwrap_or(0)

@@ -1,4 +1,5 @@
-//! Durations and sizes with units: `500ms`, `1m30s`, `8MiB`. Files, environment and flags use the same grammar.
+//! Durations and sizes with units: `500ms`, `1m30s`, `8MiB`. Files, environment variables and flags use the same
+//! grammar.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +8,8 @@ use std::time::Duration;
 use crate::quote::quoted;
 use crate::written_as_text;
 
-/// A duration: `500ms`, `30s`, `5m`, `1h`, `1m30s`, `1.5s`. Accurate to the nanosecond, at most 10,000 days.
+/// A duration: `500ms`, `30s`, `5m`, `1h`, `1m30s`, `1.5s`. The value is accurate to the nanosecond and at most 10,000
+/// days.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HumanDuration(pub Duration);
 
@@ -167,7 +169,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Scenario: durations and sizes are valid.
-    /// Guarantee: each is parsed to its value.
+    /// Guarantee: each duration and each size is parsed to its value.
     #[test]
     fn valid_value_is_parsed() {
         let time = |text: &str| text.parse::<HumanDuration>().unwrap().0;
@@ -184,7 +186,7 @@ mod tests {
     }
 
     /// Scenario: durations and sizes are invalid.
-    /// Guarantee: each is refused with a message that contains an example.
+    /// Guarantee: each text is refused. The message contains examples, or the maximum if the duration is too long.
     #[test]
     fn invalid_value_is_refused() {
         let time = |text: &str| text.parse::<HumanDuration>().unwrap_err().to_string();

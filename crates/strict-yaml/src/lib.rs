@@ -24,7 +24,7 @@
 //!   rejected.
 //! * **Independent of the kind of document.** The configuration and the rule files of gcwatch provide their schemas.
 
-// Time is passed in as a value, and all state has a single owner: no clock, no lock (clippy.toml).
+// Time is passed as a value, and state has one owner: this crate uses no clock and no lock (clippy.toml).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod check;

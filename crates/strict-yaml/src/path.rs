@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A step from a value to a value in it.
+/// A step from a value to one of the values that it contains.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathStep {
     /// The value of a key.
@@ -11,7 +11,7 @@ pub enum PathStep {
     Index(usize),
 }
 
-/// The path from the root of a document to a value in it. An empty path is the whole document.
+/// The path from the root of a document to a value in the document. An empty path is the whole document.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyPath(Vec<PathStep>);
 
@@ -63,7 +63,7 @@ impl fmt::Display for KeyPath {
                     // Names come from files and can have any length.
                     let short = key.char_indices().nth(80).and_then(|(cut, _)| key.get(..cut));
                     let (key, more) = short.map_or((key.as_str(), ""), |short| (short, "…"));
-                    // A name that contains a dot (`deployment.environment.name`) is one step.
+                    // A name that contains a dot (`deployment.environment.name`) is one step, so the name is quoted.
                     if key.contains(['.', '[', ' ']) {
                         write!(f, "\"{key}{more}\"")?;
                     } else {

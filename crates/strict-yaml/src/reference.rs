@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::check::{self, Schema};
 
-/// Returns the values of a key with their limits as a table cell: `duration, at least 1s`. `property` is the schema of
-/// the key, and `rule` is the same schema with its reference followed.
+/// Returns the values of a key with their limits as a table cell, for example `duration, at least 1s`. `property` is
+/// the schema of the key, and `rule` is the same schema after its reference has been resolved.
 pub fn values(schema: Schema<'_>, property: &Value, rule: &Value) -> String {
     let words = check::words(rule);
     if !words.is_empty() {

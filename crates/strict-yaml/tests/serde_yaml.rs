@@ -38,7 +38,7 @@ fn serde_yaml_reports_one_error() {
 }
 
 /// Scenario: a document has an unquoted pattern that starts with an exclamation mark, and aliases.
-/// Guarantee: `serde_yaml` drops the tag and expands the alias; the tree rejects both with their positions.
+/// Guarantee: `serde_yaml` drops the tag and expands the aliases; the tree rejects the tag, the anchor and each alias.
 #[test]
 fn tag_and_alias_are_rejected() {
     let tagged: BTreeMap<String, serde_yaml::Value> = serde_yaml::from_str("name: !Shop\n").unwrap();
@@ -52,6 +52,7 @@ fn tag_and_alias_are_rejected() {
 
 /// Scenario: scalars look like numbers and booleans, where a string or a boolean is expected.
 /// Guarantee: `serde_yaml` keeps strings unchanged, does not accept `yes` as a boolean, and rejects an unquoted `*`.
+/// Without an expected type, `1.10` becomes the number 1.1.
 #[test]
 fn scalar_types_follow_serde_yaml() {
     let version: BTreeMap<String, String> = serde_yaml::from_str("version: 1.10\nanswer: yes\n").unwrap();

@@ -82,7 +82,7 @@ impl Serialize for GcRecord<'_> {
         map.serialize_entry("largest_heap_survived", &gc.largest_heap_survived)?;
         map.serialize_entry("throughput_cost_percent", &gc.throughput_cost_percent)?;
         // Stopped time by cause in nanoseconds; the parts add up to the pause. Parts of 0 are omitted. Null means that
-        // the part is unknown; its time is included in the unexplained time.
+        // the part is unknown; the time of this part is included in the unexplained time.
         map.serialize_entry("account", &Entries(parts(&account)))?;
         // Causes whose part is estimated.
         let estimated = account.parts().filter(|part| part.kind == PartKind::Estimated);
@@ -97,7 +97,7 @@ impl Serialize for GcRecord<'_> {
         // Reason why the allocation is unknown (null if it is known): `first`, `loss`, `missing_history`, `sweep`,
         // `contradiction`.
         map.serialize_entry("allocated_unknown", &gc.allocated.err().map(AllocatedUnknown::name))?;
-        // Whether part of the allocation is an estimate that is usually too low.
+        // Whether the allocation is a lower bound.
         let lower_bound = gc.allocated.is_ok_and(|allocated| allocated.at_least);
         map.serialize_entry("allocated_lower_bound", &lower_bound)?;
         map.serialize_entry("missing", &gc.missing.iter().map(Missing::name).collect::<Vec<_>>())?;
@@ -144,7 +144,7 @@ fn sizes(of: &GenerationSizes) -> [(&'static str, Option<u64>); 6] {
 }
 
 fn parts(account: &Account) -> impl Clone + Iterator<Item = (&'static str, Option<i64>)> {
-    // A cause that no event shows is omitted if its part is unknown, which is always the case in a recording.
+    // A cause that no event shows is omitted if its part is unknown. In a recording, such a part is always unknown.
     let said = |(cause, ns): &(Cause, Option<i64>)| match cause.is_seen_in_events() {
         true => *ns != Some(0),
         false => ns.is_some(),

@@ -73,9 +73,9 @@ pub struct RuleView {
     /// Number of processes in each state, or of services for a rule with `on: service`: `inactive`, `pending`,
     /// `firing`, `inhibited`, `unknown`, `not_selected`, `excepted`.
     pub states: BTreeMap<&'static str, u64>,
-    /// Processes on which the rule fires.
+    /// Processes or services on which the rule fires.
     pub firing: Vec<FiringView>,
-    /// Processes on which the rule is pending or inhibited by a more severe rule.
+    /// Processes or services on which the rule is pending or inhibited by a more severe rule.
     pub near: Vec<NearView>,
     /// Meaning of the rule.
     pub description: String,
@@ -91,12 +91,12 @@ pub struct RuleView {
     pub params: Vec<ParamView>,
 }
 
-/// A process on which a rule nearly fires.
+/// A process or a service on which a rule nearly fires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NearView {
     /// `pending` or `inhibited`.
     pub state: &'static str,
-    /// The process, and the time since which it is in this state.
+    /// The process or service. `since` is the start of the state.
     #[serde(flatten)]
     pub at: FiringView,
 }

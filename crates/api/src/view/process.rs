@@ -48,8 +48,8 @@ pub struct ProcessRecord {
     pub incidents: Vec<IncidentRecord>,
     /// Notes in addition to the incidents: rules that hold and report no problem.
     pub notes: Vec<NoteRecord>,
-    /// Requests of the last minute; null if they are not observed (`requests.mode`). The requests that lost the most
-    /// time are served at `/api/v1/evidence/requests/PID`.
+    /// Requests of the last minute; null if gcwatch does not observe requests (`requests.mode`). The requests that lost
+    /// the most time are served at `/api/v1/evidence/requests/PID`.
     pub requests: Option<RequestsOfMinute>,
     /// Figures about reading the stream.
     pub stream: StreamFigures,
@@ -57,7 +57,7 @@ pub struct ProcessRecord {
     pub unseen: Vec<UnobservedFact>,
 }
 
-/// A note, or a cause that holds, which reports no problem.
+/// A rule that holds and reports no problem: a note or a cause.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct NoteRecord {
     /// Id of the rule.
@@ -130,7 +130,7 @@ pub struct TrendsRecord {
     pub heap: TrendRecord,
     /// Heap bytes that no full collection has visited.
     pub unvisited: Option<u64>,
-    /// Seconds since the newest full collection; if none was observed, since the first collection.
+    /// Seconds since the newest full collection, or since the first collection if no full collection was observed.
     pub full_collection_s: Option<u64>,
     /// Whether the latency mode prevents full collections (LowLatency, a no-GC region).
     pub full_kept_away: Option<bool>,
@@ -170,13 +170,13 @@ pub struct HistoryColumns {
     pub stopped_ns: Vec<u64>,
     /// Duration of the longest pause of the collections that ended in the interval.
     pub longest_ns: Vec<Option<u64>>,
-    /// 99th percentile of the pauses, too high by at most half.
+    /// 99th percentile of the pauses. The value is at most 50 % too high.
     pub p99_ns: Vec<Option<u64>>,
     /// Number of collections that ended in the interval.
     pub collections: KindColumns,
     /// Bytes allocated.
     pub allocated: Vec<Option<u64>>,
-    /// Whether the true allocation is higher, because the allocation before some collection is unknown.
+    /// Whether the true allocation is higher, because the allocation before at least one collection is unknown.
     pub allocated_lower_bound: Vec<bool>,
     /// Bytes in each generation after the last collection.
     pub heap: HeapColumns,
@@ -241,7 +241,7 @@ pub struct PauseColumns {
     pub lossy: Vec<bool>,
 }
 
-/// The collections with the same reason, generation and type, which are null if they were not observed.
+/// The collections with the same reason, generation and type. A value is null if it was not observed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct CauseRecord {
     /// Reason for the collections; null if it was not observed.
@@ -318,7 +318,7 @@ pub struct StreamFigures {
     pub bytes: u64,
     /// Number of events read.
     pub events: u64,
-    /// Number of events that the runtime dropped; null if it does not number its events.
+    /// Number of events that the runtime dropped; null if the runtime does not number its events.
     pub lost_events: Option<u64>,
     /// Number of events whose payload could not be decoded.
     pub undecodable: u64,
@@ -382,7 +382,7 @@ pub struct Neighbour {
 /// Reason why there is no record of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CollectionLookupError {
-    /// No process has this pid, or no data of it was ever read.
+    /// No process has this pid, or no data of the process was ever read.
     NoProcess,
     /// No remembered collection of the process has this number. The values are the oldest and the newest remembered
     /// numbers; `None` if no collection is remembered.

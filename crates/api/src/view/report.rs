@@ -1,5 +1,5 @@
-//! Recordings as a page that can be sent to others. The page has the contents of a process's page that a recording
-//! provides.
+//! The contents of a page about recordings. Users can send this page to others. The page corresponds to the page of a
+//! live process, as far as a recording contains the data.
 
 use incidents::IncidentRecord;
 use serde::Serialize;
@@ -56,7 +56,7 @@ pub struct ReportedProcess {
     /// The heap after each collection.
     pub heap: HeapPoints,
     /// All collections with one point each. If there are too many collections, only the longest collection of each
-    /// interval.
+    /// interval has a point.
     pub pauses: PauseColumns,
     /// Reasons of collections.
     pub causes: Vec<CauseRecord>,

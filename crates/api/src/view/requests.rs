@@ -90,7 +90,8 @@ impl RequestTally {
 }
 
 impl ReportedRequests {
-    /// Adds another record, and keeps `most` of the requests that lost the most time.
+    /// Adds another record. Keeps at most `most` requests of both records, and drops the requests that lost the least
+    /// time.
     pub fn add(&mut self, other: &Self, most: usize) {
         self.count += other.count;
         self.known += other.known;

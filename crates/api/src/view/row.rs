@@ -88,9 +88,9 @@ pub struct ProcessRow {
     pub last_collection: Option<u32>,
     /// Time of the newest collection, in Unix milliseconds.
     pub last_collection_ms: Option<u64>,
-    /// Time from the end of the newest collection until it was processed.
+    /// Time from the end of the newest collection until gcwatch processed the collection.
     pub lag_ns: Option<u64>,
-    /// Number of events that the runtime dropped; null if it does not number its events.
+    /// Number of events that the runtime dropped; null if the runtime does not number its events.
     pub lost_events: Option<u64>,
     /// Number of collections that overlap a loss of events.
     pub lossy: u64,
@@ -104,13 +104,13 @@ pub struct ProcessRow {
 pub struct RowMemory {
     /// The lowest limit that applies; null if no limit applies or the limit is unknown.
     pub limit: Option<u64>,
-    /// Highest usage since the first attach, with one reading every 15 s.
+    /// Highest usage since the first attach. gcwatch reads the usage every 15 s.
     pub peak: Option<u64>,
     /// Memory in use.
     pub usage: Option<u64>,
     /// Live objects; old objects are as of the newest full collection.
     pub live: Option<u64>,
-    /// Old objects that no full collection has looked at.
+    /// Old objects that no full collection has visited.
     pub not_looked_at: Option<u64>,
     /// Free space between objects.
     pub free: Option<u64>,
@@ -118,15 +118,15 @@ pub struct RowMemory {
     pub committed_unused: Option<u64>,
     /// The process's other memory.
     pub native: Option<u64>,
-    /// The limit without the peak.
+    /// The limit minus the peak.
     pub limit_never_reached: Option<u64>,
-    /// `free` and `committed_unused` without `beyond_working_room`: the room in which the collector works. With less
+    /// `free` plus `committed_unused` minus `beyond_working_room`: the room in which the collector works. With less
     /// room, the process collects more often.
     pub working_room: Option<u64>,
-    /// The part of `free` and `committed_unused` that no cycle between two full collections used. The current cycle and
-    /// the cycles that ended in the hour before the newest full collection count. Null before the second full
-    /// collection, if the room of a collection in these cycles is unknown, or if the runtime does not report committed
-    /// memory.
+    /// The part of `free` and `committed_unused` that the collector used in no cycle between two full collections. The
+    /// current cycle and the cycles that ended in the hour before the newest full collection count. Null before the
+    /// second full collection, if the room of a collection in these cycles is unknown, or if the runtime does not
+    /// report committed memory.
     pub beyond_working_room: Option<u64>,
 }
 
@@ -141,9 +141,9 @@ pub struct MinuteRecord {
     pub stopped_share: Option<f64>,
     /// Duration of the longest pause of a collection.
     pub longest_ns: Option<u64>,
-    /// Median of the pauses, too high by at most half because lengths are counted in classes.
+    /// Median of the pauses. The value is at most 50 % too high, because lengths are counted in classes.
     pub p50_ns: Option<u64>,
-    /// 99th percentile of the pauses, too high by at most half.
+    /// 99th percentile of the pauses. The value is at most 50 % too high.
     pub p99_ns: Option<u64>,
     /// Number of collections of generation 0.
     pub gen0: u64,
@@ -155,9 +155,9 @@ pub struct MinuteRecord {
     pub background: u64,
     /// Number of collections requested by code.
     pub induced: u64,
-    /// Bytes allocated; null if no collection shows it.
+    /// Bytes allocated; null if no collection shows the number.
     pub allocated: Option<u64>,
-    /// Whether the true allocation is higher, because the allocation before some collection is unknown.
+    /// Whether the true allocation is higher, because the allocation before at least one collection is unknown.
     pub allocated_lower_bound: bool,
 }
 

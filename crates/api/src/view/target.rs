@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A process: its identity, and the state of reading it. Values that are unknown or do not exist are null.
+/// A process: its identity, and the state of monitoring. Values that are unknown or do not exist are null.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct TargetView {
     /// Pid on the host. For a process that is not visible to gcwatch (see `targets.sockets`), the pid in the name of
@@ -36,7 +36,7 @@ pub struct TargetView {
     pub bytes: u64,
     /// Number of events read.
     pub events: u64,
-    /// Number of events that the runtime dropped; null if it does not number its events.
+    /// Number of events that the runtime dropped; null if the runtime does not number its events.
     pub lost_events: Option<u64>,
     /// Number of events whose payload could not be decoded.
     pub undecodable_events: u64,
@@ -48,7 +48,7 @@ pub struct TargetView {
     pub incomplete: u64,
     /// Number of the newest collection.
     pub last_collection: Option<u32>,
-    /// Time from the end of the newest collection until it was processed, in nanoseconds.
+    /// Time from the end of the newest collection until gcwatch processed the collection, in nanoseconds.
     pub lag_ns: Option<u64>,
     /// Evidence that the process exports its own runtime metrics; null if there is no evidence.
     pub exports_runtime: Option<&'static str>,

@@ -34,7 +34,7 @@ pub fn type_of(rule: &Value) -> Option<&str> {
 
 /// Returns the element of `known` that `text` probably misspells, or `None` if no element is similar.
 pub fn nearest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    // Long texts are not misspellings, and the time of the comparison is the product of both lengths.
+    // Long texts are not misspellings, and the time of the comparison is proportional to the product of both lengths.
     if text.len() > 80 {
         return None;
     }
@@ -54,7 +54,7 @@ pub fn did_you_mean<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) ->
 }
 
 /// Returns the keywords of a schema that [`super::Schema::check`] does not support. With such a keyword, the check
-/// would accept documents that the schema rejects. Intended for tests of schemas.
+/// would accept documents that the schema rejects. The function is intended for tests of schemas.
 pub fn unknown_keywords(schema: &Value, formats: &[Format]) -> Vec<String> {
     const CHECKED: [&str; 23] = [
         "type",
@@ -193,7 +193,7 @@ mod tests {
     }
 
     /// Scenario: schemas have a keyword, a pattern and a format that the check does not support.
-    /// Guarantee: each is listed.
+    /// Guarantee: the keyword, the pattern and the format are listed.
     #[test]
     fn unsupported_keyword_is_listed() {
         let schema = json!({

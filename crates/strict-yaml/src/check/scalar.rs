@@ -34,7 +34,7 @@ pub(super) fn integer(scalar: &Scalar, rule: &Value, secret: bool) -> Result<Val
     let Some(number) = scalar.as_integer() else {
         return Err(format!("{shown} is not an integer"));
     };
-    // The limits of the type apply unless the schema has narrower limits.
+    // The limits of the type apply unless the schema states limits.
     let (mut least, mut most) = match rule.get("format").and_then(Value::as_str) {
         Some("uint8") => (0, i128::from(u8::MAX)),
         Some("uint16") => (0, i128::from(u16::MAX)),
@@ -73,7 +73,7 @@ pub(super) fn number(scalar: &Scalar, rule: &Value, secret: bool) -> Result<Valu
     Ok(Value::from(number))
 }
 
-/// Returns the value in backquotes, unless it is secret.
+/// Returns the value in backquotes, or a placeholder if the value can be secret.
 pub(super) fn shown(text: &str, secret: bool) -> String {
     if secret {
         "the value (not shown)".to_owned()

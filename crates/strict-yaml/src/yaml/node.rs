@@ -64,7 +64,7 @@ pub struct Entry {
 pub struct Scalar {
     /// Content of the scalar, without quotes and escapes.
     pub text: String,
-    /// Whether the scalar is neither quoted nor a block, so that it can have another type than string.
+    /// Whether the scalar is neither quoted nor a block, so that it can have a type other than string.
     pub plain: bool,
 }
 

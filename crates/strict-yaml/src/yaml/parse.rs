@@ -45,7 +45,8 @@ impl Default for Bounds {
 ///
 /// # Errors
 ///
-/// Returns all faults in document order. The list is never empty.
+/// Returns the faults in the order in which the parser finds them, at least one. A syntax error, a second document, an
+/// exceeded limit of `bounds`, or the maximum number of faults stops the parser, so later faults are missing.
 pub fn parse(text: &str, bounds: Bounds) -> Result<Option<Node>, Vec<Fault>> {
     if text.len() > bounds.bytes {
         let message = format!("the file has {} bytes; at most {} are read", text.len(), bounds.bytes);
