@@ -25,7 +25,7 @@ pub struct AccountRecord {
     pub over_ns: Option<i64>,
     /// Whether the total is a lower bound because the duration of a stop is unknown.
     pub lower_bound: bool,
-    /// Parts by cause. Together with `unexplained`, they add up to the total.
+    /// Parts by cause. Together with `unexplained`, these parts add up to the total.
     pub parts: Vec<AccountPart>,
     /// Stopped time without a known cause, in nanoseconds.
     pub unexplained: i64,
@@ -73,7 +73,8 @@ pub struct AskedPart {
 const MIN_SHOWN: f64 = 0.02;
 
 impl AccountPart {
-    /// Returns the minimum and maximum share of `total`, 0 to 1, or `None` if they differ by less than 2 % of `total`.
+    /// Returns the minimum and maximum share of `total`, 0 to 1, or `None` if the two shares differ by less than 2 % of
+    /// `total`.
     pub fn range(&self, total: i64) -> Option<(f64, f64)> {
         let share = |ns: i64| ns as f64 / total.max(1) as f64;
         let (low, high) = (share(self.low), share(self.high));

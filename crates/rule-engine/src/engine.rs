@@ -10,7 +10,7 @@
 //!
 //! | State | Condition |
 //! |---|---|
-//! | not selected | `select` is false or unknown; it is evaluated again when new facts about the process arrive |
+//! | not selected | `select` is false or unknown; `select` is evaluated again when new facts about the process arrive |
 //! | inactive | the condition is false |
 //! | unknown | the condition is unknown, or its evaluation failed (counted): no alert; pending rules are reset |
 //! | pending | the condition is true, but not yet for the duration of `for`, or the cooldown has not ended |
@@ -26,8 +26,8 @@
 //! # Groups
 //!
 //! If the conditions of several rules of a group are true, one rule fires: the most severe rule. Among equally severe
-//! rules, the rule that already fires wins or, if none fires, the first rule in the files. A more severe rule ends the
-//! previous alert as superseded. When the alert of the firing rule ends, the most severe remaining rule fires. For
+//! rules, the rule that already fires wins or, if no rule fires, the first rule in the files. A more severe rule ends
+//! the previous alert as superseded. When the alert of the firing rule ends, the most severe remaining rule fires. For
 //! users, a group is an incident (crate `incidents`).
 //!
 //! # Texts
@@ -39,10 +39,11 @@
 //!
 //! # Time
 //!
-//! The current time is the argument of the last [`Engine::advance`]. Observations can be up to [`AHEAD_NS`] ahead of it
-//! and [`BEHIND_NS`] behind it. Times outside this range are clamped, so that a stream cannot move the clock
-//! arbitrarily. A tick occurs at every full second. After [`TICKS_DENSE`] ticks, the rest of a longer gap is divided
-//! into at most [`TICKS_SPARSE`] longer steps. For shorter gaps, the number of calls does not affect the result.
+//! The current time is the argument of the last [`Engine::advance`]. Observations can be up to [`AHEAD_NS`] ahead of
+//! the current time and [`BEHIND_NS`] behind the current time. Times outside this range are clamped, so that a stream
+//! cannot move the clock arbitrarily. A tick occurs at every full second. After [`TICKS_DENSE`] ticks, the rest of a
+//! longer gap is divided into at most [`TICKS_SPARSE`] longer steps. For shorter gaps, the number of calls does not
+//! affect the result.
 //!
 //! Rules `on: process` are evaluated at each tick and at collections, but not at a collection of generation 0 or 1
 //! within [`APART_NS`] of the previous collection. Otherwise, a process with ten collections per second would cost ten
@@ -55,8 +56,8 @@
 //! # Start and end of a session
 //!
 //! The first collection after an attach and the last collection before an exit lack parts. The missing values are
-//! unknown, and so are conditions on them. These collections are evaluated like all others, because the last collection
-//! before an out-of-memory exit matters.
+//! unknown, and conditions on missing values are unknown too. These collections are evaluated like all other
+//! collections, because the last collection before an out-of-memory exit matters.
 //!
 //! # Memory
 //!
@@ -438,7 +439,7 @@ impl Engine {
     }
 
     /// Returns the maximum memory of one process with these rules, in bytes. The texts of alerts are not included
-    /// because alerts share them with notifications.
+    /// because alerts share these texts with notifications.
     pub fn most_memory(rules: &RuleSet) -> usize {
         let enabled = rules.rules.iter().filter(|rule| rule.enabled).count();
         size_of::<Self>()

@@ -1,8 +1,9 @@
 //! Checked expressions: typed trees that are evaluated without allocation.
 //!
-//! The language is a subset of CEL (see the reference page). Types are checked before evaluation, an unknown value is
-//! not an error but a third truth value, and the evaluation of a rule takes nanoseconds. For known values, the result
-//! equals the result of CEL; property tests in `rule-language` compare the results with the crate `cel`.
+//! The language is a subset of CEL (see the reference page). Types are checked before evaluation. An unknown value is
+//! not an error: unknown is a third value in addition to true and false. The evaluation of a rule takes nanoseconds.
+//! For known values, the result equals the result of CEL; property tests in `rule-language` compare the results with
+//! the crate `cel`.
 //!
 //! Two expressions are equal if their texts are equal apart from whitespace, brackets and macros.
 

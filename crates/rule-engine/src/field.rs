@@ -1,8 +1,8 @@
 //! All fields that a rule can use.
 //!
 //! The table [`ALL`] contains each field's name, type, unit, description and accessor. The check of rule files, the
-//! reference page and the evaluation use it. `gc.*` fields have the names of the ndjson `gc` record. Each duration in
-//! milliseconds (`*_ms`, a double) also exists in nanoseconds (`*_ns`, an integer).
+//! reference page and the evaluation use this table. `gc.*` fields have the names of the ndjson `gc` record. Each
+//! duration in milliseconds (`*_ms`, a double) also exists in nanoseconds (`*_ns`, an integer).
 
 mod command_name;
 mod facts;

@@ -27,11 +27,11 @@ words! {
     pub enum MemoryVerdict {
         /// Objects that the program keeps alive.
         LiveHeap = "live-heap",
-        /// Old objects that no full collection has visited. They can be dead.
+        /// Old objects that no full collection has visited. These objects can be dead.
         NotLookedAt = "not-looked-at",
         /// Free space between live objects.
         Fragmentation = "fragmentation",
-        /// Memory that the collector keeps for later: free regions, and memory that it has not released.
+        /// Memory that the collector keeps for later: free regions, and memory that the collector has not released.
         CommittedUnused = "committed-unused",
         /// Memory of the process outside the collector.
         Native = "native",
@@ -93,7 +93,8 @@ pub struct Ledger {
     /// Objects that became old since the newest full collection, or all old objects if that collection was more than
     /// five minutes ago. These objects were alive when they became old.
     pub not_looked_at: Option<u64>,
-    /// Seconds since the newest full collection or, if none was observed, since gcwatch started to monitor the process.
+    /// Seconds since the newest full collection or, if no full collection was observed, since gcwatch started to
+    /// monitor the process.
     pub not_looked_at_s: Option<u64>,
     /// Free space between objects.
     pub free: Option<u64>,
@@ -127,8 +128,9 @@ pub struct Ledger {
     pub growth: Growth,
 }
 
-/// Growth of the lines of a ledger, in bytes per minute; negative if they shrink. A growth is null if its line is
-/// unknown, or with a single reading. If all lines are known, they add up to `usage`, except for rounding.
+/// Growth of the lines of a ledger, in bytes per minute; negative if a line shrinks. A growth is null if its line is
+/// unknown, or with a single reading. If all growths are known, the growths of the lines add up to `usage`, except for
+/// rounding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Growth {
@@ -317,7 +319,7 @@ mod tests {
 
     /// Scenario: no full collection has visited the old objects of an idle process for six minutes; in another process,
     /// for 40 s.
-    /// Guarantee: the objects are not called live, and their age is stated.
+    /// Guarantee: the clause does not call the objects live, and states the time since the newest full collection.
     #[test]
     fn unvisited_objects_are_not_called_live() {
         let ledger = Ledger {
@@ -338,8 +340,10 @@ mod tests {
         assert!(other.clause().unwrap().contains("708 not looked at for 40 s"));
     }
 
-    /// Scenario: a container at its limit has a native leak; one line is small, another is unknown.
-    /// Guarantee: the clause names the relevant lines in the unit of the limit, with the growth of the verdict's line.
+    /// Scenario: a container at its limit has a native leak; one line is small, and another line is unknown. In another
+    /// container, the line of the verdict shrinks, and live objects grow fastest.
+    /// Guarantee: the clause names the relevant lines in the unit of the limit, with the growth of the verdict's line
+    /// and of the fastest line. A line that shrinks has no growth in the clause.
     #[test]
     fn clause_names_relevant_lines() {
         let ledger = Ledger {
@@ -368,8 +372,10 @@ mod tests {
         assert_eq!(other.clause().unwrap(), text);
     }
 
-    /// Scenario: one container is full of files in memory; in another, a different process has most of the memory.
-    /// Guarantee: the clause names the files, and the largest of the other processes.
+    /// Scenario: one container is full of files in memory; in another container, a process other than the subject has
+    /// most of the memory.
+    /// Guarantee: the clause names the files, or the other processes and the name of the largest other process. This
+    /// name round-trips through JSON.
     #[test]
     fn clause_names_files_and_other_processes() {
         let files = Ledger {

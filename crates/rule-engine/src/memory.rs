@@ -22,7 +22,8 @@
 //! a memory grows only if its whole memory grows too.
 //!
 //! The trend of each memory is the slope of its [lower envelope](envelope). The age of the trend is the time since this
-//! slope started. Trend and age are unknown if too little was observed. The trend is 0 if the memory does not grow.
+//! slope started. Trend and age are unknown if the observed time is too short. The trend is 0 if the memory does not
+//! grow.
 //!
 //! The state of one process takes at most [`MemoryHistory::MAX_BYTES`].
 
@@ -52,7 +53,7 @@ const MIN_SHARE: f64 = 0.3;
 /// Maximum time without a rise, as a number of gaps between rises. After a longer time, growth has ended.
 const MAX_GAPS: f64 = 2.0;
 
-/// Maximum number of gaps for a memory without unvisited bytes. This part rises only with full collections, and the
+/// Maximum number of gaps for a memory without unvisited bytes. Such a memory rises only with full collections, and the
 /// whole memory shows the end of growth.
 const MAX_PART_GAPS: f64 = 3.0;
 

@@ -15,7 +15,7 @@ use crate::rule::{Role, Severity};
 pub struct AlertRecord {
     /// Id of the rule.
     pub rule: String,
-    /// Role of the rule; null if it has no role.
+    /// Role of the rule; null if the rule has no role.
     pub role: Option<Role>,
     /// Title of the rule.
     pub title: String,
@@ -83,7 +83,7 @@ pub struct AnomalyRecord {
     pub process: Option<String>,
     /// State of the alert after the change: `firing` or `ended`.
     pub state: &'static str,
-    /// Reason why the alert ended; null while it fires.
+    /// Reason why the alert ended; null while the alert fires.
     pub ending: Option<Ending>,
     /// Time of the change in RFC 3339, derived from the times of the observed events.
     pub at: Option<String>,

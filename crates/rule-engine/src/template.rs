@@ -37,7 +37,8 @@ impl Template {
     }
 
     /// Returns the main figure of the text: its first value with a unit or decimal places, or its first window. The
-    /// duration of observation does not count. Returns `None` if there is no such value, or if it is unknown.
+    /// duration of observation does not count. Returns `None` if the text has no such value, or if the value is
+    /// unknown.
     pub(crate) fn figure(&self, scope: &Scope<'_>) -> Option<f64> {
         let values = || {
             self.parts.iter().filter_map(|part| match part {

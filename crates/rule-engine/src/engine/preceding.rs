@@ -10,8 +10,8 @@ use crate::field::GcFacts;
 /// collection is not found, and the time since the last restart is unknown.
 const MAX_STOPS: usize = 64;
 
-/// Maximum number of background collections in progress whose foreground collections are counted. Normally there is one
-/// such collection; after lost events there can be more.
+/// Maximum number of background collections in progress whose foreground collections are counted. Normally, at most one
+/// background collection is in progress; after lost events, there can be more.
 const MAX_BACKGROUND: usize = 4;
 
 /// The newest restarts, and the number of foreground collections of each background collection.

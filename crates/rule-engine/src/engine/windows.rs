@@ -341,8 +341,7 @@ fn moved(kept: SeriesState, from: &mut SeriesSet, to: &mut SeriesSet) -> Option<
     }
 }
 
-/// The windows of one process at one time. Values are computed on demand because most conditions are decided by a few
-/// of them.
+/// The windows of one process at one time. Values are computed on demand because a few values decide most conditions.
 #[derive(Debug)]
 pub(super) struct Values<'a> {
     windows: &'a Windows,

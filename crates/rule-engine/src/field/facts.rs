@@ -164,7 +164,7 @@ pub struct StreamFacts {
 words! {
     /// The kind of exit of a process.
     pub enum Exit {
-        /// The runtime closed its event stream, as it does when the program exits normally.
+        /// The runtime closed its event stream, which happens when the program exits normally.
         InOrder = "in order",
         /// The event stream broke off: the process was killed, or an unhandled exception ended it.
         Abrupt = "abrupt",
@@ -298,8 +298,8 @@ pub struct ServiceFacts {
     /// Number of killed processes for which no memory rule of severity error or critical fired within the minute
     /// before. The incidents of the other killed processes report their kills. `None` if `oom_kills_10m` is unknown.
     pub sudden_oom_kills_10m: Option<u64>,
-    /// Number of processes that ended within the last ten minutes, that lived for less than five minutes and that were
-    /// ended by an OOM kill, ended in an emergency, or were restarted because they failed.
+    /// Number of processes that ended within the last ten minutes, lived for less than five minutes, and ended by an
+    /// OOM kill, in an emergency, or with a failure after which Kubernetes restarted them.
     pub restarts_10m: u64,
     /// Maximum number of processes on which the same rule of severity error or critical fires.
     pub affected: u64,

@@ -26,7 +26,7 @@ fn ms(ns: Option<i64>) -> Option<Value<'static>> {
     ns.map(|ns| Value::Double(ns as f64 / 1e6))
 }
 
-/// Returns the ratio of the part to the whole, or `None` if the whole is 0, or if one of them is unknown.
+/// Returns the ratio of the part to the whole, or `None` if the whole is 0, or if the part or the whole is unknown.
 fn ratio(part: Option<u64>, whole: Option<u64>) -> Option<Value<'static>> {
     let whole = whole.filter(|whole| *whole > 0)?;
     Some(Value::Double(part? as f64 / whole as f64))

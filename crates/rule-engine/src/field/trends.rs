@@ -1,4 +1,4 @@
-//! Level, trend and age of the memory of a process, as facts. The module `memory` computes them.
+//! Level, trend and age of the memory of a process, as facts. The module `memory` computes these facts.
 
 use base::time::Moment;
 

@@ -9,9 +9,9 @@ pub(super) const MAX_SAMPLES: usize = ORDERED;
 
 /// The newest samples by time. If two samples have the same time, the sample that was added last is newer.
 ///
-/// Most windows over samples contain ten or twenty samples, and each collection changes them. The position of the next
-/// sample is known without reading the stored samples, so that adding a sample waits for one memory access instead of
-/// several in sequence.
+/// Most windows over samples contain ten or twenty samples, and each collection changes these windows. The position of
+/// the next sample is known without reading the stored samples, so that adding a sample waits for one memory access
+/// instead of several accesses in sequence.
 #[derive(Debug)]
 pub(super) struct RecentSamples {
     /// Samples in order of time up to `next`; if the window is full, the older samples follow from `next` to the end.

@@ -22,8 +22,8 @@ const MORE: usize = 4;
 /// (`rule_language::MAX_WINDOW_BYTES`) never have more series than a `u16` can number.
 const MIN_SERIES_BYTES: usize = 64;
 
-/// Location of the samples of a series: its class, and its position in the order in which the series of that class
-/// started.
+/// Location of the samples of a series: its class, and its position among the series of this class, in the order of
+/// their starts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SeriesAt {
     Counts(u16),

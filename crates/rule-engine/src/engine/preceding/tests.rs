@@ -77,7 +77,8 @@ fn stop_without_collection_counts_as_restart() {
 
 /// Scenario: three background collections are observed at their ends: the first contains three foreground collections,
 /// the second contains no collection, and the start of the third was not observed.
-/// Guarantee: foreground collections are counted only for background collections with an observed start.
+/// Guarantee: the number of foreground collections is exact for background collections with an observed start, and
+/// unknown for other collections.
 #[test]
 fn foreground_collections_are_counted() {
     let mut preceding = PrecedingRestarts::default();
