@@ -49,7 +49,7 @@ pub enum Finding {
 /// Callers that made the process collect during a burst. Unknown values are null.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundCallers {
-    /// Reason why there was no burst; null if there was one.
+    /// Reason why there was no burst; null if there was a burst.
     pub none_because: Option<String>,
     /// Start of the burst on the stream's clock, in nanoseconds.
     pub start_ns: Option<i64>,
@@ -95,7 +95,7 @@ pub struct FoundCaller {
 /// Allocations during a burst. Unknown values are null.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundAllocations {
-    /// Reason why there was no burst; null if there was one.
+    /// Reason why there was no burst; null if there was a burst.
     pub none_because: Option<String>,
     /// Start of the burst on the stream's clock, in nanoseconds.
     pub start_ns: Option<i64>,
@@ -370,7 +370,7 @@ mod tests {
     }
 
     /// Scenario: allocation sites have random samples with an interval, or biased samples without an interval.
-    /// Guarantee: the clause contains intervals if they are known, and states a bias.
+    /// Guarantee: the clause contains intervals if the intervals are known, and states a bias.
     #[test]
     fn clause_states_interval_and_bias() {
         let site = FoundSite {

@@ -24,7 +24,7 @@ pub struct Incidents {
     number: u64,
     /// Newest memory ledger of the process, for new incidents.
     ledger: Option<Arc<Ledger>>,
-    /// Stopped time of the last minutes, and the start of that period; `None` before it is set.
+    /// Stopped time of the last minutes, and the start of that period; `None` before the stopped time is set.
     recently_stopped: Option<(Moment, StoppedTime)>,
     /// Id of the recording of the service's process that died most recently; `None` if there is no such recording.
     of_dead: Option<Arc<str>>,

@@ -48,12 +48,12 @@ pub struct IncidentRecord {
     pub rule: String,
     /// Title of the most severe harm.
     pub title: String,
-    /// One sentence that states what happened, with the newest figures of that harm.
+    /// One sentence that states what happened, with the newest figures of the most severe harm.
     pub summary: String,
-    /// Meaning of the harm.
+    /// Meaning of the most severe harm.
     pub description: String,
-    /// Advice for the main cause or, if it is unknown, for the most severe harm. Commands contain the pid of a running
-    /// process. Sentences with commands whose answers are in `callers` and `allocations` are omitted.
+    /// Advice for the main cause or, if the main cause is unknown, for the most severe harm. Commands contain the pid
+    /// of a running process. Sentences with commands whose answers are in `callers` and `allocations` are omitted.
     pub remedy: String,
     /// Next command to run; null for a recording, an ended incident, and a process that has exited.
     pub command: Option<String>,
@@ -77,27 +77,27 @@ pub struct IncidentRecord {
     pub labels: BTreeMap<String, String>,
     /// Annotations of the most severe harm.
     pub annotations: BTreeMap<String, String>,
-    /// Number of the collection on which the most severe harm started; null if it did not start at a collection.
+    /// Number of the collection on which the most severe harm started; null if the harm did not start at a collection.
     pub gc_number: Option<u32>,
     /// Account of the stopped time if the harm is stopped time; null for other harm, or if unknown.
     pub account: Option<AccountRecord>,
     /// Causes that explain at least 30 % of the harm, the largest share first; empty if there is no such cause.
     pub causes: Vec<CauseRecord>,
-    /// Rules of the incident: the most severe harm first, then in the order in which they joined.
+    /// Rules of the incident: the most severe harm first, then the other rules in the order in which they joined.
     pub members: Vec<MemberRecord>,
     /// Evidence gathered for the incident, and its location.
     pub evidence: Vec<EvidenceRecord>,
-    /// Memory ledger of the process; null if no rule of the incident gathers it, or if unknown.
+    /// Memory ledger of the process; null if no rule of the incident gathers ledgers, or if unknown.
     pub ledger: Option<Ledger>,
-    /// Callers that made the process collect; null if no rule of the incident gathers them, or if the result is
+    /// Callers that made the process collect; null if no rule of the incident gathers callers, or if the result is
     /// pending.
     pub callers: Option<FoundCallers>,
-    /// Allocations and their sites; null if no rule of the incident gathers them, or if the result is pending.
+    /// Allocations and their sites; null if no rule of the incident gathers allocations, or if the result is pending.
     pub allocations: Option<FoundAllocations>,
-    /// Activity of the threads; null if no rule of the incident gathers it, or if the result is pending.
+    /// Activity of the threads; null if no rule of the incident gathers stacks, or if the result is pending.
     pub stacks: Option<FoundStacks>,
-    /// Live objects, their holders, and their growth; null if no rule of the incident gathers them, or if the result is
-    /// pending.
+    /// Live objects, their holders, and their growth; null if no rule of the incident gathers a census, or if the
+    /// result is pending.
     pub census: Option<FoundCensus>,
 }
 
@@ -114,8 +114,8 @@ pub struct EvidenceRecord {
     pub text: String,
     /// Path of a report page on the listener of gcwatch; null if the evidence is not a recording.
     pub report: Option<String>,
-    /// Address outside the host: of the recording, or of the record with this evidence. The object exists as soon as
-    /// the store has accepted it. Null if evidence stays on the host (`evidence.store`).
+    /// Address outside the host: of the recording, or of the record with this evidence. The address is valid as soon as
+    /// the store has accepted the evidence. Null if evidence stays on the host (`evidence.store`).
     pub stored: Option<String>,
 }
 

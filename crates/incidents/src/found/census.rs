@@ -14,9 +14,10 @@ const MAX_OF_CLAUSE: usize = 2;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FoundCensus {
-    /// Reason why there was no heap dump; null if there was one.
+    /// Reason why there was no heap dump; null if there was a heap dump.
     pub none_because: Option<String>,
-    /// Reason why there is no second heap dump, so that growth is unknown; null if there is one, or if it is pending.
+    /// Reason why there is no second heap dump, so that growth is unknown; null if there is a second heap dump, or if
+    /// the second heap dump is pending.
     pub alone_because: Option<String>,
     /// Time of the newest dump, RFC 3339; null if there was no dump.
     pub at: Option<String>,
@@ -76,7 +77,7 @@ pub struct FoundHolder {
     pub objects: u64,
     /// Bytes that only this root keeps alive.
     pub retained: u64,
-    /// Bytes of the objects whose shortest path starts at this root, even if other roots hold them too.
+    /// Bytes of the objects whose shortest path starts at this root, even if other roots also hold these objects.
     pub reached: u64,
     /// Growth since the first dump of the bytes that only this root keeps alive.
     pub grown_retained: Option<i64>,

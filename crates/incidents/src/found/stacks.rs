@@ -8,7 +8,7 @@ use super::{plural, seconds};
 /// Activity of all managed threads during a burst. Unknown values are null.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundStacks {
-    /// Reason why there was no burst; null if there was one.
+    /// Reason why there was no burst; null if there was a burst.
     pub none_because: Option<String>,
     /// Start of the burst on the stream's clock, in nanoseconds.
     pub start_ns: Option<i64>,

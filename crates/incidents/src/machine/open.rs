@@ -55,7 +55,7 @@ impl OpenIncident {
         }
     }
 
-    /// Stores the memory ledger if a rule of a member gathers it and the process is running.
+    /// Stores the memory ledger if the rule of a member gathers ledgers and the process is running.
     pub(super) fn gather(&mut self, ledger: Option<&Arc<Ledger>>) {
         let Some(ledger) = ledger else { return };
         let has_it = self
