@@ -58,7 +58,7 @@ pub struct ConfigFlags {
     pub sockets: Vec<String>,
 }
 
-/// The flags and the configuration keys that they set. The generated reference page lists these flags, too.
+/// The flags and the configuration keys that they set. The generated reference page also lists these flags.
 pub(crate) const FLAGS: [(&str, &str); 10] = [
     ("--endpoint", "otlp.endpoint"),
     ("--protocol", "otlp.protocol"),
@@ -72,7 +72,7 @@ pub(crate) const FLAGS: [(&str, &str); 10] = [
     ("--sockets", "targets.sockets"),
 ];
 
-/// Returns the settings that the given flags make.
+/// Returns a setting for each given flag. A flag for all signals also removes the keys of individual signals.
 pub(crate) fn settings(flags: &ConfigFlags) -> Vec<Setting> {
     let mut settings = Vec::new();
     let given = [
@@ -137,7 +137,7 @@ mod tests {
     }
 
     /// Scenario: each flag of the table is passed as the only argument.
-    /// Guarantee: the flag sets exactly one key, its key in the table.
+    /// Guarantee: the flag sets exactly one key, which is the key of the flag in the table.
     #[test]
     fn flag_sets_its_key() {
         for (flag, path) in FLAGS {

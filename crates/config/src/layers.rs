@@ -22,7 +22,7 @@ impl Origins {
         self.0.get(path).unwrap_or(&Origin::Default)
     }
 
-    /// Removes the origins of the key and of all keys inside it.
+    /// Removes the origins of the key and of all keys inside the key.
     fn forget(&mut self, path: &KeyPath) {
         self.0.retain(|known, _| !known.steps().starts_with(path.steps()));
     }
@@ -161,7 +161,7 @@ impl Layers {
     }
 }
 
-/// Sets the value at a path of keys, or removes it if `value` is `None`.
+/// Sets the value at a path of keys, or removes the present value if `value` is `None`.
 fn put(tree: &mut Value, steps: &[PathStep], value: Option<Value>) {
     let [PathStep::Key(key), below @ ..] = steps else {
         return;

@@ -1,4 +1,4 @@
-//! Options of the daemon as a whole.
+//! Options of all parts of the daemon.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -192,7 +192,7 @@ impl Section {
             if !others.is_empty() {
                 let _ = write!(out, "{}\n\n", paragraph(&format!("Also {}.", others.join(", "))));
             }
-            // If several keys share the type, the description of the type applies to all of them.
+            // If several keys share the type, the description of the type applies to all these keys.
             let shared = self.rule.get("description").and_then(Value::as_str);
             let own = self.description.filter(|_| self.places.len() == 1);
             if let Some(description) = own.or(shared) {

@@ -16,8 +16,8 @@ use strict_yaml::yaml::Bounds;
 /// Maximum size of a file with a secret, in bytes.
 const LARGEST_SECRET: u64 = 64 << 10;
 
-/// Returns the file that the flags or the environment name, and the origin of the name. Returns `None` if neither names
-/// a file.
+/// Returns the file that the flags or the environment name, and the origin of the name. Returns `None` if neither the
+/// flags nor the environment name a file.
 pub(super) fn named(flags: &ConfigFlags, environment: &Environment) -> Option<(PathBuf, Origin)> {
     let flag = flags.config.clone().map(|path| (path, Origin::Flag("--config")));
     flag.or_else(|| {

@@ -66,8 +66,8 @@ impl Watch {
         }
     }
 
-    /// Returns the reason why inotify does not work, or `None` if it works. Without inotify, the files are read every 5
-    /// s.
+    /// Returns the reason why inotify does not work, or `None` if inotify works. Without inotify, the files are read
+    /// every 5 s.
     pub fn degraded(&self) -> Option<&io::Error> {
         self.notifications.as_ref().err()
     }
@@ -100,7 +100,7 @@ impl Watch {
     }
 
     /// Reads the files on a blocking thread, because a network file system can be slow. Returns `None` if the file
-    /// system does not respond.
+    /// system does not respond within [`READ_TIMEOUT`].
     async fn look(&self) -> Option<Vec<Option<u64>>> {
         let inotify = self.notifications.as_ref().ok().map(Changes::inotify).cloned();
         let paths = self.paths.clone();
@@ -145,7 +145,7 @@ fn watch(inotify: &Inotify, paths: &[PathBuf]) {
     }
 }
 
-/// Waits for notifications of the directories, and reads up to [`MAX_EVENTS`] of them.
+/// Waits for notifications of the directories, and reads at most [`MAX_EVENTS`] notifications.
 async fn next(notifications: &Changes) -> io::Result<()> {
     let mut taken = 0;
     while taken == 0 {
