@@ -5,7 +5,7 @@ use rule_engine::rule_set::RuleSet;
 
 use super::report::{Place, Report};
 
-/// Maximum memory of the windows of all rules in one process if all of them are full, in bytes. A process costs the
+/// Maximum memory of the windows of all rules in one process if all windows are full, in bytes. A process costs the
 /// daemon at most 16 MB; the shipped rules take a fiftieth of this limit.
 pub const MAX_WINDOW_BYTES: usize = 4_000_000;
 

@@ -14,8 +14,9 @@ impl<'a> Lines<'a> {
     /// Returns the position in the file of the character at `line` and `column` (starting at 1) of `text`, the value
     /// that starts at `at`.
     ///
-    /// In all styles of scalars, the characters are in the file in the same order, apart from white space and escaped
-    /// quotes, so the characters are counted. If the characters do not match, the position of the value is returned.
+    /// In all styles of scalars, the file contains the characters in the order of the value, apart from white space and
+    /// escaped quotes, so this method counts characters. If the characters do not match, the position of the value is
+    /// returned.
     pub(super) fn inside(&self, at: Position, text: &str, line: usize, column: usize) -> Position {
         let before = before(text, line, column);
         let skip = before.chars().filter(|c| !c.is_whitespace()).count();

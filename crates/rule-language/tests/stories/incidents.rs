@@ -158,8 +158,8 @@ fn later_cause_joins_incident() {
     assert_ne!(records[0].id, records[1].id);
 }
 
-/// Scenario: an alert of severity info fires, then a warning of a group that follows its group, then a critical alert
-/// of its group.
+/// Scenario: an alert of severity info fires, then a warning of a group that follows the group of this alert, then a
+/// critical alert of the same group as the first alert.
 /// Guarantee: there is one incident. Its head is first the alert of severity info, then the warning, and then the
 /// critical alert.
 #[test]
@@ -311,7 +311,7 @@ fn incident_has_ledger_if_rule_gathers_it() {
     }
 }
 
-/// The shared registry as the daemon uses it.
+/// A registry of recordings behind a lock, as in the daemon.
 #[derive(Debug, Default)]
 #[expect(clippy::disallowed_types, reason = "the test shares the registry like the daemon")]
 struct SharedRegistry(std::sync::Mutex<BegunRecordings>);

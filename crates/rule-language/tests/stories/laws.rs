@@ -126,7 +126,7 @@ proptest! {
         }
     }
 
-    /// Scenario: two engines play any story; one of them adopts the same rules, loaded again, at any time.
+    /// Scenario: two engines play any story; one of the engines adopts the same rules, loaded again, at any time.
     /// Guarantee: both engines have the same transitions and states.
     #[test]
     fn adopting_equal_rules_changes_nothing(steps in story(), often in 1..5usize) {
@@ -141,8 +141,8 @@ proptest! {
         }
     }
 
-    /// Scenario: two engines play any story in which the process changes its name; one of them has additional rules for
-    /// some names, with separate windows.
+    /// Scenario: two engines play any story in which the process changes its name; one of the engines has additional
+    /// rules for some names, with separate windows.
     /// Guarantee: the common rules fire and end at the same times.
     #[test]
     fn rules_for_other_processes_change_nothing(steps in story()) {
@@ -155,8 +155,8 @@ proptest! {
         }
     }
 
-    /// Scenario: two engines play any story; for one of them the wall clock is set forward and back by up to two hours
-    /// at any time, as by NTP or after a suspend of the machine.
+    /// Scenario: two engines play any story; for one of the engines, the wall clock is set forward and back by up to
+    /// two hours at any time, as by NTP or after a suspend of the machine.
     /// Guarantee: the same rules fire and end, at the same elapsed times.
     #[test]
     fn set_wall_clock_changes_nothing(steps in story(), set in prop::collection::vec((0..12usize, -7200..7200i64), 1..9)) {
@@ -175,7 +175,7 @@ proptest! {
         }
     }
 
-    /// Scenario: two engines play any story; for one of them the time advances in more steps.
+    /// Scenario: two engines play any story; for one of the engines, the time advances in more steps.
     /// Guarantee: the transitions are the same, at the same times.
     #[test]
     fn time_can_advance_in_any_steps(steps in story(), parts in 2..7u64) {

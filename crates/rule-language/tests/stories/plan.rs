@@ -37,7 +37,7 @@ fn windows_share_series_and_conditions() {
 }
 
 /// Scenario: the plan of the shipped rules is created.
-/// Guarantee: each window has a series that is fed exactly once, in order.
+/// Guarantee: each window has a series, each series is fed exactly once, in order, and some windows share a series.
 #[test]
 fn every_window_is_fed_once() {
     let rules = load(&shipped()).unwrap().rules;

@@ -19,8 +19,8 @@ fn found() -> Findings {
     }
 }
 
-/// Scenario: a remedy contains commands and file names; it is rendered before and after a burst, with and without a
-/// process.
+/// Scenario: a remedy contains commands and file names; the remedy is rendered before and after a burst, with and
+/// without a process.
 /// Guarantee: the sentence with the answered question is removed, a full stop in code does not end a sentence, and only
 /// commands contain the pid.
 #[test]

@@ -11,7 +11,7 @@ const LONG: &str = r#"
      summary: "paused {{ gc.pause_ms | ms }}, number {{ gc.number }}"}
 "#;
 
-/// Scenario: there are long pauses, some within a minute of each other, then none.
+/// Scenario: there are long pauses, some within a minute of each other, and then no long pauses.
 /// Guarantee: each long pause is an occurrence. Occurrences within a minute form one alert, which ends one minute after
 /// its last occurrence and has the times of the collections.
 #[test]
@@ -27,7 +27,7 @@ fn rule_on_collections_fires_until_minute_without_occurrence() {
         (101.0, Nothing, "ended long 100.25 cleared"),
         (200.0, Nothing, ""),
     ]);
-    // The alert ended before the next one started, although there was no tick between them.
+    // The alert ended before the next alert started, although there was no tick between them.
     let transitions = story.step(300.1, &Gc(101));
     assert_eq!(words(&transitions), "fired long 300.1");
     let alert = transitions[0].alert();
@@ -39,7 +39,7 @@ fn rule_on_collections_fires_until_minute_without_occurrence() {
     ]);
 }
 
-/// Scenario: there is an occurrence, then two more, then the process exits.
+/// Scenario: a rule has three occurrences, then a collection does not match, then the process exits.
 /// Guarantee: the alert counts all occurrences and has the time of the newest occurrence, while the alert fires and at
 /// its end.
 #[test]
@@ -148,8 +148,8 @@ const SHARE: &str = r#"
      when: share > 0.5, clear: share < 0.25, keep_firing_for: 0s, cooldown: 0s, summary: "{{ share | percent }}"}
 "#;
 
-/// Scenario: a share of time rises above the threshold of `when`, falls below it, and later falls below the threshold
-/// of `clear`.
+/// Scenario: a share of time rises above the threshold of `when`, falls below this threshold, and later falls below the
+/// threshold of `clear`.
 /// Guarantee: the alert clears only at the threshold of `clear`; the rule does not fire before the process was observed
 /// for long enough; the alert contains the value.
 #[test]
@@ -192,9 +192,9 @@ const MEDIAN: &str = r#"
      when: median > 100.0, keep_firing_for: 0s, cooldown: 1m, summary: "{{ median }}"}
 "#;
 
-/// Scenario: the samples of a window become unknown while the alert fires, and later they are known again.
-/// Guarantee: an unknown condition neither fires an alert nor ends it at once. The alert is held for 15 minutes, then
-/// ends as unknown, and the cooldown starts.
+/// Scenario: the samples of a window become unknown while the alert fires, and are known again later.
+/// Guarantee: an unknown condition neither fires an alert nor ends an alert at once. The alert is held for 15 minutes,
+/// then ends as unknown, and the cooldown starts.
 #[test]
 fn alert_with_unknown_condition_is_held() {
     let mut story = Story::from_list(MEDIAN);
@@ -366,7 +366,7 @@ fn gaps_and_wild_times_are_bounded() {
     ]);
 }
 
-/// Scenario: conditions test whether a window is known, before it is known and afterwards.
+/// Scenario: conditions test whether a window is known, before the window is known and afterwards.
 /// Guarantee: the window is known from the collection on which it has enough samples, and `has` returns whether the
 /// window is known.
 #[test]

@@ -38,7 +38,7 @@ pub(crate) enum StoryEvent {
     End,
 }
 
-/// Loads rules from the text of their list.
+/// Loads rules from the text of a list of rules.
 pub(crate) fn rules(list: &str) -> Arc<RuleSet> {
     if list.is_empty() {
         return Arc::default();

@@ -117,7 +117,7 @@ const SPACE: [&str; 8] = ["", "", " ", " ", "  ", "\n", "\t\r\n\u{c}", " // a (b
 
 const OTHER_TOKENS: &str = "( ) [ ] { } , . ? : ! - & = ` ' \" not in true 5ms \u{2264}";
 
-/// A change to the tokens of an expression that usually makes it invalid.
+/// A change to the tokens of an expression. Such a change usually makes the expression invalid.
 #[derive(Debug, Clone)]
 enum Change {
     Remove(sample::Index),

@@ -99,7 +99,7 @@ impl Reader<'_> {
         Some(Tree { at, shape })
     }
 
-    /// Converts all expressions, even after one of them is refused.
+    /// Converts all expressions, even after one expression was refused. Returns `None` if any expression was refused.
     fn trees(&mut self, expressions: Vec<IdedExpr>) -> Option<Vec<Tree>> {
         let trees: Vec<Option<Tree>> = expressions
             .into_iter()
