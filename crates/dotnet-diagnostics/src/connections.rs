@@ -21,8 +21,8 @@ struct Ledger {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenConnections {
-    /// Number of connections opened and closed so far. If two moments have the same number, the open connections are
-    /// the same at both moments and between them.
+    /// Number of connections opened and closed so far. If two moments have the same number, the open connections did
+    /// not change between these moments.
     pub generation: u64,
     /// A number for each open connection. Numbers are never reused.
     pub numbers: Vec<u64>,

@@ -240,7 +240,7 @@ async fn long_path_is_reachable() {
     server.await.unwrap();
 }
 
-/// Scenario: an environment arrives in two chunks, and another is shorter than announced.
+/// Scenario: an environment is larger than one chunk, and another environment is shorter than announced.
 /// Guarantee: the first environment is read, and the second call returns an error for a closed connection.
 #[tokio::test]
 async fn environment_is_read_after_its_response() {
@@ -424,8 +424,10 @@ async fn dropped_session_is_stopped() {
     assert_eq!(stop, Some(5));
 }
 
-/// Scenario: a stream never ends; one runtime refuses to stop, and another does not respond.
-/// Guarantee: reading ends at the deadline with the error of StopTracing, or with `Silent`.
+/// Scenario: streams never end; one runtime refuses to stop, and another runtime accepts the stop but does not end the
+/// stream.
+/// Guarantee: reading ends at the deadline, in the first case with the error of StopTracing, and in the second case
+/// with `Silent`.
 #[tokio::test]
 async fn endless_stream_is_abandoned() {
     let fake = Fake::start(|request| match request {

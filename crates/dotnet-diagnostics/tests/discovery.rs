@@ -25,7 +25,7 @@ struct Host {
     directory: tempfile::TempDir,
 }
 
-/// A synthetic process. By default, a program without .NET in the namespaces of the test.
+/// A synthetic process. The default is a program without .NET in the namespaces of the test.
 struct Entry {
     pid: u32,
     ns_pids: String,
@@ -194,9 +194,8 @@ fn socket_with_start_time_is_found() {
     assert!(matches!(host.scan().inspect(99), Err(Error::NoProcess { pid: 99 })));
 }
 
-/// Scenario: a process in a container has another pid and another root; its TMPDIR is the same path as on the host,
-/// which contains another socket.
-/// Guarantee: the socket is found by the inner pid inside the root, and the host's socket is ignored.
+/// Scenario: a process in a container has another pid, another root and a `TMPDIR` with a final slash.
+/// Guarantee: the socket is found by the inner pid inside the root of the process.
 #[test]
 fn socket_inside_container_is_found() {
     let host = Host::new();
@@ -264,8 +263,10 @@ fn missing_socket_has_reason() {
     assert_eq!(library.version(), Some("8.0.1"));
 }
 
-/// Scenario: a process is in another time namespace and therefore sees a different start time.
-/// Guarantee: the newest socket of the process is found. Connecting to this socket verifies the listener later.
+/// Scenario: processes are in another time namespace and therefore see a different start time; one process has two
+/// sockets, and the other process has no socket.
+/// Guarantee: the newest socket of the first process is found, and there is no evidence that the second process runs
+/// .NET.
 #[test]
 fn newest_socket_is_found_in_other_time_namespace() {
     let host = Host::new();
@@ -288,8 +289,8 @@ fn newest_socket_is_found_in_other_time_namespace() {
     assert_eq!(host.scan().inspect(41).unwrap().evidence, None);
 }
 
-/// Scenario: a process listens on a socket that belongs to no visible process.
-/// Guarantee: the socket is not reported as stale.
+/// Scenario: a process listens on a socket that belongs to no visible process; another scan has no `/proc`.
+/// Guarantee: the socket is not reported as stale, and the scan without `/proc` returns an error.
 #[test]
 fn socket_with_listener_is_not_stale() {
     let host = Host::new();
@@ -359,8 +360,9 @@ fn visible_cause_is_reported() {
     }
 }
 
-/// Scenario: the environment of two processes cannot be read, and their TMPDIR is elsewhere; the kernel's table
-/// contains the path of the first socket, which contains a blank; the second process does not listen.
+/// Scenario: the environments of two processes cannot be read, and the socket of the first process is in another
+/// directory; the kernel's table contains the path of the first socket, which contains a blank; the second process does
+/// not listen.
 /// Guarantee: the socket of the first process is found; the second process is listed with the searched locations and
 /// the missing permission.
 #[test]

@@ -7,9 +7,9 @@
 //!     the stream ends, or FOLLOWS have passed         -> end, fsync, rename        -> ID-27s-10s.nettrace
 //! ```
 //!
-//! The stream in memory is written immediately: if gcwatch is killed during the recording, it leaves a truncated file,
-//! which the next instance finds. Only the writer and [`files`] wait for a disk. If the writer is behind, orders are
-//! dropped and counted, and a recording ends at the point after which the stream no longer fits into memory.
+//! The stream in memory is written immediately: if gcwatch is killed during the recording, gcwatch leaves a truncated
+//! file, which the next instance finds. Only the writer and [`files`] wait for a disk. If the writer is behind, orders
+//! are dropped and counted, and a recording ends at the point after which the stream no longer fits into memory.
 
 mod begun;
 pub mod files;

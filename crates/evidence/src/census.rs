@@ -6,7 +6,7 @@
 //!   -> decide(account, condition, history)   -> Wait | Never(why) | Take(buffer, stop)
 //!        account    whether live objects grow: the ledger's account of growth
 //!        condition  facts from the permanent session and the control group: space, limits, parts of the heap
-//!        history    dumps of its service; facts about the first dump of this incident
+//!        history    dumps of the service; facts about the first dump of this incident
 //!   -> evidence::heap: session -> child (graph) -> survey                     first dump: `alone`, kept as `First`
 //!   -> decide again, `apart` later                                             second dump: `compared`
 //!   -> incidents::FoundCensus: record, log, notifications, page
@@ -76,7 +76,7 @@ pub struct History {
 pub enum Decision {
     /// The dump is taken.
     Take(Plan),
-    /// The time of the second dump has not come. This does not count as waiting.
+    /// The time of the second dump has not come. The delay does not count as waiting.
     Later,
     /// The dump must wait, for a temporary reason.
     Wait(String),
@@ -129,7 +129,7 @@ pub fn decide(
     }
 }
 
-/// Returns a reason that does not pass soon by itself, or `None` if there is no such reason.
+/// Returns a reason that is not temporary, or `None` if there is no such reason.
 fn never(condition: &Condition, others: OtherBursts, history: &History, options: &CensusOptions) -> Option<String> {
     if condition.native_aot == Some(true) {
         return Some("it was compiled with NativeAOT, whose runtime has no heap dumps".to_owned());
@@ -485,7 +485,7 @@ mod tests {
         assert!(waits(ask(&leaks(), &young, History::default())).contains("before the first collection"));
     }
 
-    /// Scenario: a container and a heap are just outside and just within 10 % of their limit.
+    /// Scenario: a container is just outside and just within 10 % of its limit, and a heap is within 10 % of its limit.
     /// Guarantee: no dump is taken within 10 %, and the reason contains the figures.
     #[test]
     fn no_dump_is_taken_near_limit() {
@@ -532,7 +532,7 @@ mod tests {
     /// Scenario: the second dump is requested 299 s and 300 s after the first dump, while the growth is unknown. The
     /// heap has doubled since the first dump, whose suspension was short or long.
     /// Guarantee: the dump is taken after 300 s, independent of growth. The forecast is based on the cost of the first
-    /// dump, and a dump with a too high forecast is refused.
+    /// dump, and a dump whose forecast is too high is refused.
     #[test]
     fn second_dump_is_taken_later() {
         let first = |seconds: u64, stop_ms: u64| History {

@@ -15,7 +15,7 @@ use crate::black_box::files::URL;
 /// Maximum number of compressed bytes of a graph. A larger graph is not kept. A graph of a thousand frames takes 20
 /// KiB.
 const MAX_ONE: usize = 128 << 10;
-/// Maximum number of compressed bytes of all graphs. Above it, the oldest graphs are dropped.
+/// Maximum number of compressed bytes of all graphs. Above this limit, the oldest graphs are dropped.
 const MAX_ALL: usize = 512 << 10;
 /// Start and end of a graph's name.
 const START: &str = "flame-";

@@ -16,7 +16,8 @@
 //! # Invariants
 //!
 //! * **Callers never wait.** Orders are bounded; an order that does not fit is dropped and counted.
-//! * **Bounded on disk.** The queue has a maximum number of files and bytes. Above it, the oldest file is dropped.
+//! * **Bounded on disk.** The queue has a maximum number of files and bytes. Above these limits, the oldest file is
+//!   dropped.
 //! * **A file leaves the folder when the store has accepted the whole file**, when a newer file with the same key
 //!   replaces it, or when the queue drops it to free space. Dropped files are counted. The next instance sends the
 //!   files that are queued when gcwatch exits.

@@ -253,8 +253,8 @@ mod tests {
         assert_eq!(varu32(&[0xff, 0xff, 0xff, 0xff, 0x0f], &mut 0), Some(u32::MAX));
     }
 
-    /// Scenario: strings in both encodings are complete or truncated.
-    /// Guarantee: complete strings are read, and truncated strings are errors with their offset.
+    /// Scenario: strings in both encodings are complete or truncated, and one string is too long.
+    /// Guarantee: complete strings are read, and all other strings are errors.
     #[test]
     fn strings_are_bounded() {
         let bytes = [b'G', 0, b'C', 0, 0, 0, 2, b'o', b'k', 9];

@@ -5,8 +5,8 @@
 //!
 //! The [`Limits`] of [`Options`](crate::Options) bound everything that grows with the stream. The constants apply to
 //! every decoder. [`Decoder::memory_bytes`](crate::Decoder::memory_bytes) returns the current memory of a decoder in
-//! constant time. The table contains the maximum of each store in 10^6 bytes, excluding bytes that the owner adds
-//! without requesting items.
+//! constant time. The table contains the maximum of each store in 10^6 bytes, excluding bytes that the owner of the
+//! decoder adds without requesting items.
 //!
 //! | Store | Limit | [files](Limits::for_files) | [one live process](Limits::for_one_live_process) |
 //! |---|---|---|---|
@@ -52,7 +52,7 @@ pub const MAX_FIELDS: usize = 4096;
 pub const MAX_FIELD_DEPTH: usize = 16;
 
 /// Maximum number of retained definitions per stream (V6 can discard definitions at a sequence point). A runtime has
-/// several hundred native events, and each EventSource has several dozen.
+/// several hundred native events, and each EventSource has several dozen events.
 pub const MAX_DEFINITIONS: usize = 1 << 16;
 
 /// Maximum memory of all definitions, in bytes: an average of 512 bytes for each of [`MAX_DEFINITIONS`] definitions.
@@ -98,8 +98,8 @@ pub const DEFAULT_MAX_PENDING_BYTES: usize = 32 << 20;
 pub struct Limits {
     /// Maximum size of a block, in bytes, up to [`MAX_BLOCK_BYTES`]. A larger block is an error.
     pub max_block_bytes: usize,
-    /// Maximum size of events that wait for their order, in bytes. Above it, the oldest events are delivered early and
-    /// counted ([`Stats::released_early`](crate::Stats::released_early)).
+    /// Maximum size of events that wait for their order, in bytes. Above this limit, the oldest events are delivered
+    /// early and counted ([`Stats::released_early`](crate::Stats::released_early)).
     pub max_pending_bytes: usize,
     /// Maximum number of retained definitions. More definitions are an error. Label overrides (V6) that need more
     /// definitions are ignored.
@@ -107,8 +107,8 @@ pub struct Limits {
     /// Maximum memory of all definitions, in bytes. More memory is an error. Label overrides (V6) that need more memory
     /// are ignored.
     pub max_metadata_bytes: usize,
-    /// Maximum number of capture threads whose numbers are tracked. Above it, the least recently used threads are
-    /// forgotten and counted ([`Stats::threads_forgotten`](crate::Stats::threads_forgotten)).
+    /// Maximum number of capture threads whose numbers are tracked. Above this limit, the least recently used threads
+    /// are forgotten and counted ([`Stats::threads_forgotten`](crate::Stats::threads_forgotten)).
     pub max_capture_threads: usize,
     /// Maximum number of threads in a sequence point. More threads are an error.
     pub max_sequence_point_threads: usize,

@@ -38,7 +38,8 @@ struct WaitingEvent {
     content: Content,
 }
 
-/// Position of an event in the arena: its activities (two of 16 bytes each, if it has any), followed by its payload.
+/// Position of an event in the arena: two activity ids of 16 bytes each if the event has any activity, followed by the
+/// payload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Content {
     at: usize,

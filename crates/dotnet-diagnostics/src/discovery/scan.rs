@@ -131,8 +131,8 @@ impl Scan {
         names.map(|name| (name, address(name))).collect()
     }
 
-    /// Returns whether this run of a process still exists, or `true` if that cannot be determined. Reads only the
-    /// `stat` file of the process, which the kernel provides without waiting for the process or a disk.
+    /// Returns whether this run of a process still exists, or `true` if an error leaves its existence unknown. Reads
+    /// only the `stat` file of the process, which the kernel provides without waiting for the process or a disk.
     pub fn is_there(&self, pid: u32, start_time: u64) -> bool {
         match Candidate::stat(&self.host, pid) {
             Ok(stat) => stat.start_time == start_time && !matches!(stat.state, 'Z' | 'X'),

@@ -367,7 +367,7 @@ fn waiting_events_are_bounded() {
 }
 
 /// Scenario: each of 20,000 events in a block follows a loss.
-/// Guarantee: every gap and every event is delivered, although the gaps exceed the limit of queued gaps.
+/// Guarantee: every gap and every event is delivered, although the number of gaps exceeds the limit of queued gaps.
 #[test]
 fn every_gap_is_delivered() {
     let mut encoder = encoder(Format::V4);
