@@ -1,4 +1,4 @@
-//! Properties of this host, shared by all its processes, and its clocks.
+//! The properties, the load and the clocks of this host.
 
 use std::fs::File;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use processes::text::bounded;
 
 const MAX_BYTES: u64 = 4 << 10;
 
-/// Length of a clock tick in `/proc`, in nanoseconds. Fixed in the Linux ABI.
+/// Length of a clock tick in `/proc`, in nanoseconds. The Linux ABI fixes this length.
 pub(crate) const TICK_NS: i128 = 10_000_000;
 
 /// Returns the current load of the host. Blocks the calling thread, but reads only local system files.
@@ -33,7 +33,7 @@ pub fn pressure() -> HostFacts {
 /// Value of `vm.overcommit_memory` with which the kernel refuses allocations beyond the commit limit.
 const NEVER_OVERCOMMIT: &str = "2";
 
-/// Returns the committed memory and its limit in `/proc/meminfo`, in bytes.
+/// Returns the committed memory and its limit in `/proc/meminfo`, in bytes. A missing figure is `None`.
 fn commitment(meminfo: &str) -> (Option<u64>, Option<u64>) {
     let bytes = |key| count(meminfo, key)?.checked_mul(1024);
     (bytes("Committed_AS:"), bytes("CommitLimit:"))
@@ -49,18 +49,19 @@ fn online(list: &str) -> Option<u64> {
     each.sum()
 }
 
-/// Properties of this host. A field is `None` if it is not readable.
+/// The properties of this host. A field is `None` if it is not readable.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Host {
     /// Host name as visible to gcwatch; on Kubernetes, the name of the node.
     pub(crate) name: Option<String>,
     /// Machine id from `/etc/machine-id`.
     pub(crate) id: Option<String>,
-    /// Id of the boot. Distinguishes processes with equal pid and start time after different boots.
+    /// Id of the boot, which distinguishes processes with equal pid and start time after different boots.
     pub(crate) boot_id: Option<String>,
     /// CPU architecture, in the terms of the semantic conventions.
     pub(crate) arch: &'static str,
-    /// Time of the boot, in Unix nanoseconds. Read once, so that start times of processes are stable.
+    /// Time of the boot, in Unix nanoseconds. The time is read only once, so that the start times of processes are
+    /// stable.
     pub(crate) booted_unix_ns: i128,
 }
 
@@ -89,18 +90,18 @@ impl Host {
 }
 
 /// Returns the name of the node on which this pod runs, as set by the manifests. Returns `None` if the variable is not
-/// set, as outside Kubernetes.
+/// set or empty, as outside Kubernetes.
 fn node_name() -> Option<String> {
     let name = std::env::var("NODE_NAME").ok()?;
     Some(bounded(name.trim())).filter(|name| !name.is_empty())
 }
 
-/// Maximum time between two readings of one clock with a reading of the other clock in between. More means that the
-/// thread had no CPU.
+/// Maximum time between the two readings of the monotonic clock around a reading of the wall clock, in nanoseconds. A
+/// longer time means that the thread had no CPU in between.
 const MAX_READING_GAP_NS: i128 = 1_000_000;
 
 /// Offset of the wall clock from CLOCK_MONOTONIC when gcwatch started. A [`Moment`] equals the Unix time until the wall
-/// clock is set, so that the ten-second slots of a history match the wall clock.
+/// clock is set, so that the 10-second slots of a history match the wall clock.
 static ORIGIN_NS: LazyLock<i128> =
     LazyLock::new(|| nanoseconds(clock_gettime(ClockId::Realtime)) - nanoseconds(clock_gettime(ClockId::Monotonic)));
 
@@ -116,11 +117,13 @@ pub fn started(start_time: u64) -> Moment {
     now().before(u64::try_from(age_ns).unwrap_or(0))
 }
 
-/// Returns the current values of the host's clocks.
+/// Returns the current values of the host's clocks. If the thread repeatedly has no CPU between the readings, the
+/// values of the last of 5 attempts are returned.
 pub fn clocks() -> Clocks {
     let mut read = 0;
     loop {
-        // The wall clock is read between two readings of the other clock, whose mean is the instant of the reading.
+        // The wall clock is read between two readings of the monotonic clock. The mean of these two readings is the
+        // instant.
         let before = nanoseconds(clock_gettime(ClockId::Monotonic));
         let unix_ns = nanoseconds(clock_gettime(ClockId::Realtime));
         let after = nanoseconds(clock_gettime(ClockId::Monotonic));
@@ -143,10 +146,10 @@ fn nanoseconds(time: Timespec) -> i128 {
 mod tests {
     use super::*;
 
-    /// Scenario: the CPU lists of hosts with one CPU, with several CPUs and with gaps are parsed, and invalid lists;
-    /// then this host is read.
+    /// Scenario: valid CPU lists with one CPU, with several CPUs and with gaps are parsed, then invalid lists; then
+    /// this host is read.
     /// Guarantee: CPUs are counted, the number for an invalid list is unknown, and this host has a load and CPUs. The
-    /// committed memory of this host is known exactly if its limit is known.
+    /// committed memory of this host is known if and only if its limit is known.
     #[test]
     fn cpus_are_counted() {
         assert_eq!(["0\n", "0-3\n", "0-1,4,6-7\n"].map(online), [Some(1), Some(4), Some(5)]);

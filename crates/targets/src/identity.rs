@@ -26,8 +26,8 @@ use gc_telemetry::definition::resource as row;
 use processes::text::bounded;
 use processes::{Identity, Provenance};
 
-/// Namespaces of attributes that gcwatch observes itself where it can: in `/proc`, from the host, the runtime and
-/// Kubernetes. The value from the environment is used only if no observed value exists.
+/// Namespaces of attributes that gcwatch itself observes if possible, from `/proc`, the host, the runtime and
+/// Kubernetes. The value from the environment of the process is used only if no observed value exists.
 const OBSERVED: [&str; 5] = ["process.", "host.", "os.", "container.", "k8s."];
 
 /// Namespace for ids of service instances, as specified by the semantic conventions.
@@ -83,8 +83,9 @@ pub(crate) fn placed(process: &Process, facts: &Facts) -> Identity {
     }
 }
 
-/// Returns the display name of a process, as used everywhere: the service name in its environment, or its entry
-/// assembly if the environment sets no service name. `info` is the answer of the runtime.
+/// Returns the display name of a process, which all outputs use: the service name in its environment, or the name of
+/// its program if the environment sets no service name. `info` is the answer of the runtime; `None` if there is no
+/// answer.
 ///
 /// Blocks the calling thread.
 pub fn name_of(process: &Process, info: Option<&ProcessInfo>) -> String {
@@ -180,8 +181,8 @@ pub(crate) fn identity(
     (identity, bad)
 }
 
-/// Returns the identity of gcwatch itself. `key` contains its pid and a value that distinguishes this run from the
-/// previous one. Reads a few system files.
+/// Returns the resource attributes of gcwatch itself. `key` contains the pid of gcwatch and a value that distinguishes
+/// this run from the previous run. Blocks the calling thread while a few system files are read.
 pub fn own_identity(service: &str, key: RunKey) -> Vec<KeyValue> {
     let host = Host::read();
     let mut resource = Resource::default();
@@ -201,7 +202,8 @@ fn short_name(name: &str) -> &str {
 }
 
 /// Returns the entry assembly, or the program on the command line if the entry assembly is unknown. A custom host names
-/// itself as the entry assembly; in that case, the program is the assembly on its command line.
+/// itself as the entry assembly; in this case, the program is the assembly on its command line. For `dotnet`, the name
+/// includes the SDK command if it is in [`VERBS`].
 fn program_name(entry_assembly: Option<String>, of_command_line: &str, facts: &Facts) -> String {
     let is_host = |assembly: &String| of_command_line.ends_with(".dll") && facts.program().as_deref() == Some(assembly);
     let assembly = entry_assembly.filter(|assembly| !is_host(assembly));
@@ -212,7 +214,7 @@ fn program_name(entry_assembly: Option<String>, of_command_line: &str, facts: &F
     verb.map_or(name, |verb| format!("dotnet {verb}"))
 }
 
-/// SDK commands that are part of the name. Other arguments can contain secrets or are names of programs.
+/// SDK commands that are part of the name of a process. Other arguments can contain secrets or are names of programs.
 const VERBS: [&str; 14] = [
     "build", "clean", "format", "msbuild", "new", "nuget", "pack", "publish", "restore", "run", "test", "tool",
     "vstest", "watch",

@@ -10,7 +10,8 @@ use rustix::fs::inotify::{self, CreateFlags, Event, Reader, WatchFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
-/// The kernel's event queue. Directories can be added on any thread, because their file systems can fail to respond.
+/// A kernel queue for the events of directories. Directories can be added on any thread, because their file systems can
+/// fail to respond and block the thread.
 #[derive(Debug, Clone)]
 pub struct Inotify(Arc<OwnedFd>);
 
@@ -21,7 +22,8 @@ impl AsRawFd for Inotify {
 }
 
 impl Inotify {
-    /// Watches a directory. Has no effect if the directory is already watched.
+    /// Watches a directory, and returns the number of the watch. If the directory is already watched, the same number
+    /// is returned, and `what` replaces the earlier selection of events.
     ///
     /// Blocks the calling thread.
     pub fn add(&self, directory: &Path, what: WatchFlags) -> io::Result<i32> {
@@ -70,7 +72,7 @@ impl Changes {
         self.0.get_ref()
     }
 
-    /// Waits for events, and reads at most `most`. This method is cancel safe.
+    /// Waits for events, and reads at most `most` events. This method is cancel safe.
     pub async fn next(&self, most: usize, each: impl FnMut(&Event<'_>)) -> io::Result<()> {
         let mut ready = self.0.readable().await?;
         if ready.get_inner().read(most, each)? {

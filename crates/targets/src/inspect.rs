@@ -9,7 +9,7 @@ use crate::heap_limit::at_limit;
 use crate::lease::{Lease, LeaseError, Leases};
 use crate::look::NamedSockets;
 
-/// Facts about a process at the time of attaching.
+/// The facts about a process at the time of attaching.
 #[derive(Debug)]
 pub(crate) struct Inspection {
     pub(crate) process: Process,

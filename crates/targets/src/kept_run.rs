@@ -14,18 +14,18 @@ use processes::{Identity, RunState};
 pub(crate) struct KeptRun<T> {
     /// Receiver of the run's data; `None` before the first attach.
     pub(crate) sink: Option<T>,
-    /// Lease of the run. No other gcwatch instance reads the run while the lease is held.
+    /// Lease of the run, which keeps other gcwatch instances from reading the run; `None` if the lease is not held.
     pub(crate) lease: Option<Lease>,
     /// Whether a session has started before. If so, another session cannot end the process for lack of memory.
     pub(crate) had_session: bool,
     /// Whether the settings were read or cannot be read.
     pub(crate) settings_read: bool,
-    /// Whether a stream over its memory limit was logged.
+    /// Whether a warning was logged because a stream used too much memory.
     pub(crate) memory_reported: bool,
-    /// State that was logged last. A state is logged only if it differs from this state.
+    /// State that was logged last; `None` if no state was logged. A state is logged only if it differs from this state.
     pub(crate) reported: Option<RunState>,
-    /// An inspection that has not returned, because the files of the process block. Another inspection would block
-    /// another thread.
+    /// An inspection that has not returned, because the files of the process block; `None` if no inspection is in
+    /// progress. Another inspection would block another thread.
     pub(crate) looking: Option<oneshot::Receiver<Result<Inspection, Error>>>,
 }
 
@@ -81,7 +81,8 @@ fn log(identity: &Identity, state: &RunState) {
         RunState::HeldElsewhere { holder } => log!(info: pid, name, "not attached; read by {}", bounded(holder)),
         RunState::OverLimit => log!(warn: pid, name, "not attached; the limit of processes is reached"),
         RunState::Excluded => {
-            // Exclusion is intended and can concern most processes of a host. The page and `gcwatch ps` list them.
+            // Exclusion is intended and can concern most processes of a host. The page and `gcwatch ps` list the
+            // excluded processes.
             log!(debug: pid, name, "excluded by the configuration");
         }
         RunState::Detached { detail } => log!(info: pid, name, "detached: {}", bounded(detail)),
@@ -94,7 +95,8 @@ fn log(identity: &Identity, state: &RunState) {
 mod tests {
     use super::*;
 
-    /// Scenario: a process cannot be attached to, for the same reason with another detail, then for another reason.
+    /// Scenario: attaching to a process fails twice for the same reason with different details, then for another
+    /// reason; a session ends with different details.
     /// Guarantee: only another reason is a new state; all other states are compared completely.
     #[test]
     fn changed_detail_is_not_new_state() {

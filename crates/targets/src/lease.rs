@@ -1,31 +1,31 @@
 //! Ensures that at most one gcwatch instance per host reads a run.
 //!
 //! A lease is a file `PID-STARTTIME.lease` that its holder keeps locked with `flock`. The kernel releases the lock when
-//! the holder exits, even if it is killed. The file contains the name of its holder, and the holder deletes the file. A
-//! lease file without a lock is not held.
+//! the holder exits, even if it is killed. The file contains the name of its holder. The holder deletes the file when
+//! it releases the lease. A lease file without a lock is not held.
 //!
 //! Any process that can open a file can lock it, so lease files have mode 0600. Other users see in `/proc/locks`
 //! whether a file is locked, and by which process. A lock is ignored if its process has exited (another process can
-//! still hold the descriptor), or if it belongs to a user whose locks do not count in the folder. In that case the file
-//! is recreated.
+//! still hold the descriptor), or if it belongs to a user whose locks do not count in the folder. gcwatch then
+//! recreates the file.
 //!
 //! # Folders
 //!
 //! Lease files must be in a folder that all instances can see. An instance that runs as root uses the configured folder
-//! (`/run/gcwatch`). Other users cannot write there. Instances of other users read only their own processes, so they
-//! use a folder of their user: `/run/user/UID/gcwatch`, or `/tmp/gcwatch-UID` if `/run/user/UID` does not exist. To
-//! prevent root and a user from both reading a process, every instance uses the three folders for the UID of the
-//! *process*. An instance checks all three folders before it takes its lease, and the folders before its own again
-//! afterwards. If two instances take leases in different folders at the same time, the lease in the later folder is
-//! therefore released.
+//! (`/run/gcwatch`). Other users cannot write to this folder. Instances of other users read only their own processes,
+//! so they use a folder of their user: `/run/user/UID/gcwatch`, or `/tmp/gcwatch-UID` if `/run/user/UID` does not
+//! exist. To prevent root and a user from both reading a process, every instance uses the three folders for the UID of
+//! the *process*. An instance checks all three folders before it takes its lease. Afterwards, the instance checks the
+//! folders that precede the folder of its lease again. If two instances take leases in different folders at the same
+//! time, the lease in the later folder is therefore released.
 //!
 //! A folder is accepted if it is a real directory and no other users can write to it. It must belong to root, to the
 //! user of gcwatch or to the user of the process. The configured folder can belong to any user if only root can have
 //! created it, as for a service with a dedicated user. A user can therefore keep gcwatch away from their own processes,
 //! but not from processes of other users.
 //!
-//! An abstract socket as the lock would need no folder. However, abstract sockets are local to a network namespace,
-//! which differs between containers, and any user could bind one.
+//! Abstract sockets are not used as locks, although they need no folder: they are local to a network namespace, which
+//! differs between containers, and any user can bind an abstract socket.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -86,7 +86,8 @@ pub enum LeaseError {
 }
 
 impl Leases {
-    /// Creates a set of lease folders: `configured`, then the runtime folder of the process's user, then `/tmp`.
+    /// Creates a set of lease folders: `configured`, then the folder of the process's user in `/run/user`, then the
+    /// folder of this user in `/tmp`.
     pub fn new(configured: PathBuf) -> Self {
         Self {
             configured,
@@ -134,7 +135,7 @@ impl Leases {
             file.take(MAX_HOLDER_BYTES).read_to_string(&mut text).ok()?;
             let pid = text.trim().split_once(BURST_OF)?.1.parse().ok()?;
             match lock_there(&path) {
-                // The file does not exist any longer, because its lock did not count and the file was deleted.
+                // The file no longer exists, because its lock did not count and the file was deleted.
                 Ok(Some(_)) | Err(Errno::NOENT) => Some(pid),
                 // The lease is held: the burst is still running.
                 Ok(None) | Err(_) => None,
@@ -283,7 +284,8 @@ fn given_by_root(folder: &Path) -> Option<u32> {
     Some(std::fs::symlink_metadata(folder).ok()?.uid())
 }
 
-/// Returns the holder of the lock on a file, or `None` if no valid lock is held.
+/// Returns the holder of the lock on a file, or `None` if no valid lock is held. If the name of the holder is not
+/// readable, the result contains only the pid, or neither name nor pid.
 fn holder(path: &Path, owners: &[u32]) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let mut text = Vec::new();
@@ -316,8 +318,8 @@ fn lockers(path: &Path) -> Vec<u32> {
     lockers_in(&locks, &format!("{major:02x}:{minor:02x}:{}", there.st_ino))
 }
 
-/// Parses lines such as `7: FLOCK ADVISORY WRITE 4711 00:19:812 0 EOF`. Lines of waiting processes have an arrow after
-/// the number and are ignored.
+/// Returns the processes that hold an `flock` on the file with device and inode `place`, from lines such as `7: FLOCK
+/// ADVISORY WRITE 4711 00:19:812 0 EOF`. Lines of waiting processes have an arrow after the number and are ignored.
 fn lockers_in(locks: &str, place: &str) -> Vec<u32> {
     let of_line = |line: &str| {
         let mut fields = line.split_whitespace().skip(1);
@@ -332,8 +334,8 @@ fn is_locked(path: &Path) -> bool {
     !lockers(path).is_empty()
 }
 
-/// Returns whether lock owners are visible and none of them counts, because they have exited or belong to other users.
-/// A lock from another pid namespace is not visible and counts.
+/// Returns whether lock owners are visible and no owner counts, because each owner has exited or belongs to another
+/// user than `owners`. A lock from another pid namespace is not visible and counts.
 fn is_lock_of_others(path: &Path, owners: &[u32]) -> bool {
     // The kernel returns the list in chunks. A lock can be missing if the list changes between two chunks.
     let mut read = (0..3).map(|_| lockers(path));
@@ -474,8 +476,8 @@ mod tests {
 
     /// Scenario: an instance was killed and left its lease file. The lock on this file belongs to a process that has
     /// also exited, while its child still has the descriptor.
-    /// Guarantee: the stale lock is ignored, the lease is acquired with a new file of mode 0600, and dropping it
-    /// deletes the file.
+    /// Guarantee: the stale lock is ignored, the lease is acquired with a new file of mode 0600, and the file is
+    /// deleted when the lease is dropped.
     #[test]
     fn lock_of_exited_process_is_ignored() {
         let root = root();
@@ -548,7 +550,8 @@ mod tests {
         assert!(leases(root.path(), "run").take(KEY, None).is_ok());
     }
 
-    /// Scenario: every folder is a link, world-writable, or a regular file; then the lease file is a link.
+    /// Scenario: the configured folder is a link, the folder in `/run/user` cannot be created, and the folder in `/tmp`
+    /// is world-writable. Then the last folder is valid, but the lease file in it is a link.
     /// Guarantee: no lease is acquired, and no link is followed.
     #[test]
     fn untrusted_folders_are_refused() {

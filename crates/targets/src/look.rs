@@ -1,11 +1,11 @@
 //! Scans processes on a dedicated thread, step by step. A scan determines which processes exist, which of them are
 //! selected, and which runs have exited.
 //!
-//! A socket directory can be on any file system, including one that a target controls, so any access to it can block
-//! forever. A scan is therefore a list of steps, one per process and per configured path. A thread executes the steps
-//! in order and records the current one. If a step takes longer than [`STEP_TIMEOUT`], its thread is abandoned and
-//! another thread continues with the remaining steps ([`OngoingLook::late`], [`OngoingLook::run`]). When an abandoned
-//! thread returns from its step, it reports the subject of that step, which is then scanned again.
+//! A socket directory can be on any file system, including one that a target controls, so any access to the directory
+//! can block indefinitely. A scan is therefore a list of steps for processes and configured paths. A thread executes
+//! the steps in order and records the current step. If a step takes longer than [`STEP_TIMEOUT`], its thread is
+//! abandoned and another thread continues with the remaining steps ([`OngoingLook::late`], [`OngoingLook::run`]). When
+//! an abandoned thread returns from its step, it reports the subject of the step, and the subject is scanned again.
 //!
 //! Reads of `/proc` outside the steps (`stat`, `status`, the link to the program, the namespaces) are answered by the
 //! kernel itself and cannot block.
@@ -38,7 +38,7 @@ pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Sockets that were found at the configured paths.
 pub(crate) type NamedSockets = Vec<(SocketName, SocketAddress)>;
 
-/// Result of a scan.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct ScanResult {
     pub(crate) seen: Vec<ScannedProcess>,
@@ -49,8 +49,8 @@ pub(crate) struct ScanResult {
     /// All pids in `/proc`; `None` if the scan did not cover every process.
     pub(crate) all_pids: Option<BTreeSet<u32>>,
     pub(crate) named: NamedSockets,
-    /// Number of processes that were skipped, because too many file systems do not respond and theirs can be one of
-    /// them.
+    /// Number of processes that were skipped, because too many file systems do not respond and these processes can use
+    /// one of these file systems.
     pub(crate) left_out: usize,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct ScannedProcess {
     pub(crate) service: Option<String>,
 }
 
-/// Watched socket directories.
+/// The socket directories that are watched.
 #[derive(Debug, Default)]
 pub(crate) struct Directories {
     pub(crate) watched: BTreeSet<DirectoryId>,
@@ -79,9 +79,9 @@ pub(crate) struct ScanScope {
     /// Whether to scan all processes and not only `pids`.
     pub(crate) all: bool,
     pub(crate) pids: BTreeSet<u32>,
-    /// Known runs, each with whether it is visible in gcwatch's `/proc`.
+    /// Known runs. The value states whether the run is visible in gcwatch's `/proc`.
     pub(crate) known: BTreeMap<RunKey, bool>,
-    /// Whether to evaluate the filters for known runs, too.
+    /// Whether to evaluate the filters also for known runs.
     pub(crate) judge_all: bool,
     /// Processes that connected to gcwatch. These processes need no further evidence of .NET.
     pub(crate) connected: BTreeSet<u32>,
@@ -201,7 +201,7 @@ impl OngoingLook {
         Some((place, state.thread))
     }
 
-    /// Finishes the scan and sends its result. `whole` is whether all steps were executed.
+    /// Finishes the scan and sends its result. `whole` states whether all steps were executed.
     pub(crate) fn finish(&self, whole: bool) {
         let mut state = self.lock();
         let Some(result) = state.result.take() else { return };

@@ -2,9 +2,8 @@
 //!
 //! The bytes of a stream are untrusted. A stream that fills the stores of the decoder and of the reconstruction
 //! (`clr_gc::stream::GcStream::memory_bytes`) up to [`ONE`] loses only its own telemetry. Its session is stopped, and
-//! restarted after a pause that grows each time. [`ALL`] limits many such streams together: streams are stopped, the
-//! largest first, until the total is within the limit. Real streams hold 5 to 60 KB, which is within the uncounted
-//! [`BASE`].
+//! restarted after a pause that grows each time. [`ALL`] limits all streams together: if the total exceeds this limit,
+//! the largest streams are stopped. Real streams hold 5 to 60 KB, which is within the uncounted [`BASE`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Maximum number of bytes that the stream of one target can hold after a step. A process costs at most 16 MB. The
-/// other half is for the bytes that one step adds before the check (a piece of 64 KiB, decoded), for the windows of
+/// Maximum number of bytes that the stream of one target can hold after a step. A process costs at most 16 MB in total.
+/// The other half is for the bytes that one step adds before the check (a piece of 64 KiB, decoded), for the windows of
 /// rules (`rule_language::load::MAX_WINDOW_BYTES`), and for series, spans and remembered collections.
 pub(crate) const ONE: usize = 8_000_000;
 
@@ -41,7 +40,7 @@ pub(crate) enum OverMemory {
         /// The largest store, and its number of bytes.
         largest: (&'static str, usize),
     },
-    /// All streams together hold more than [`ALL`], and this stream holds most.
+    /// All streams together hold more than [`ALL`], and this stream is the largest.
     #[error(
         "the event streams of all processes hold more than {} in memory, and this one holds most: {}",
         Megabytes(ALL), Megabytes(*held)
@@ -61,7 +60,7 @@ impl fmt::Display for Megabytes {
     }
 }
 
-/// Memory of all streams beyond their [`BASE`].
+/// The memory of all streams beyond their [`BASE`].
 #[derive(Debug, Default)]
 pub(crate) struct StreamMemory(Mutex<Claims>);
 
@@ -149,7 +148,8 @@ impl Share {
     ///
     /// # Errors
     ///
-    /// Returns an error if the stream holds more than the limit of one stream. `largest` returns its largest store.
+    /// Returns an error if the stream holds more than the limit of one stream. `largest` returns the largest store of
+    /// the stream and its size.
     pub(crate) fn set(
         &mut self,
         held: usize,
@@ -175,8 +175,8 @@ impl Share {
         Ok(())
     }
 
-    /// Waits until the session must be stopped because all streams hold too much and this stream holds most. This
-    /// method is cancel safe.
+    /// Waits until the session must be stopped because all streams together hold too much and this stream is the
+    /// largest. This method is cancel safe.
     pub(crate) fn ended(&self) -> impl Future<Output = OverMemory> + use<> {
         let (end, held) = (Arc::clone(&self.end), self.held);
         async move {
@@ -205,14 +205,15 @@ mod tests {
         ("none", 0)
     }
 
-    /// Returns the number of claims and their sum. (One lock: two calls in an expression would deadlock.)
+    /// Returns the number of claims and their sum. Both values are read under one lock, because two locks in one
+    /// expression would deadlock.
     fn left(account: &StreamMemory) -> (usize, usize) {
         let claims = account.claims();
         (claims.claims.len(), claims.total)
     }
 
     /// Scenario: a stream grows beyond the limit of one stream.
-    /// Guarantee: the error names the largest store, the total, and the limit.
+    /// Guarantee: the error names the largest store, the total, and the limit, and a dropped stream leaves no claim.
     #[test]
     fn memory_of_one_stream_is_limited() {
         let account = Arc::new(StreamMemory::default());

@@ -2,13 +2,14 @@
 //!
 //! A starting runtime creates threads, and the thread that serves the diagnostics socket is created right after the
 //! socket. Every thread takes a pid. The kernel assigns pids in ascending order and reports the last assigned pid
-//! (`ns_last_pid`). The threads created since the last look are therefore a range of numbers, which is empty while
-//! nothing starts. `/proc/TID/status` contains the process of a new thread, even if that process started long ago as a
-//! shell and has since become the program. Processes with one thread, such as most short commands, cost one file.
+//! (`ns_last_pid`). The pids of the threads created since the last look are therefore a range, which is empty if no
+//! thread was created. `/proc/TID/status` contains the process of a new thread, even if this process started long ago
+//! as a shell and has since executed another program. For a process with one thread, such as most short commands, only
+//! one file is read.
 //!
 //! The processes found here are scanned like any other process. Only `status` and the link to the program are read
-//! here, and the kernel answers these reads itself. The work per look is bounded. The excess is left to the full scan
-//! of `/proc` and counted.
+//! here, and the kernel answers these reads itself. The work per look is bounded. Pids beyond the limits are counted,
+//! and their processes are found by the next full scan of `/proc`.
 //!
 //! Processes are not detected if the kernel's counter is hidden (gVisor), or if threads are created faster than they
 //! are examined.
@@ -24,8 +25,8 @@ use std::time::Duration;
 /// Interval between two readings of the kernel's counter.
 pub(crate) const READ_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Maximum number of pids that one look examines in `/proc`: 4 µs for each pid that no longer exists, 20 µs for each
-/// pid that exists.
+/// Maximum number of pids that one look examines in `/proc`. The examination takes 4 µs for each pid that no longer
+/// exists, and 20 µs for each pid that exists.
 const MAX_NUMBERS: usize = 100;
 /// Maximum number of pids that wait to be examined.
 const MAX_WAITING: usize = 4096;
@@ -34,7 +35,7 @@ const MAX_WAITING: usize = 4096;
 const PASSED_ON: u32 = 8;
 const PASSED_ON_AT_ONCE: u32 = 64;
 /// Maximum number of times that a process with the same program is passed on. A process without .NET can create threads
-/// forever.
+/// indefinitely.
 const MAX_TIMES: u8 = 16;
 /// Maximum number of processes that are remembered.
 const MAX_KNOWN: usize = 16_384;
@@ -60,7 +61,7 @@ struct RememberedProcess {
 /// A pure search for the processes that create threads, from the examined pids.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadMakers {
-    /// The kernel's counter at the last look.
+    /// The kernel's counter at the last look; `None` before the first look.
     last: Option<u32>,
     /// Maximum pid that the kernel assigns.
     pid_max: u32,
@@ -107,7 +108,7 @@ impl ThreadMakers {
         self.pass_on()
     }
 
-    /// Returns the pids that were assigned since the last look.
+    /// Returns the pids that were assigned since the last look, or an empty list at the first look.
     fn given_out(&mut self, last: u32) -> Vec<RangeInclusive<u32>> {
         match self.last.replace(last) {
             Some(before) if before < last => vec![before + 1..=last],
@@ -174,8 +175,8 @@ mod tests {
         births.look(last, |pid| machine.get(&pid).copied())
     }
 
-    /// Scenario: processes existed before; one process creates a thread, another process does not, and a command exits
-    /// at once; then nothing happens.
+    /// Scenario: processes existed before the first look; one process creates a thread, another process does not, and a
+    /// command exits immediately; then no process creates a thread.
     /// Guarantee: the process with the new thread is passed on twice, and no pid is examined twice.
     #[test]
     fn process_with_new_thread_is_passed_on() {

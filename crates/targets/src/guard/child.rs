@@ -1,9 +1,9 @@
 //! The process of the guard: `gcwatch guard`, which only gcwatch itself starts.
 //!
-//! The guard runs before any other part of the program is set up, and needs none of these parts. It has one thread, a
-//! socket (its standard input), a timer, and a list of descriptors. It has its own terminal session, so that Ctrl-Z
-//! does not stop it. The guard ignores the signals that a service supervisor sends to all processes at once, and exits
-//! when its socket is closed.
+//! The guard starts before any other part of the program is set up, and does not use the other parts. The guard has one
+//! thread, a socket (its standard input), a timer, and a list of descriptors. The guard has its own terminal session,
+//! so that Ctrl-Z does not stop it. The guard ignores the signals that a service supervisor sends to all processes at
+//! once, and exits when its socket is closed.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -27,7 +27,7 @@ use crate::guard::channel::{ReceiveOutcome, receive, send};
 use crate::guard::message::{FromGuard, MAX_IDS, ToGuard};
 use crate::guard::{HEARTBEAT_INTERVAL, SILENT_SECONDS};
 
-/// Argument that makes a process a guard. Not a command: the help does not show it.
+/// Argument with which gcwatch starts a guard. The help does not show this argument, because it is not a command.
 pub(super) const ARGUMENT: &str = "guard";
 
 /// Returns whether this process was started as a guard.
@@ -47,7 +47,7 @@ pub fn main() -> ExitCode {
         );
         return ExitCode::from(2);
     }
-    // None of these calls is essential: a guard without them is better than no guard.
+    // A guard for which one of these calls failed is better than no guard.
     let _no_session = setsid();
     let _no_name = set_name(c"gcwatch-guard");
     let ignored = Arc::new(AtomicBool::new(false));
@@ -79,9 +79,9 @@ fn timer() -> Result<OwnedFd, Errno> {
     Ok(timer)
 }
 
-/// Holds the streams that `gcwatch` sends, until `gcwatch` closes its end. Closes all streams after `silent_ticks`
-/// ticks without a beat. `ticks` becomes readable at each tick, with eight bytes. A delay of the guard itself counts as
-/// one tick, however long it is.
+/// Holds the streams that `gcwatch` sends, until `gcwatch` closes its end. Closes all streams when more than
+/// `silent_ticks` ticks have passed without a beat. `ticks` becomes readable at each tick, with eight bytes. A delay of
+/// the guard itself counts as one tick, however long it is.
 fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
     let mut held: BTreeMap<u64, OwnedFd> = BTreeMap::new();
     let mut silent = 0;
@@ -96,7 +96,7 @@ fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
             Err(_) => return,
         }
         let ticked = ready[1].revents().contains(PollFlags::IN);
-        // Read the messages first: a beat can have waited for as long as this process was stopped.
+        // Read the messages first: a beat can have waited while this process was stopped.
         loop {
             let (bytes, descriptor) = match receive(gcwatch) {
                 ReceiveOutcome::Message(bytes, descriptor) => (bytes, descriptor),
@@ -109,7 +109,7 @@ fn serve(gcwatch: BorrowedFd<'_>, ticks: BorrowedFd<'_>, silent_ticks: u32) {
                     say(gcwatch, &FromGuard::Alive);
                 }
                 (Some(ToGuard::Hold(id)), Some(descriptor)) => drop(held.insert(id, descriptor)),
-                // The kernel drops a descriptor that exceeds the limit.
+                // The kernel has dropped the descriptor, because it exceeds the limit of descriptors.
                 (Some(ToGuard::Hold(id)), None) => say(gcwatch, &FromGuard::NotHeld(id)),
                 (Some(ToGuard::Release(id)), _) => drop(held.remove(&id)),
                 (None, _) => {}
@@ -172,10 +172,11 @@ mod tests {
             send(self.gcwatch.as_fd(), &message.encode(), descriptor).unwrap();
         }
 
-        /// Performs one tick and waits until the guard has handled it.
+        /// Performs one tick and waits until the guard has read the tick.
         fn tick(&self) {
             rustix::io::write(&*self.ticks, &1_u64.to_ne_bytes()).unwrap();
-            // An eventfd is read as a whole, so the next tick is counted separately only after this tick was read.
+            // A read of an eventfd returns the sum of all ticks, so the next tick is counted separately only after this
+            // tick was read.
             let mut ready = [PollFd::new(&*self.ticks, PollFlags::IN)];
             while poll(&mut ready, Some(&Timespec::default())).unwrap() > 0 {
                 std::thread::yield_now();
@@ -203,10 +204,11 @@ mod tests {
         UnixStream::pair().unwrap()
     }
 
-    /// Scenario: a stream is held while beats come; then no beat comes for three ticks; the runtime has written bytes
-    /// that were not read.
-    /// Guarantee: the stream stays open while beats come; then the id of the stream is reported and the stream is
-    /// closed; the reader still receives the written bytes, then the end; the next write of the runtime fails at once.
+    /// Scenario: the guard holds a stream and receives beats; then the guard receives no beat for three ticks; the
+    /// runtime has written bytes that were not read.
+    /// Guarantee: the stream stays open while the guard receives beats; then the guard reports the id of the stream and
+    /// closes the stream; the reader still receives the written bytes, then the end; the next write of the runtime
+    /// fails.
     #[test]
     fn silence_closes_held_streams() {
         let scene = Scene::new();
@@ -229,10 +231,10 @@ mod tests {
         scene.end();
     }
 
-    /// Scenario: one stream is released, another stream is held after the beats have stopped, and then the socket of
-    /// the guard is closed.
-    /// Guarantee: the guard never closes the released stream; it closes the late stream at the next tick; the exit of
-    /// the guard closes no stream that gcwatch still has.
+    /// Scenario: one stream is released, and another stream is held after the beats have stopped; then the first stream
+    /// is held again, and the socket of the guard is closed.
+    /// Guarantee: the guard does not close the released stream; the guard closes the late stream at the next tick; the
+    /// exit of the guard does not close a stream that gcwatch still has open.
     #[test]
     fn released_stream_stays_open() {
         let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! The held streams on the side of gcwatch, and its end of the channel.
+//! The held streams on the side of gcwatch, and gcwatch's end of the channel.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -29,32 +29,32 @@ pub(super) struct Shared {
 pub struct Counts {
     /// Whether a guard is running and answers.
     pub running: AtomicBool,
-    /// Number of sessions that the guard closed because nothing was read.
+    /// Number of sessions that the guard closed because gcwatch did not read.
     pub closed: AtomicU64,
     /// Number of guards that have exited or were replaced.
     pub restarts: AtomicU64,
-    /// Number of streams that a guard could not hold because it had no descriptors left.
+    /// Number of times that a guard could not hold a stream because the guard or gcwatch had no descriptors left.
     pub not_held: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct HeldState {
-    /// Channel to the running guard.
+    /// Channel to the running guard; `None` if no guard runs.
     channel: Option<Arc<OwnedFd>>,
     streams: BTreeMap<u64, Entry>,
     last_id: u64,
-    /// Ids that the guard still holds and must release, because the channel had no space for the message yet.
+    /// Ids of streams that the guard must release. The channel had no space for these messages yet.
     to_release: Vec<u64>,
-    /// Number of beats without an answer.
+    /// Number of consecutive beats without an answer.
     unanswered: u32,
 }
 
 /// A stream that a guard must hold.
 #[derive(Debug)]
 struct Entry {
-    /// Copy of the descriptor, to send it to the next guard, too.
+    /// Copy of the descriptor, which is also sent to the next guard.
     stream: OwnedFd,
-    /// Whether the current guard holds the stream.
+    /// Whether the stream was sent to the current guard.
     handed: bool,
     /// Whether a guard closed the stream.
     closed: bool,
@@ -188,7 +188,7 @@ pub(super) enum Waiting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GuardError;
 
-/// A stream that a guard holds.
+/// A handle to a stream that a guard holds. Dropping the handle shuts down the stream and releases it.
 #[derive(Debug)]
 pub(super) struct HeldStream {
     shared: Arc<Shared>,
@@ -225,7 +225,7 @@ impl GuardedStream for HeldStream {
     fn was_closed(&self) -> bool {
         let Some(id) = self.id else { return false };
         let mut state = self.shared.state();
-        // The guard sends this message before it closes the stream.
+        // The guard reports that it closes a stream before it does so, so the message has already arrived.
         self.shared.take_messages(&mut state);
         state.streams.get(&id).is_some_and(|entry| entry.closed)
     }
@@ -319,7 +319,7 @@ mod tests {
 
     /// Scenario: there are more streams than fit into the channel, and the guard reads slowly; then sessions end while
     /// the guard does not read.
-    /// Guarantee: no call blocks, all streams arrive, and all are released.
+    /// Guarantee: no call blocks, and the guard receives and releases all streams.
     #[test]
     fn slow_guard_gets_all_streams() {
         let shared = Arc::new(Shared::default());
@@ -341,9 +341,9 @@ mod tests {
         assert_eq!(other.ids().len(), 0);
     }
 
-    /// Scenario: the guard reports that it closes one of two streams, and closes it.
-    /// Guarantee: the reader of the closed stream knows the reason at once, the other stream stays open, and the
-    /// closing is counted.
+    /// Scenario: the guard reports that it closes one of two streams, and closes this stream.
+    /// Guarantee: the reader of the closed stream knows the reason immediately, the other stream stays open, and the
+    /// closed session is counted.
     #[test]
     fn reason_is_known_at_end_of_stream() {
         let shared = Arc::new(Shared::default());

@@ -1,4 +1,5 @@
-//! The thread that keeps a guard running: starts it, sends it the streams that it does not hold yet, and replaces it.
+//! The thread that keeps a guard running. The thread starts a guard, sends streams that were not sent yet, and replaces
+//! a guard that exits or does not answer.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
@@ -75,14 +76,14 @@ fn keep(shared: &Shared) {
     }
 }
 
-/// Exchanges messages until the guard exits or does not answer.
+/// Exchanges messages with the guard until the guard exits or does not answer.
 fn watch(shared: &Shared, channel: &OwnedFd) {
     while let Ok(waiting) = shared.exchange() {
         let events = match waiting {
             Waiting::ToReceive => PollFlags::IN,
             Waiting::ToSend => PollFlags::IN | PollFlags::OUT,
         };
-        // The result does not matter, because the next exchange checks everything.
+        // The result does not matter, because the next exchange tries to receive and to send.
         let _whichever = poll(
             &mut [PollFd::from_borrowed_fd(channel.as_fd(), events)],
             Some(&CHANNEL_TIMEOUT),
@@ -90,8 +91,9 @@ fn watch(shared: &Shared, channel: &OwnedFd) {
     }
 }
 
-/// Starts the process of the guard and returns it with gcwatch's end of the channel. The process inherits only the
-/// channel: no environment (which can contain secrets), no output (whose reader would wait for its end), no directory.
+/// Starts the process of the guard and returns it with gcwatch's end of the channel. The process inherits the channel.
+/// It does not inherit the environment (which can contain secrets), the output (whose reader would wait for the end of
+/// the guard) or the working directory.
 fn start_child() -> std::io::Result<(Child, OwnedFd)> {
     let (ours, theirs) = pair()?;
     let child = Command::new(PROGRAM)

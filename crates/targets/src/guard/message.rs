@@ -1,4 +1,4 @@
-//! Messages between gcwatch and its guard: a byte for the kind, then ids of eight bytes.
+//! Messages between gcwatch and its guard. A message consists of one byte for its kind, followed by ids of eight bytes.
 //!
 //! Both ends are the same program, so there are no versions. Invalid messages are ignored.
 
@@ -13,7 +13,7 @@ pub(super) const MAX_BYTES: usize = 1 + 8 * MAX_IDS;
 pub(super) enum ToGuard {
     /// The reading thread is alive.
     Beat,
-    /// Hold the descriptor that comes with this message.
+    /// The guard must hold the descriptor that is sent with this message.
     Hold(u64),
     /// The session has ended, so the guard must release its stream.
     Release(u64),
@@ -26,7 +26,7 @@ pub(super) enum FromGuard {
     Alive,
     /// The guard has no descriptor left for this stream.
     NotHeld(u64),
-    /// The guard closes these streams, at most [`MAX_IDS`], because no beat came.
+    /// The guard closes these streams, at most [`MAX_IDS`], because it received no beat.
     Closed(Vec<u64>),
 }
 
@@ -85,9 +85,9 @@ impl FromGuard {
 mod tests {
     use super::*;
 
-    /// Scenario: each message is decoded whole and truncated.
-    /// Guarantee: whole messages round-trip unchanged, truncated messages are invalid, and the largest message fits
-    /// into the buffer.
+    /// Scenario: complete, truncated and unknown messages are decoded.
+    /// Guarantee: complete messages round-trip unchanged, truncated and unknown messages are invalid, and the largest
+    /// message fits into the buffer.
     #[test]
     fn messages_round_trip() {
         for message in [ToGuard::Beat, ToGuard::Hold(u64::MAX - 1), ToGuard::Release(7)] {

@@ -16,7 +16,7 @@ use super::{ConfiguredLimits, SettingSyntax, Sources};
 use crate::facts::Facts;
 use crate::proc_file::{MAX_MAPS_BYTES, MAX_STATUS_BYTES, address_space_limit, anonymous, count, read_process_file};
 
-/// Results of a reading. A field is `None` if it is not readable.
+/// The results of a reading. A field is `None` if its value is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryReading {
     /// Memory as counted by the kernel.
@@ -41,13 +41,13 @@ pub struct MemoryReader {
     reading: Arc<AtomicUsize>,
 }
 
-/// Timeout for reading the configuration of a process: its program and `runtimeconfig.json` are on its own file
-/// systems.
+/// Timeout for reading the configuration of a process. Its program and `runtimeconfig.json` are on its own file
+/// systems, which can fail to respond.
 const CONFIGURED_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of threads that wait for files of processes.
 const MAX_READING: usize = 8;
 
-/// Limit of a process's address space.
+/// The limit of a process's address space.
 #[derive(Debug, Clone, Copy, Default)]
 struct AddressSpaceLimit {
     bytes: Option<u64>,
@@ -55,8 +55,8 @@ struct AddressSpaceLimit {
     readings: u8,
 }
 
-/// Number of readings between two readings of the limit: 5 minutes. Only `prlimit` changes the limit of a running
-/// process.
+/// Number of readings from one reading of the limit to the next: 5 minutes with a reading every 15 s. Only `prlimit`
+/// changes the limit of a running process.
 const LIMIT_READINGS: u8 = 20;
 
 /// The growth of a process.
@@ -70,7 +70,7 @@ struct Growth {
 
 /// Increase of private memory between two readings that counts as growth: 8 MiB per minute with a reading every 15 s.
 const GROWS_BY: u64 = 2 << 20;
-/// Number of readings after the last growth in which a process counts as growing.
+/// Number of readings in which a process counts as growing, starting with the reading that shows the growth.
 const GROWS_FOR: u8 = 8;
 
 impl Growth {
@@ -146,9 +146,9 @@ impl MemoryReader {
         }
     }
 
-    /// Reads the configuration of a process, on a thread that is left behind if a file system does not respond. In this
-    /// case, or if [`MAX_READING`] threads are blocked already, the configuration counts as empty, and the files are
-    /// not read again.
+    /// Reads the configuration of a process on a separate thread, which is abandoned if a file system does not respond.
+    /// In this case, or if [`MAX_READING`] threads are already reading, the configuration counts as empty, and the
+    /// files are not read again.
     fn configured(&self, pid: u32, major: Option<u32>) -> ConfiguredLimits {
         if self.reading.load(Ordering::Relaxed) >= MAX_READING {
             return ConfiguredLimits::default();
@@ -195,10 +195,11 @@ fn configured(pid: u32, major: Option<u32>) -> ConfiguredLimits {
 mod tests {
     use super::*;
 
-    /// Scenario: this process is read, with and without a container limit; another process has its pid, but a different
-    /// start time.
+    /// Scenario: this process is read, with and without a container limit; then another run with the same pid and a
+    /// different start time is read.
     /// Guarantee: the memory of this process is known, and the heap limit is three quarters of the container's limit,
-    /// if there is one; no value is returned for the other process; processes that are not kept are forgotten.
+    /// or unknown without such a limit; no value is returned for the other run; processes that are not kept are
+    /// forgotten.
     #[test]
     fn memory_is_read_only_for_same_run() {
         let pid = std::process::id();

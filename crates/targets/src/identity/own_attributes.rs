@@ -1,5 +1,5 @@
-//! Parses `OTEL_RESOURCE_ATTRIBUTES` from the environment of a target, with a limit on the number of attributes.
-//! Handles any input.
+//! Parses `OTEL_RESOURCE_ATTRIBUTES` from the environment of a target, with limits on the number and the length of
+//! attributes. The input is untrusted.
 
 use processes::text::bounded;
 
@@ -17,7 +17,7 @@ pub(crate) enum BadAttributes {
     Many,
 }
 
-/// Parses `key=value,key=value` with percent-encoding. Spaces around keys and values are ignored.
+/// Parses `key=value,key=value` with percent-encoding. Spaces around keys and values, and empty entries, are ignored.
 pub(super) fn own_attributes(text: &str) -> Result<Vec<(String, String)>, BadAttributes> {
     let mut attributes = Vec::new();
     for (place, entry) in text.split(',').enumerate() {

@@ -7,7 +7,7 @@ use dotnet_diagnostics::discovery::Scan;
 use super::*;
 use processes::container::ContainerIdentity;
 
-/// Returns a process based on this test's own, with fixed ids and name.
+/// Returns a process that is based on the process of this test, with fixed ids and the given name.
 fn process(name: &str) -> Process {
     let mut process = Scan::host().inspect(std::process::id()).unwrap();
     (process.pid, process.ns_pid, process.start_time) = (4321, 7, 100_050);
@@ -45,7 +45,8 @@ fn shown(identity: &Identity, key: &str) -> Option<String> {
 
 /// Scenario: a custom host runs an assembly from its command line and names itself as the entry assembly; another
 /// program has an assembly as its argument and its own entry assembly.
-/// Guarantee: the first is named after the assembly that it runs, the second after its entry assembly.
+/// Guarantee: the custom host is named after the assembly that it runs, and the other program is named after its entry
+/// assembly.
 #[test]
 fn custom_host_is_named_after_its_program() {
     let host_process = Facts {
@@ -75,7 +76,8 @@ fn sdk_commands_are_named_with_verb() {
 }
 
 /// Scenario: a process in a pod's container cannot be queried and has attributes in its environment.
-/// Guarantee: its container is known, so that its pod can be found. No attribute is taken from the environment.
+/// Guarantee: the container of the process is known, so that its pod can be found. No attribute is taken from the
+/// environment.
 #[test]
 fn unqueried_process_has_container() {
     let container = ContainerIdentity {
@@ -94,9 +96,10 @@ fn unqueried_process_has_container() {
     assert_eq!(placed.provenance.container, container);
 }
 
-/// Scenario: processes are listed without being queried; their environments have the service variable, attributes with
-/// a service name, both, or neither.
-/// Guarantee: each process is named after its service if it has one; the variable takes precedence over the attributes.
+/// Scenario: processes are listed without a query to their runtimes; their environments contain the service variable,
+/// attributes with a service name, both of these, or an empty service variable.
+/// Guarantee: each process is named after its service, or after its program if no service is set; the variable takes
+/// precedence over the attributes.
 #[test]
 fn unqueried_process_is_named_after_service() {
     for (environ, name) in [
@@ -148,7 +151,7 @@ fn observed_attributes_are_exported() {
 }
 
 /// Scenario: the same run is identified twice, then with another start time and another boot.
-/// Guarantee: the instance id is the same only for the same run.
+/// Guarantee: the instance id is the same for the same run, and differs for another start time or boot.
 #[test]
 fn instance_id_is_unique_per_run() {
     let id = instance_id(key_of(&process("a")), &host());

@@ -1,5 +1,5 @@
-//! Groups of processes that can share file systems. If several scans of a group have blocked, the whole group is
-//! skipped. The data comes only from `/proc`, where the kernel answers without blocking.
+//! Groups of processes that can share file systems. If several scans of a group have blocked, all processes of the
+//! group are skipped. The data comes only from `/proc`, where the kernel answers without blocking.
 
 /// Property shared by processes that can have the same file systems: the mount namespace, or a user other than root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -9,7 +9,8 @@ pub(crate) enum FileSystemGroup {
 }
 
 impl FileSystemGroup {
-    /// Returns the groups of a process. The list is empty if they are not readable.
+    /// Returns the groups of a process. The list is empty if the mount namespace is not readable and the user is root
+    /// or unknown.
     pub(crate) fn for_process(pid: u32) -> Vec<Self> {
         let inode = |path: String| {
             let link = std::fs::read_link(path).ok()?;

@@ -1,4 +1,4 @@
-//! Tracks scanned processes that do not run .NET: most processes of a host.
+//! Tracks scanned processes that do not run .NET, which are most processes of a host.
 //!
 //! Scanning a process costs 0.25 ms, mostly for its mapped files, and almost no process ever starts to run .NET later.
 //! A process that was scanned twice is therefore scanned again only if the pid belongs to another process or runs
@@ -12,12 +12,13 @@ use dotnet_diagnostics::discovery::parse_stat;
 
 /// Number of full scans in which each process is scanned at least once.
 const TURNS: u32 = 8;
-/// Number of scans after which a process can be skipped. A starting runtime initially has neither socket nor library.
+/// Number of scans after which a process can be skipped. A runtime that is starting initially has neither a socket nor
+/// a mapped runtime library.
 const TWICE: u8 = 2;
 /// Maximum number of processes that are remembered.
 const MAX_PROCESSES: usize = 1 << 16;
 
-/// Run and program of a pid.
+/// The run and the program of a pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
     start_time: u64,
@@ -37,7 +38,7 @@ pub(super) fn mark(pid: u32) -> Option<Mark> {
     })
 }
 
-/// Scanned processes that do not run .NET.
+/// The scanned processes that do not run .NET.
 #[derive(Debug, Default)]
 pub(crate) struct PlainProcesses {
     known: BTreeMap<u32, (Mark, u8)>,

@@ -15,7 +15,7 @@ use crate::look::{NamedSockets, OngoingLook, ScannedProcess, plain};
 use crate::options::TargetOptions;
 use crate::watch::{DirectoryId, WatchError, directory_id, open_directory};
 
-/// Subject of a step.
+/// The subject of a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LookSubject {
     /// A process, and the file systems that contain its socket.
@@ -53,7 +53,7 @@ impl LookStep {
     }
 }
 
-/// Result of a step.
+/// The result of a step.
 #[derive(Debug, Default)]
 pub(super) struct StepResult {
     pub(super) seen: Vec<ScannedProcess>,
@@ -72,7 +72,7 @@ impl OngoingLook {
             },
             LookStep::List(path) => {
                 let sockets = Scan::sockets_at(path);
-                // For the path of a single socket, watch its directory.
+                // If the path is the path of a socket, watch the directory of this socket.
                 let is_socket = |path: &Path| SocketName::parse(path.file_name()?.to_str()?);
                 let directory = if is_socket(path).is_some() {
                     path.parent()
