@@ -105,7 +105,7 @@ def kustomization(*components, overlay="plain"):
         at.write_text(at.read_text().replace("newName: gcwatch # REGISTRY/gcwatch", f"newName: {IMAGE}"))
     folder = copy / "overlays" / overlay
     if components:
-        # The comment in each component tells users to add this line.
+        # Users add this line as the comment in each component describes.
         with open(folder / "kustomization.yaml", "a") as file:
             file.write(f"components: [{', '.join(f'../../components/{name}' for name in components)}]\n")
     return folder

@@ -1,7 +1,6 @@
-"""The output of `cargo xtask dist`: each artifact is opened, and installed if this host can install it.
+"""Opens each artifact of `cargo xtask dist`, and installs the artifact if this host can install it.
 
-The packed program is the one in GCWATCH, and may be a debug build. It is checked for static linking only if it claims
-to be static.
+GCWATCH names the packed program, which can be a debug build. The checks accept static and dynamic programs.
 """
 
 import gzip
@@ -107,8 +106,8 @@ class Dist(unittest.TestCase):
         self.assertEqual(named, {path.name for path in self.out.iterdir()} - {"SHA256SUMS"})
 
     def test_says_how_it_is_linked(self):
-        """Scenario: one program needs libraries, another needs none.
-        Guarantee: the task reports the difference."""
+        """Scenario: a program that is static or needs libraries is packed.
+        Guarantee: the task reports whether the program is static."""
         self.assertIn("static" if is_static() else "DYNAMIC", self.said)
 
     def test_not_a_program(self):
@@ -488,11 +487,11 @@ class Dist(unittest.TestCase):
 
     def test_built_twice(self):
         """Scenario: the released program is built in two folders.
-        Guarantee: both builds have the same bytes."""
+        Guarantee: the artifacts of both builds have the same digests."""
         if not os.environ.get("GCWATCH_DIST_BUILD"):
             left_out("that two builds of the program are equal takes two full builds: GCWATCH_DIST_BUILD=1")
         made = []
-        # The test also passes while files of the work tree change.
+        # Check out the commit, so that changes of the work tree do not affect the test.
         commit = run("git", "rev-parse", "HEAD", cwd=PROJECT).strip()
         for name in ("here", "elsewhere/deeper"):
             copy = self.top / name

@@ -6,8 +6,8 @@ import math
 def check_spans(test, recording, spans, moved=None):
     """Asserts that every collection is one trace and that each span matches `gcwatch analyze`.
 
-    moved: nanoseconds by which all times are later than recorded; None if any amount is allowed, as long as it is the
-    same for all.
+    `moved` is the number of nanoseconds by which all times are later than in the recording; None allows any amount that
+    is the same for all times. Returns the root spans by the number of their collection.
     """
     by_id = {span["id"]: span for span in spans}
     test.assertEqual(len(by_id), len(spans), "span ids are unique")

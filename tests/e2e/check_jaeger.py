@@ -1,4 +1,4 @@
-"""Jaeger: traces as returned by its own API."""
+"""Checks the traces that Jaeger returns through its own API."""
 
 import datetime
 import json
@@ -18,7 +18,8 @@ def moment(ns):
 
 
 def asked(query, path, **parameters):
-    """Returns spans from Jaeger's API 3: OTLP as JSON with full nanoseconds."""
+    """Returns spans from Jaeger's API 3, which has OTLP as JSON with full nanoseconds, or no spans if the status is not
+    200."""
     text = urllib.parse.urlencode(parameters)
     status, body = receivers.get(f"http://127.0.0.1:{query}/api/v3/{path}?{text}", timeout=60)
     if status != 200:
@@ -72,7 +73,7 @@ class Jaeger(unittest.TestCase):
         """Scenario: a web service with the OpenTelemetry SDK, whose requests collect, and gcwatch, which reads the
         service, export to Jaeger.
         Guarantee: in the trace of a delayed request, the pause is a child of the request's own span, inside its time,
-        and linked to the collection's trace, which Jaeger has as well."""
+        and linked to the collection's trace, which Jaeger also returns."""
         with receivers.jaeger() as jaeger:
             grpc, _, query, _ = jaeger.ports
             begun = time.time_ns()

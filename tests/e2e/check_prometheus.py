@@ -59,7 +59,7 @@ class Prometheus(unittest.TestCase):
     def test_scrape(self):
         """Scenario: Prometheus scrapes gcwatch run, which is attached to a real process at work.
         Guarantee: PromQL returns the runtime's own counts, and the sum of the pauses is near the pause time that the
-        runtime measured."""
+        runtime measured. The series end after the process has exited."""
         with receivers_folder() as folder, process.Workload(folder) as workload:
             (web,) = receivers.free_ports(1)
             with receivers.prometheus(scrape=f"127.0.0.1:{web}") as prometheus:
@@ -82,7 +82,7 @@ class Prometheus(unittest.TestCase):
                     largest = number(port, f'sum({PAUSES}_bucket{{le="+Inf",process_pid="{workload.pid}"}})')
                     self.assertEqual(largest, number(port, f"sum({PAUSES}_count{of})"))
                     workload.end()
-                    # The process has exited, so its series end as well.
+                    # The process has exited, so its series end.
                     gone = lambda: not query(port, f"{COLLECTIONS}{of}")
                     prometheus.await_true("its series ended", gone)
                 finally:

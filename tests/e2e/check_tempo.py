@@ -1,4 +1,4 @@
-"""Tempo: traces by their ids, as returned by its own API."""
+"""Checks the traces that Tempo returns by their ids through its own API."""
 
 import json
 import unittest
@@ -53,7 +53,7 @@ class Tempo(unittest.TestCase):
         """Scenario: a web service with the OpenTelemetry SDK, whose requests collect, and gcwatch, which reads the
         service, export to Tempo.
         Guarantee: in the trace of a delayed request, the pause is a child of the request's own span, inside its time,
-        and linked to the collection's trace, which Tempo has as well."""
+        and linked to the collection's trace, which Tempo also returns."""
         with receivers.tempo() as tempo:
             grpc, _, query, *_ = tempo.ports
 

@@ -1,4 +1,4 @@
-"""gcwatch itself: its analysis of a recording, and its commands with a receiver."""
+"""Runs gcwatch: the analysis of a recording, and the replay of a recording to a receiver."""
 
 import datetime
 import json
@@ -9,7 +9,7 @@ import subprocess
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 RECORDINGS = PROJECT / "tests" / "recordings"
-# Timeout for one replay.
+# Timeout for one command, in seconds.
 PATIENCE = 120
 
 
@@ -64,7 +64,7 @@ class Recording:
         return counts
 
 
-# The environment must not set an endpoint for telemetry.
+# Returns an environment with a configuration and without the caller's settings of telemetry, such as an endpoint.
 def environment(folder, **more):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "GCWATCH_CONFIG"))}
     config = pathlib.Path(folder) / "gcwatch.yaml"
@@ -74,7 +74,7 @@ def environment(folder, **more):
 
 
 def replay(folder, recording, *arguments, **variables):
-    """Replays a recording. Returns the output of the command."""
+    """Replays a recording. Returns the standard error of the command, which must succeed."""
     done = subprocess.run(
         [program(), "replay", recording.path, *arguments],
         env=environment(folder, **variables),

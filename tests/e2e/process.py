@@ -15,7 +15,7 @@ PATIENCE = 120
 
 
 def fetched(name):
-    """Returns a file or folder of the cache of runtimes."""
+    """Returns the path of a file or folder in the cache of runtimes, which tests/runtimes/fetch updates first."""
     done = subprocess.run([gcwatch.PROJECT / "tests/runtimes/fetch"], capture_output=True, text=True, timeout=900)
     path = pathlib.Path(done.stdout.strip().splitlines()[-1]) / name
     assert path.exists(), f"{path} is missing: {done.stderr}"
@@ -23,10 +23,10 @@ def fetched(name):
 
 
 class Workload:
-    """The workload, which exits when its standard input ends. After .work(): .counts {gen0, gen1, gen2}, each without
-    the collections of older generations, and .pause in seconds.
+    """A process of the workload, which exits when its standard input ends. After `work`, `counts` has the collections
+    of each generation without the collections of older generations, and `pause` is the total pause in seconds.
 
-    `variables`: additional or overriding environment variables."""
+    `variables` are additional or overriding environment variables."""
 
     def __init__(self, folder, rounds=1000, **variables):
         host = fetched(f"{RUNTIME}/dosai")
@@ -103,7 +103,7 @@ def known(folder, program, *arguments, **variables):
 
 
 def daemon(folder, *arguments, more="", **variables):
-    """Starts gcwatch run, which attaches only to the workloads of this folder. `more`: additional keys of the
+    """Starts gcwatch run, which attaches only to the workloads of this folder. `more` contains additional keys of the
     configuration."""
     import receivers
 

@@ -1,5 +1,5 @@
-"""A pause in the traces of the requests that it delayed: a web service with the OpenTelemetry SDK whose requests
-collect, and gcwatch, which reads it; both export to one receiver."""
+"""Checks that a pause is in the trace of a request that the pause delayed. A web service with the OpenTelemetry SDK,
+whose requests collect, and gcwatch, which reads the service, export to one receiver."""
 
 import contextlib
 import threading
@@ -14,7 +14,7 @@ CONFIGURATION = "requests: {mode: diagnosticsource}\n"
 
 @contextlib.contextmanager
 def service(folder, endpoint):
-    """Runs the service, gcwatch, and clients that send requests until the end."""
+    """Runs the service, gcwatch, and clients that send requests until the context ends."""
     (port,) = receivers.free_ports(1)
     shop = process.known(
         folder,
@@ -56,10 +56,10 @@ def service(folder, endpoint):
 
 
 def found(trace_ids, trace):
-    """Returns a pause, the delayed request, and the collection's trace from the receiver, or nothing if one of them has
-    not arrived.
+    """Returns a pause, the delayed request, and the collection's trace from the receiver, or None if the receiver does
+    not have all three.
 
-    `trace_ids`: trace ids of the service; `trace`: returns the spans of a trace."""
+    `trace_ids` are the trace ids of the service. `trace` is a function that returns the spans of a trace."""
     for trace_id in trace_ids:
         spans = {span["id"]: span for span in trace(trace_id)}
         for pause in spans.values():
@@ -73,7 +73,7 @@ def found(trace_ids, trace):
 
 
 def check(test, pause, victim, collection):
-    """Asserts that the waterfall of the slow request contains the pause and that its link is right."""
+    """Asserts that the trace of the slow request contains the pause, and that the pause is linked to the collection."""
     test.assertEqual(pause["trace"], victim["trace"])
     test.assertEqual(victim["scope"], "Microsoft.AspNetCore")
     test.assertEqual(pause["scope"], "gcwatch")

@@ -1,4 +1,4 @@
-"""The objects of deploy/ at a real API server: parsed strictly, admitted, and granting exactly the documented
+"""Checks with a real API server that the objects of deploy/ are valid and admitted, and grant exactly the documented
 rights."""
 
 import time
@@ -26,7 +26,7 @@ class Manifests(unittest.TestCase):
     def test_every_manifest_is_taken(self):
         """Scenario: every object that kustomize and the chart build is created in a dry run with strict field
         validation.
-        Guarantee: the API server accepts each object unchanged."""
+        Guarantee: the API server accepts each object."""
         made = {place: tools.kustomized(place) for place in ("overlays/plain", "overlays/with-collector", "overlays/sidecar")}
         made |= {f"chart, {case}": tools.rendered(case) for case in tools.cases()}
         count = 0
@@ -49,7 +49,7 @@ class Manifests(unittest.TestCase):
 
     def test_rights_are_exactly_documented(self):
         """Scenario: the rights of the installed service account are compared with an account without roles.
-        Guarantee: the account may additionally list and watch pods; the API server refuses everything else, including
+        Guarantee: the account may additionally list and watch pods; the API server refuses other requests, such as
         reading a single pod."""
         rules = {}
         self.cluster.namespace("bare")
@@ -111,7 +111,7 @@ class Manifests(unittest.TestCase):
         trial = "pods?fieldValidation=Strict&dryRun=All"
         taken = self.cluster.ask("POST", f"/api/v1/namespaces/gcwatch/{trial}", pod)
         mounts = taken["spec"]["containers"][0]["volumeMounts"]
-        # The path of the token that gcwatch reads.
+        # gcwatch reads its token in this folder.
         self.assertIn("/var/run/secrets/kubernetes.io/serviceaccount", [mount["mountPath"] for mount in mounts])
         pod["spec"].update(serviceAccountName="default")
         for level in ("baseline", "restricted"):

@@ -1,4 +1,5 @@
-"""Pod metadata from a real API server: a real .NET process in the control group of a pod's container, and gcwatch as in a pod."""
+"""Checks pod metadata from a real API server, with a real .NET process in the control group of a pod's container, and
+gcwatch as in a pod."""
 
 import contextlib
 import functools
@@ -42,8 +43,8 @@ exec "$@"
 
 
 class Groups:
-    """Control groups of a container, version 1 or 2, with the names that containerd and systemd give. `remove` deletes
-    them."""
+    """Control groups (version 1 or 2) of a container, with names as containerd and systemd create them. `remove`
+    deletes the groups."""
 
     def __init__(self, uid, container):
         root = pathlib.Path("/sys/fs/cgroup")
@@ -91,7 +92,8 @@ class Metadata(unittest.TestCase):
         self.stack.callback(functools.partial(shutil.rmtree, self.folder, ignore_errors=True))
 
     def make_pods(self):
-        """Creates a pod of a deployment with two containers on the node, other pods on the same node, and one on another node."""
+        """Creates a pod of a deployment with two containers on the node, other pods on the same node, and a pod on
+        another node."""
         api = self.cluster
         api.namespace("shop")
         labels = {"app": "web", "team": "blue"}
@@ -151,12 +153,14 @@ class Metadata(unittest.TestCase):
         return receivers.get(f"{self.url}/metrics")[1].decode()
 
     def own(self, name):
-        """Returns the value of one of gcwatch's own metrics without attributes, or None if it does not exist yet."""
+        """Returns the value of one of gcwatch's own metrics without attributes, or None if the metric does not exist
+        yet."""
         found = re.search(rf"^gcwatch_kubernetes_{name}(?:_ratio)?(?:\{{[^}}]*\}})? (\S+)$", self.metrics(), re.MULTILINE)
         return found and float(found[1])
 
     def told(self):
-        """Returns the complete resource of the process, as Prometheus gets it."""
+        """Returns the complete resource of the process as exported to Prometheus; it is empty if the process is not
+        exported."""
         for line in self.metrics().splitlines():
             labels = dict(re.findall(r'(\w+)="([^"]*)"', line)) if line.startswith("target_info{") else {}
             if labels.get("process_pid") == str(self.workload.pid):
@@ -183,8 +187,8 @@ class Metadata(unittest.TestCase):
     def test_pod_life_cycle(self):
         """Scenario: a pod gets its status late, and its label changes. The API server is killed, then shut down, then returns without the
         resource version that gcwatch knows. Finally the pod is deleted.
-        Guarantee: the resource matches the API server. The last known attributes stay while the server is unavailable, later exports contain
-        every change, and gcwatch requests nothing except the pods of the node."""
+        Guarantee: the resource matches the API server. The last known attributes stay while the server is unavailable,
+        later exports contain every change, and gcwatch requests only the pods of the node."""
         collector = None
         if receivers.binary("collector", "otelcol"):
             collector = self.stack.enter_context(receivers.collector())
@@ -307,7 +311,8 @@ class Metadata(unittest.TestCase):
         """Scenario: events are enabled, first without the right to create them, then with the right of the manifests' component. The process of
         a pod has an incident before the right is granted, and exits afterwards. Another process then has an incident.
         Guarantee: without the right, no event is created, the log names the missing right, and the event is counted as dropped. With the right,
-        the event has the fields for `kubectl describe pod`: the pod's UID, a reason, the figures, a source. gcwatch requests nothing else."""
+        the event has the fields for `kubectl describe pod`: the pod's UID, a reason, the figures, a source. gcwatch
+        only lists and watches pods and creates events."""
         api = self.cluster
         self.make_pods()
         self.start_process()
@@ -335,7 +340,7 @@ class Metadata(unittest.TestCase):
         self.assertEqual((event["involvedObject"]["kind"], event["involvedObject"]["uid"]), ("Pod", uid))
         self.assertEqual((event["reason"], event["type"], event["source"]), ("GcIncidentEnded", "Normal", {"component": "gcwatch", "host": NODE}))
         self.assertIn("Any (test.any): A collection", event["message"])
-        # The query of `kubectl describe pod`.
+        # `kubectl describe pod` sends this query.
         described = api.ask("GET", f"/api/v1/namespaces/shop/events?fieldSelector=involvedObject.uid%3D{uid}")["items"]
         self.assertEqual([each["metadata"]["name"] for each in described], [event["metadata"]["name"]])
 
@@ -356,7 +361,7 @@ class Metadata(unittest.TestCase):
         api = self.cluster
         self.make_pods()
         self.start_process()
-        # A token is valid as long as its bound object exists.
+        # A token is valid while its bound object exists.
         secret = api.create("/api/v1/namespaces/gcwatch/secrets", {"metadata": {"name": "bound"}})
         bound = {"apiVersion": "v1", "kind": "Secret", "name": "bound", "uid": secret["metadata"]["uid"]}
         self.start_gcwatch(token=api.token("gcwatch", "gcwatch", boundObjectRef=bound))

@@ -18,7 +18,7 @@ import receivers  # noqa: E402  (its folder is only now on the path)
 import tools  # noqa: E402
 
 ADMIN = "administrator"
-# All started processes end with the check, regardless of its outcome.
+# The kernel kills all started processes when the check exits.
 WITH_US = ["setpriv", "--pdeathsig", "KILL"]
 # The audit log has the user and the response code of every request, but no content.
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
@@ -98,7 +98,7 @@ class Cluster:
                 "--service-cluster-ip-range=10.0.0.0/24",
                 # No client finds this server by its endpoints, and no controller repairs them.
                 "--endpoint-reconciler-type=none",
-                # Without this option, watches do not end gracefully, but with the process after one minute.
+                # Without this option, watches do not end gracefully, but only when the process exits after one minute.
                 "--shutdown-watch-termination-grace-period=10s",
                 "--request-timeout=20s",
                 f"--audit-policy-file={at('audit.yaml')}",
@@ -116,12 +116,12 @@ class Cluster:
             return False
 
     def kill_api(self):
-        """Kills the server like a node that loses power: connections break."""
+        """Kills the server, as if its node lost power, so that connections break."""
         self.api.child.kill()
         self.api.child.wait()
 
     def stop_api(self):
-        """Stops the server gracefully: watches end."""
+        """Stops the server gracefully, so that watches end."""
         self.api.stop()
 
     def ask(self, method, path, body=None, token=ADMIN, kind="application/json"):
@@ -191,6 +191,6 @@ class Cluster:
 
 
 def install(cluster):
-    """Sends the objects of `kubectl apply -k deploy/kustomize/overlays/plain`."""
+    """Creates the objects of `kubectl apply -k deploy/kustomize/overlays/plain`."""
     for document in tools.documents(tools.kustomized("overlays/plain")):
         cluster.create(cluster.place(document), document)

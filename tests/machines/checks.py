@@ -128,7 +128,7 @@ def ended(machine):
     code, _, log = machine.answer("ended").partition("\n")
     same(code, "0", "exit code of the daemon")
     assert "stopped; nothing lost" in log, f"the daemon's log ends with {log.splitlines()[-1:]}"
-    # An incident is not an error of gcwatch: it is about the process, whose pauses are long in the emulator.
+    # An incident is not an error of gcwatch, but of the process, whose pauses are long in the emulator.
     for line in log.splitlines():
         assert "panicked" not in line and (" ERROR " not in line or "ERROR incident" in line), line
     lines = machine.answer("served").splitlines()
@@ -209,7 +209,7 @@ def verdicts(text):
 
 
 def apparmor(row, machine):
-    """Checks the default profile of containers, on the process and on gcwatch."""
+    """Checks the default AppArmor profile of containers, on the process and on gcwatch."""
     whole(row, machine)
     profile = "cri-containerd.apparmor.d"
     closed, free = machine.answer("labels").splitlines()

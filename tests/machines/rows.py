@@ -71,7 +71,8 @@ place() {
 }
 """
 
-# Like a pod with `hostUsers: false`: the users of its namespace are mapped to 65,536 other users of the host.
+# Runs the process like a pod with `hostUsers: false`: the users of its namespace are mapped to 65,536 other users of
+# the host.
 USERS = """
 place() {
     unshare -U -m -p -f sleep 3600 &
@@ -86,7 +87,7 @@ place() {
 }
 """
 
-# Like a pod with `readOnlyRootFilesystem`, `runAsUser` and an emptyDir at /tmp.
+# Runs the process like a pod with `readOnlyRootFilesystem`, `runAsUser` and an emptyDir at /tmp.
 CONTAINER = """
 place() {
     exec unshare -m -p -f sh -c '
@@ -164,7 +165,7 @@ export DOTNET_gcServer=1 DOTNET_GCDynamicAdaptationMode=0 DOTNET_GCgen0size=0x10
 rounds=600
 """
 
-# NativeAOT: the program counts no collections, and supports neither stacks nor heap dumps.
+# A NativeAOT program does not count its collections, and supports neither stacks nor heap dumps.
 NATIVE = """
 program=/runtime/work-aot
 steps() {
@@ -181,7 +182,7 @@ steps() {
 }
 """
 
-# The profile that containerd loads for containers, taken from its program.
+# Loads the profile that containerd loads for containers; the profile comes from containerd's program.
 APPARMOR = """
 profile=cri-containerd.apparmor.d
 prepare() {
@@ -209,8 +210,8 @@ steps() {
 }
 """
 
-# Debian's policy. Programs are started before the policy is enforced, because it has no domain of a container engine
-# for transitions.
+# Enforces Debian's policy. Programs are started before the policy is enforced, because the policy has no domain of a
+# container engine for transitions.
 SELINUX = """
 as() { # TYPE LEVEL
     printf "system_u:system_r:$1:$2" >/proc/self/attr/current || stop_with "no context $1:$2"

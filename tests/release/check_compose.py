@@ -1,4 +1,4 @@
-"""deploy/compose with a Docker engine: the processes, incidents and series after one minute.
+"""Checks deploy/compose with a Docker engine: the processes, incidents and series after about one minute.
 
 The images of Prometheus and of the services are built here, from Debian's Prometheus and a runtime of the tests' cache,
 under the names in compose.yaml. Images of Tempo and Grafana cannot be built here; tests/e2e and tests/deploy check

@@ -83,8 +83,8 @@ class Release(unittest.TestCase):
 
     def test_image_in_registry(self):
         """Scenario: the image is pushed.
-        Guarantee: one name leads to the images of both machines under the printed digest, and each image has its
-        program."""
+        Guarantee: the version and `latest` lead to the images of both machines under the printed digest, and each image
+        contains its program."""
         self.assertEqual(self.image["name"], f"{self.registry}/gcwatch")
         name = f"docker://{self.registry}/gcwatch"
         for tag in (VERSION, "latest"):
@@ -228,7 +228,7 @@ class Release(unittest.TestCase):
 
     def test_refused(self):
         """Scenario: tags and addresses are not ready for a release.
-        Guarantee: each release is refused with a reason."""
+        Guarantee: each release is refused with a reason; optional parts without an address or a key are skipped."""
         self.assertIn("is not v", self.xtask("check", "--tag", "v99.0.0", status=1))
         placeholder = {"GCWATCH_REGISTRY": "host.example/team", "GCWATCH_PACKAGES": "https://host.example/feed"}
         self.assertIn("no registry", self.xtask("publish", "image", "--out", self.out, status=1, env=placeholder))

@@ -15,7 +15,7 @@ import unittest
 import warnings
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
-# Timeout for one command.
+# Timeout for one command, in seconds.
 PATIENCE = 600
 USER, PASSWORD = "publisher", "not a secret"
 SAID = set()
@@ -36,7 +36,8 @@ BUILT = {"helm": "helm", "cosign": "cosign", "docker-compose": "compose"}
 
 
 def program(name):
-    """Returns the tests' own version of a program, or the machine's."""
+    """Returns the path of a program: the version that tests/deploy/build provides, or the machine's version. Skips the
+    test if the program is missing."""
     base = os.environ.get("GCWATCH_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "gcwatch")
     cached = sorted(pathlib.Path(base, "tools").glob(f"{BUILT[name]}-*/.complete")) if name in BUILT else []
     found = str(cached[-1].with_name(name)) if cached else shutil.which(name)
@@ -46,12 +47,12 @@ def program(name):
 
 
 def on_path(path):
-    """Returns an environment in which a program is found by its name."""
+    """Returns a PATH on which a program is found by its name."""
     return {"PATH": f"{os.path.dirname(path)}:{os.environ['PATH']}"}
 
 
 def eventually(what, seconds=60):
-    """Polls until the first true result, and returns it."""
+    """Polls until the first true result, and returns this result. Raises AssertionError after `seconds`."""
     until = time.monotonic() + seconds
     while True:
         answer = what()
@@ -63,7 +64,8 @@ def eventually(what, seconds=60):
 
 
 class Room:
-    """A network namespace, if the user is root. All programs that are started in it are stopped with it."""
+    """A network namespace if the user is root; otherwise, programs run in the machine's network. Programs that `start`
+    has started stop with the room."""
 
     def __init__(self, top):
         self.top, self.ends = top, contextlib.ExitStack()
