@@ -32,10 +32,10 @@
 //!
 //! # Texts
 //!
-//! While the condition of a rule is true, the summary, annotations and values of its alert are updated: `on: process`
-//! at each tick, `on: gc` at each occurrence, at most once per second. A new maximum of the main figure and a higher
-//! severity are recorded at once. When the condition becomes false, the last texts are kept. Labels identify the alert
-//! and do not change.
+//! While the condition of a rule is true, the summary, annotations and values of its alert are updated at most once per
+//! second. Alerts of rules `on: process` are updated at ticks, and alerts of rules `on: gc` at occurrences. A new
+//! maximum of the main figure and a higher severity are recorded at once. When the condition becomes false, the last
+//! texts are kept. Labels identify the alert and do not change.
 //!
 //! # Time
 //!
@@ -651,9 +651,8 @@ impl Engine {
         }
     }
 
-    /// Returns the summary that a rule would have if the process had been observed for the full length of the rule's
-    /// windows, and if the whole time were like the observed part. `for` is ignored. Returns `None` if the condition of
-    /// the rule would be false or unknown.
+    /// Returns the summary that a rule would have after the full length of its windows, if the unobserved time were
+    /// like the observed time. `for` is ignored. Returns `None` if the condition of the rule would be false or unknown.
     pub fn so_far(&self, rule: &Rule) -> Option<String> {
         let at = ReadContext {
             so_far: true,

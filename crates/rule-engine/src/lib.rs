@@ -31,9 +31,9 @@
 //!
 //! * **Pure.** No I/O and no clock. Time is part of the observations, so the daemon, a recording and a test of a rule
 //!   run the same code.
-//! * **Three values.** A value that was not observed is unknown, and an expression with it is unknown unless the other
-//!   operand decides (`false && unknown` is false, `true || unknown` is true). An unknown condition never fires an
-//!   alert, and never clears an alert at once.
+//! * **Three values.** A value that was not observed is unknown. An expression with an unknown value is unknown, unless
+//!   another operand decides the result (`false && unknown` is false, `true || unknown` is true). An unknown condition
+//!   never fires an alert, and never clears an alert at once.
 //! * **Bounded.** Windows, alerts and strings have limits. The maximum memory of one process is known in advance
 //!   ([`engine::Engine::most_memory`]).
 

@@ -306,8 +306,8 @@ mod tests {
     }
 
     /// Scenario: memory grows linearly by 60 MiB per minute, for 75 s, two minutes and ten minutes.
-    /// Guarantee: the pace is within 5 % of 60 MiB per minute, and the age is within 20 s of the time since the start,
-    /// at most the length of the window.
+    /// Guarantee: the pace is within 5 % of 60 MiB per minute. The age is within 20 s of the time since the start or,
+    /// if the window is shorter, of the length of the window.
     #[test]
     fn line_has_its_slope() {
         for seconds in [75, 120, 600] {
@@ -336,7 +336,7 @@ mod tests {
     /// Scenario: memory is a saw-tooth of 200 MiB with a period of 40 s or 100 s, or a saw-tooth whose minima rise by
     /// 12 MiB per minute.
     /// Guarantee: equal teeth do not grow after the first tooth. The pace of the rising saw-tooth is never 18 MiB per
-    /// minute or more, and 8 MiB per minute or more at three of four times.
+    /// minute or more, and 8 MiB per minute or more at more than three of four times.
     #[test]
     fn saw_grows_by_its_minima() {
         for period in [40, 100] {
