@@ -256,9 +256,9 @@ impl Incidents {
         }
     }
 
-    /// Returns the open incident that an alert belongs to: the incident of its rule or group, or an incident of which
-    /// the alert is a consequence, or an incident that is a consequence of the alert. Returns `None` if there is no
-    /// such incident.
+    /// Returns the open incident that an alert belongs to. The first existing incident of this list is returned: the
+    /// incident of the rule, the incident of the group, an incident of which the alert is a consequence, and an
+    /// incident that is a consequence of the alert. Returns `None` if there is no such incident.
     fn home(&self, rules: &RuleSet, alert: &Alert, group: Option<usize>) -> Option<usize> {
         let of_rule = |open: &OpenIncident| {
             let mut members = open.incident.members.iter();
