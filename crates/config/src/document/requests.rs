@@ -22,7 +22,7 @@ words! {
     }
 }
 
-/// Message for the removed keys with which gcwatch received the spans of services.
+/// Message for the removed keys that allowed services to send their spans to gcwatch.
 const SPANS_REMOVED: &str = "gcwatch takes no spans in any more; `requests.mode: diagnosticsource` knows every request, \
                              sampled or not, with nothing to set up beside the service (docs/requests.md)";
 
