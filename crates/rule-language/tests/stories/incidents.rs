@@ -158,8 +158,8 @@ fn later_cause_joins_incident() {
     assert_ne!(records[0].id, records[1].id);
 }
 
-/// Scenario: an alert of severity info fires, then a warning of a group that follows the group of this alert, then a
-/// critical alert of the same group as the first alert.
+/// Scenario: in this order, an alert of severity info, a warning of a group that follows the group of the first alert,
+/// and a critical alert of the first group fire.
 /// Guarantee: there is one incident. Its head is first the alert of severity info, then the warning, and then the
 /// critical alert.
 #[test]
