@@ -26,8 +26,8 @@ pub fn buffer_mb(stream_bytes: u64) -> u64 {
 ///
 /// The result is the larger of two peaks, plus 24 MiB:
 ///
-/// * Building the graph takes 28 bytes per object and 12 bytes per reference. The received data take 20 and 8 bytes of
-///   these.
+/// * Building the graph takes 28 bytes per object and 12 bytes per reference. These sums include 20 and 8 bytes for the
+///   received data.
 /// * Computing the dominators takes 52 bytes per object and 8 bytes per reference: 12 and 4 bytes for the graph, 4 and
 ///   4 bytes for the reversed graph, and 36 bytes per object for the computation.
 pub fn graph_bytes(objects: u64, edges: u64) -> u64 {

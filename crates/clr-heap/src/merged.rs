@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 /// Depth at which objects are merged into [`Label::Rest`]. The start of all paths has depth 0.
 const MAX_DEPTH: u16 = 24;
-/// Number of steps in a tree at which new steps are merged into [`Label::Rest`]. Each existing step can still get one
-/// such child.
+/// Number of steps in a tree at which new steps are merged into [`Label::Rest`]. Each existing step can still receive
+/// one child with this label.
 const MAX_STEPS: usize = 100_000;
 
 /// The meaning of a step.
@@ -70,7 +70,7 @@ impl PathTree {
     /// Returns the child of `parent` with the given label, and creates the child if necessary.
     ///
     /// Returns `parent` itself if it has the same label or is a [`Label::Rest`], and 0 if `parent` does not exist. If
-    /// the tree has reached its maximum depth or size, a new child gets the label [`Label::Rest`].
+    /// the tree has reached its maximum depth or size, a new child has the label [`Label::Rest`].
     pub fn step(&mut self, parent: u32, label: Label) -> u32 {
         let Some(before) = self.steps.get(parent as usize) else {
             return 0;

@@ -2,11 +2,12 @@
 //!
 //! # Selection of the collection
 //!
-//! The dump is a blocking collection of generation 2 that was requested (reason 1). The thread that writes its bulk
-//! events also writes its end. With server GC, another thread writes its start, which can come later in the stream. A
-//! dump therefore consists of the events of one thread up to an end, and the start with the same number shows whether
-//! it is the requested collection. The runtime also walks the heap in other collections during the session. The walk of
-//! a collection before the dump is discarded, and the walk of a collection after the dump is skipped.
+//! The collection of a dump is a blocking collection of generation 2 that was requested (reason 1). One thread writes
+//! the bulk events and the end of the collection. With server GC, another thread writes the start, and the start can
+//! come later in the stream. A dump therefore consists of the events of one thread up to an end. The start with the
+//! same number shows whether the collection was requested. The runtime also walks the heap in other collections during
+//! the session. The walk of a collection before the dump is discarded, and the walk of a collection after the dump is
+//! skipped.
 //!
 //! # Completeness
 //!
@@ -51,7 +52,7 @@ const MAX_MODULES: usize = 4096;
 const MAX_PATH: usize = 4096;
 /// Maximum length of all paths together, in bytes.
 const MAX_PATH_BYTES: usize = 1 << 20;
-/// Size of the cache of recent types.
+/// Number of entries in the cache of recent types.
 const RECENT: usize = 1 << 10;
 /// Number of edges in one allocation.
 const PIECE: usize = 1 << 16;
@@ -70,7 +71,7 @@ const TAG_LAYOUT: u32 = 3;
 /// Content of a requested dump.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DumpDetail {
-    /// Objects and bytes by type. Usually takes a few megabytes; the number of objects does not matter.
+    /// Objects and bytes by type. A histogram usually takes a few megabytes, regardless of the number of objects.
     #[default]
     Histogram,
     /// A histogram and the references, if the graph takes at most `most` bytes ([`cost::graph_bytes`]). A larger dump
@@ -88,7 +89,8 @@ pub enum Refusal {
     /// The stream is damaged.
     #[error("cannot read the stream: {0}")]
     Stream(#[from] nettrace::Error),
-    /// The process has 32 bits. The layouts of 32-bit events are known, but such events were never observed.
+    /// The stream is from a 32-bit process. The layouts of 32-bit events are known, but such events were never
+    /// observed.
     #[error("heap dumps of 32-bit processes are not supported")]
     NotSixtyFour,
     /// The stream contains no forced collection with objects. NativeAOT and Mono do not perform forced collections.
@@ -124,7 +126,7 @@ pub(crate) struct Type {
     pub(crate) module: u64,
     /// Token of the type's definition in the module's metadata.
     pub(crate) token: u32,
-    /// Name in the runtime. In a complete dump, a type without a name has a substitute.
+    /// Name in the runtime. In a complete dump, a type without a name has a substitute name.
     pub(crate) name: String,
     pub(crate) is_described: bool,
     pub(crate) objects: u64,
@@ -215,8 +217,7 @@ pub struct Dump {
     /// requested. The complete graph can be larger.
     pub graph_needs: Option<u64>,
     /// Durations of the suspensions of all threads in which a collection started, in nanoseconds, in the order of the
-    /// stream. The suspension of the dump is one of them. A suspension without an observed start or end is not
-    /// included.
+    /// stream. The suspension of the dump is included. Suspensions without an observed start or end are not included.
     pub stopped_ns: Vec<i64>,
     /// Start of the collection, in Unix nanoseconds; `None` if the stream's clock is invalid.
     pub at_unix_ns: Option<i64>,
@@ -229,7 +230,7 @@ pub struct Dump {
 struct Modules {
     paths: Vec<String>,
     bytes: usize,
-    /// Whether a module has no valid path or exceeds the limits.
+    /// Whether the list lacks a module, because the module has no valid path or exceeds the limits.
     are_missing: bool,
 }
 
@@ -393,7 +394,7 @@ impl DumpReading {
         }
     }
 
-    /// Consumes bytes.
+    /// Consumes the next bytes of the stream.
     ///
     /// # Errors
     /// Returns an error if the bytes are not a valid stream, come from an unsupported process, or describe too many
@@ -421,7 +422,7 @@ impl DumpReading {
         }
     }
 
-    /// Returns the dump if it is complete.
+    /// Finishes the stream and returns the complete dump.
     ///
     /// # Errors
     /// Returns the reason why the stream contains no complete dump.

@@ -121,7 +121,7 @@ pub struct PathRow {
 pub struct SuspectRow {
     /// Description, as a sentence.
     pub text: String,
-    /// The type that accumulates.
+    /// Type of the accumulated objects.
     pub r#type: String,
     /// Root that holds the objects; `None` for several roots.
     pub root: Option<String>,
@@ -130,7 +130,7 @@ pub struct SuspectRow {
     pub path: Vec<String>,
     /// Number of objects of the type at the point of accumulation.
     pub objects: u64,
-    /// Retained bytes.
+    /// Bytes that the object or root retains.
     pub retained: u64,
     /// Share of all live bytes, from 0 to 1.
     pub share: f64,
@@ -463,8 +463,8 @@ impl AnalyzedGraph {
 
     /// Returns the suspect below a number of the dominator tree, or `None` if no type accumulates there.
     ///
-    /// The search descends while one child retains at least 70 % of its parent's bytes and has another type than the
-    /// parent.
+    /// The search descends while one child retains at least 70 % of its parent's bytes and has a type other than the
+    /// type of the parent.
     fn suspect(&self, top: u32, total: u64) -> Option<SuspectRow> {
         let mut at = top;
         let mut way = Vec::new();

@@ -50,9 +50,9 @@ pub const MAX_FORMING: usize = 64;
 pub const MAX_OPEN_STOPS: usize = 64;
 
 /// Maximum number of finished collections and suspensions that wait to be reported, over all live machines of a stream.
-/// A runtime that does nothing but collect, ten thousand times per second, produces this number of items within
-/// [`LIVE_SETTLE_NS`]. If more items wait, the time of the stream does not advance or is forged, and the oldest items
-/// are reported immediately, as lossy.
+/// A runtime that performs ten thousand collections per second produces this number of items within [`LIVE_SETTLE_NS`].
+/// If more items wait, the time of the stream does not advance or is forged, and the oldest items are reported
+/// immediately, as lossy.
 pub const MAX_SETTLED: usize = 2048;
 
 /// Maximum number of closed stops that wait for collections not yet reported, over all live machines of a stream: one
@@ -275,7 +275,7 @@ impl Machine {
             ClrEvent::GcStart(event) => return self.in_order(at).start(at, thread, event),
             ClrEvent::GcEnd(event) => return self.in_order(at).end(at, thread, event.count, event.depth),
             ClrEvent::HeapStats(event) => {
-                // A collection that these statistics complete is removed, so look it up first.
+                // These statistics can complete the collection, which is then removed, so look up the collection first.
                 let of = self.trails.get_or_insert(thread).ended;
                 let of = of.and_then(|number| self.forming.iter().find(|forming| forming.number == number));
                 let by_background = of.is_some_and(|forming| forming.announced_background());

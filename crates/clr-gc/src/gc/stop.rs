@@ -278,9 +278,9 @@ impl Stop {
     /// Divides the stop among the collections that ran in it, in the order of their starts.
     ///
     /// A collection that starts while a background collection is in progress owns the time from its GCStart to its
-    /// GCEnd. The background collection owns the rest, before and after (the time after is its own initial mark). A
-    /// collection that starts after another has ended cuts the stop at its GCStart. Without collections in the stop,
-    /// the only part belongs to the background collection that owns the final stop.
+    /// GCEnd. The background collection owns the remaining time before and after (the time after is its initial mark).
+    /// If a collection starts after another collection has ended, the stop is cut at the later GCStart. Without
+    /// collections in the stop, the only part belongs to the background collection that owns the final stop.
     pub(crate) fn division(&self) -> Vec<StopPart> {
         let (Some(begin), Some(restarted), true) = (self.begin, self.restarted, self.is_whole()) else {
             return self.undivided();
@@ -298,7 +298,7 @@ impl Stop {
                 }
             }
         };
-        // `owner` owns the time since `from`; `outer` is the background collection that it runs inside.
+        // `owner` owns the time since `from`; `outer` is the background collection in which `owner` runs.
         let (mut owner, mut outer, mut from) = (0, None, begin);
         for (index, run) in self.runs.iter().enumerate().skip(1) {
             if let Some(background) = outer {

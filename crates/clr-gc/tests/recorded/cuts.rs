@@ -24,12 +24,12 @@ fn check(name: &str, bytes: &[u8], cut: usize, truth: &HashMap<u32, Collection>)
     collections.iter().for_each(|gc| assert_adds_up(gc, name));
     for claimed in collections.iter().filter(|gc| gc.is_complete() && !gc.lossy) {
         let mut truth = truth[&claimed.number].clone();
-        // A thread is known to serve tools only after an action that only such threads perform, which can follow the
-        // cut.
+        // A thread is known to serve tools only after an action that no other thread performs. This action can follow
+        // the cut.
         if claimed.requested_by_tool.is_none() {
             truth.requested_by_tool = None;
         }
-        // Losses during a collection become visible only through later events, which can follow the cut.
+        // Losses during a collection become visible only through later events, and these events can follow the cut.
         if !truth.lossy {
             assert_eq!(*claimed, truth, "{name} cut at {cut}");
             whole += 1;

@@ -1,5 +1,5 @@
-//! Recordings of real runtimes: all recordings of the repository or, in the published package, the small ones that it
-//! contains.
+//! Recordings of real runtimes: all recordings of the repository or, in the published package, the small recordings
+//! that it contains.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

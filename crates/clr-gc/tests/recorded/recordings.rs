@@ -13,7 +13,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/recordings")
 }
 
-/// Returns whether all recordings of the repository exist, not only those of the package.
+/// Returns whether all recordings of the repository exist, not only the recordings of the package.
 pub(crate) fn are_all_there() -> bool {
     repository().join("net31-fin.nettrace.gz").exists()
 }
@@ -96,8 +96,8 @@ impl Recording {
         Self::read_bytes(&bytes(name), Scope::Collections, |_| ())
     }
 
-    /// Reads a recording whose main cause of stopped time is known, or returns `None` outside the repository, where no
-    /// such recording exists.
+    /// Reads a recording whose main cause of stopped time is known, or returns `None` outside the repository, because
+    /// the package does not contain these recordings.
     pub(crate) fn read_account(name: &str) -> Option<Self> {
         let path = repository().join(format!("account/{name}.nettrace.gz"));
         (are_all_there() || path.exists()).then(|| Self::read_bytes(&unpack(&path), Scope::Collections, |_| ()))

@@ -53,8 +53,8 @@ fn assert_same(name: &str, reported: &[Collection]) {
     let expected = Recording::read(name);
     for (ours, expected) in reported.iter().zip(expected.collections()) {
         let mut expected = expected.clone();
-        // A thread is known to serve tools only after an action that only such threads perform, which can follow the
-        // report.
+        // A thread is known to serve tools only after an action that no other thread performs. This action can follow
+        // the report.
         if ours.requested_by_tool.is_none() {
             expected.requested_by_tool = None;
         }

@@ -6,8 +6,8 @@ use clr_gc::stream::Scope;
 
 use crate::recordings::{self, Recording};
 
-/// Scenario: during a plain session, another tool takes a heap dump of a program that requests no collection; the
-/// stream of such a dump itself is read; other programs request collections without any tool.
+/// Scenario: during a plain session, another tool takes a heap dump of a program that requests no collection; another
+/// recording is the stream of a heap dump; other programs request collections without any tool.
 /// Guarantee: the dump's collection is attributed to the tool, through the requesting thread or the dump; no other
 /// collection is attributed to a tool, and the attribute of a collection that was not requested is `None`.
 #[test]

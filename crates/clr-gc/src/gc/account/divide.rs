@@ -308,7 +308,7 @@ impl<'a> Division<'a> {
         self.spans.iter().map(overlap).fold(0, i64::saturating_add)
     }
 
-    /// Assigns the time up to `to` to a cause, and returns its amount.
+    /// Assigns the time up to `to` to a cause, and returns the assigned amount.
     fn give(&mut self, cause: Cause, to: i64) -> i64 {
         let ns = self.between(to);
         self.account.put(cause, ns);
@@ -389,7 +389,7 @@ impl<'a> Division<'a> {
         self.account.bound_ranges();
     }
 
-    /// Returns the parts, including the unexplained rest.
+    /// Returns the parts, including the unexplained time.
     fn rest(mut self) -> Account {
         let spans = self.spans.iter().map(|(from, to)| to.saturating_sub(*from).max(0));
         let total = spans.fold(0, i64::saturating_add);
@@ -437,7 +437,7 @@ mod tests {
         kept.take(7).unwrap()
     }
 
-    /// Returns the marks that one heap sends in a young collection, with the time of each.
+    /// Returns the marks that one heap sends in a young collection, with the time of each mark.
     fn young(heap: u32, at: [i64; 7], stack_bytes: u64) -> Vec<(u32, i64, RootKind, u64)> {
         let kinds = [
             RootKind::STACK,
@@ -492,14 +492,14 @@ mod tests {
         let ms = |cause| account.get(cause).map(|ns| (ns + MS / 2) / MS);
         assert_eq!(account.total(), 200 * MS);
         assert_eq!((ms(Cause::SlowThreads), ms(Cause::Prepare)), (Some(1), Some(3)));
-        // 20 ms until the stacks were done, of which 0 to 5 ms was marking; half as much again for relocation.
+        // The stacks took 20 ms, and 0 to 5 ms of this time was marking. Relocation adds half of the time.
         assert_eq!(ms(Cause::Stacks), Some(17 + 9));
         let range = [account.low(Cause::Stacks), account.high(Cause::Stacks)];
         assert_eq!(range.map(|ns| ns.map(|ns| ns / MS)), [Some(21), Some(30)]);
         assert_eq!(ms(Cause::OldToYoung), Some(90 + 45));
         assert_eq!((ms(Cause::Plan), ms(Cause::Compact)), (Some(2), Some(3)));
         assert_eq!((ms(Cause::Finish), ms(Cause::Resume)), (Some(6), Some(4)));
-        // 75 ms after the marks, of which 60 ms is in phases.
+        // 75 ms follow the marks, and 60 ms of this time is in phases.
         assert_eq!(ms(Cause::Unexplained), Some(15));
     }
 

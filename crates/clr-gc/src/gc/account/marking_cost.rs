@@ -263,7 +263,8 @@ mod tests {
 
     /// Scenario: stacks take 3 ms. Every eighth collection marks 8 MB at 0.4 ns per byte, the others 0.5 MB. In another
     /// process the first marks have no bytes, and later marks have 1 to 5 MB.
-    /// Guarantee: both ranges contain the roots, and the second process learns its cost.
+    /// Guarantee: every range of the first process contains the roots. In the second process, the lower end is at least
+    /// 2.5 ms and does not exceed the roots.
     #[test]
     fn outliers_and_empty_marks_do_not_bend_line() {
         let mut cost = MarkingCost::default();

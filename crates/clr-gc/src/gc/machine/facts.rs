@@ -79,7 +79,7 @@ impl Machine {
     }
 
     /// Adds a collection that can still receive facts. If there are more than `MAX_FORMING` such collections, settles
-    /// the oldest one as is.
+    /// the oldest collection as is.
     fn form(&mut self, forming: Box<FormingCollection>) {
         self.forming.push(forming);
         if self.forming.len() > MAX_FORMING {
@@ -126,7 +126,7 @@ impl Machine {
     }
 
     /// Returns the index of the open stop that a GCStart on `thread` belongs to: the newest fully suspended stop or, as
-    /// a fallback, the thread's own stop, whose SuspendEEEnd was not observed. Returns `None` if there is no such stop.
+    /// a fallback, the thread's own stop if its SuspendEEEnd was not observed. Returns `None` if there is no such stop.
     pub(super) fn stop_of_start(&self, thread: u64) -> Option<usize> {
         let candidates = || self.open.iter().enumerate().filter(|(_, stop)| stop.is_gc());
         let suspended = candidates()
@@ -195,7 +195,8 @@ impl Machine {
                 let unnumbered = self.unnumbered.take();
                 if let Some(stop) = self.suspended_stop() {
                     // The collection started in this stop, but its GCStart was not observed. If the stop has no other
-                    // collection, the session started during the collection, and the whole stop belongs to it.
+                    // collection, the session started during the collection, and the whole stop belongs to the
+                    // collection.
                     let alone = stop.runs.is_empty();
                     stop.broken |= !alone;
                     if let Some(begin) = stop.first_seen().filter(|_| stop.runs.len() < MAX_RUNS) {
@@ -259,7 +260,7 @@ impl Machine {
     }
 
     /// Assigns a global history to its collection. A history with the concurrent bit belongs to the background
-    /// collection in progress or, because the history arrives after GCEnd under server GC, to the last background
+    /// collection in progress. Under server GC, the history arrives after GCEnd, so it belongs to the last background
     /// collection. A history without the bit belongs to the collection that runs while the threads are suspended.
     pub(super) fn global(&mut self, at: i64, thread: u64, event: &GlobalHeapHistory<'_>) -> Option<u32> {
         let number = if event.global_mechanisms.is_concurrent() {

@@ -68,8 +68,8 @@ impl FinalizerThread {
         } else {
             0
         };
-        // Objects found after the last check of the round wait for the next round. They are among the objects found
-        // during the round, so a count that started too late or missed a collection becomes correct again here.
+        // Objects found after the last check of the round wait for the next round. These objects are among the objects
+        // found during the round, so a count that started too late or missed a collection becomes correct again here.
         self.waiting = self.waiting.saturating_sub(ran).min(self.of_round.saturating_sub(ran));
         self.begun = None;
         self.unanswered = None;

@@ -25,7 +25,7 @@ impl Machine {
     }
 
     /// Settles collections that have waited too long for the rest of their facts. A background collection in progress
-    /// is not settled, because it can take any time to end.
+    /// is not settled, because its duration has no limit.
     pub(super) fn expire(&mut self, now: i64) {
         while let Some(place) = self.forming.iter().position(|forming| {
             let in_flight = forming.announced_background() && forming.end.is_none();

@@ -21,8 +21,8 @@ impl Machine {
             .max_by_key(|stop| stop.suspended)
     }
 
-    /// Returns the collection that runs while the threads are suspended: the last collection to start or, once that
-    /// collection has ended, the collection around it. Returns `None` if the threads are not suspended or no such
+    /// Returns the collection that runs while the threads are suspended: the last collection that started, or the
+    /// collection around this collection if it has ended. Returns `None` if the threads are not suspended or no such
     /// collection runs.
     pub(super) fn running(&mut self) -> Option<u32> {
         let stop = self.suspended_stop()?;
@@ -193,7 +193,7 @@ impl Machine {
     }
 
     /// Keeps a closed stop for the given number of collections. For a file, all stops that collections need are kept.
-    /// In a live stream, the oldest stop is dropped above the limit, which only forged collections reach.
+    /// In a live stream, the oldest stop is dropped above the limit. Only forged collections reach the limit.
     pub(super) fn keep_closed(&mut self, stop: Stop, waiting: usize) {
         self.closed.insert(stop.id, Box::new(ClosedStop { stop, waiting }));
         if self.settling != ReportTiming::AtTheEnd && self.closed.len() > MAX_CLOSED / self.shared_by {
