@@ -9,7 +9,8 @@ use gc_requests::route::Routes;
 /// Conditions on a process. All conditions that are set must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Pattern for the name of the process: the entry assembly, or the executable without an entry assembly.
+    /// Pattern for the name of the process, which is the entry assembly, or the executable if there is no entry
+    /// assembly. The pattern can also match the value of `OTEL_SERVICE_NAME`.
     pub name: Option<Pattern>,
     /// Pattern for the command line. Arguments are joined by spaces.
     pub command_line: Option<Pattern>,
@@ -24,7 +25,7 @@ pub struct Filter {
 pub struct RequestOptions {
     /// Whether requests are read. The events of ASP.NET Core are read in a second session of each process.
     pub enabled: bool,
-    /// Filters that select processes. An empty list selects all.
+    /// Filters that select processes. An empty list selects all processes.
     pub include: Vec<Filter>,
     /// Filters that exclude selected processes.
     pub exclude: Vec<Filter>,
@@ -32,7 +33,7 @@ pub struct RequestOptions {
     pub buffer_mb: u32,
     /// Maximum number of requests per second. Requests of a busier process are no longer read.
     pub max_per_second: u32,
-    /// Classes of requests by path.
+    /// Classes of requests, by path or source.
     pub routes: Routes,
     /// Duration for which suspensions are remembered. The time that a longer request lost is unknown.
     pub longest: Duration,
@@ -58,7 +59,7 @@ impl Default for RequestOptions {
 /// Options that select processes and configure their sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetOptions {
-    /// Filters that select processes. An empty list selects all.
+    /// Filters that select processes. An empty list selects all processes.
     pub include: Vec<Filter>,
     /// Filters that exclude selected processes.
     pub exclude: Vec<Filter>,
@@ -73,9 +74,9 @@ pub struct TargetOptions {
     /// Whether to attach to processes whose memory is at the limit of their heap, although attaching can end such a
     /// process.
     pub attach_at_heap_limit: bool,
-    /// Socket to which `DOTNET_DiagnosticPorts` can point; `None` for no such socket.
+    /// Socket to which `DOTNET_DiagnosticPorts` can point; `None` if gcwatch does not listen.
     pub listen: Option<PathBuf>,
-    /// Sockets of runtimes, or directories of such sockets, in addition to those found through `/proc`.
+    /// Sockets of runtimes, or directories of such sockets, in addition to the sockets that are found through `/proc`.
     pub sockets: Vec<PathBuf>,
     /// Folder of the leases that keep several gcwatch instances on one host from reading the same process.
     pub lease_folder: PathBuf,

@@ -18,7 +18,7 @@ pub(crate) enum Order {
     Exclude,
 }
 
-/// Waits until the order is no longer to read. A dropped supervisor counts as an order to stop.
+/// Waits until the order is no longer [`Order::Read`]. A dropped supervisor counts as an order to stop.
 pub(crate) async fn ordered_to_stop(orders: &mut watch::Receiver<Order>) {
     let _gone = orders.wait_for(|order| *order != Order::Read).await;
 }

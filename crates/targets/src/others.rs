@@ -5,9 +5,10 @@
 //! When a session ends, the runtime still counts it among the sessions that want its events (`ep-config.c`; runtime
 //! issue 121462). The events requested by a Verbose session of dotnet-trace, dotnet-monitor or a profiler are then
 //! produced for as long as any other session is open, although no tool receives them. The session of gcwatch is always
-//! open. With 100,000 pinned handles, pauses of 3 ms become 20 to 50 ms on .NET 8 to 11, permanently. Without a
-//! resident session, there would be no such effect, so a tool that keeps a session open has to heal the process: it
-//! starts and stops one plain session ([`Client::recompute_levels`](dotnet_diagnostics::Client::recompute_levels)).
+//! open. With 100,000 pinned handles, pauses of 3 ms become 20 to 50 ms on .NET 8 to 11, permanently. Without a session
+//! that stays open, there would be no such effect. A tool that keeps a session open must therefore heal the process:
+//! the tool starts and stops one plain session
+//! ([`Client::recompute_levels`](dotnet_diagnostics::Client::recompute_levels)).
 //!
 //! # Detection
 //!
@@ -15,31 +16,32 @@
 //! All connections belong to other tools, except gcwatch's own connections, which are counted where they are opened. If
 //! a number is no longer in the table, its connection has ended, even if another connection replaced it between two
 //! looks. One look covers all processes ([`WatchedProcesses`]). [`ForeignConnections`], which is pure, decides whether
-//! to heal, and the task that reads the process heals it.
+//! to heal, and the task that reads the process performs the healing.
 //!
 //! # Heap dumps
 //!
 //! While a session that requests a heap dump is open, every new session makes the runtime collect and dump again,
-//! because keywords are OR-ed. On .NET 11, such a session can also make the runtime wait for its reader with all
-//! threads suspended, and all commands then wait, too. Therefore, after a dump was observed, no process is healed until
-//! a session has ended (the runtime reports this in every stream) or no other tool is connected. If neither is visible,
-//! the wait ends after [`DUMP_AT_MOST`].
+//! because keywords are OR-ed. On .NET 11, such a session can also make the runtime wait for the reader of the dump
+//! with all threads suspended, and all commands then also wait. Therefore, after a dump was observed, no process is
+//! healed until a session has ended (the runtime reports this in every stream) or no other tool is connected. If
+//! neither event is visible, the wait ends after [`DUMP_AT_MOST`].
 //!
 //! # Limits
 //!
-//! * A burst of a gcwatch instance that was killed leaves its lease. Its process is healed at the next look, whether
-//!   the connection was observed or not.
+//! * If a gcwatch instance is killed during a burst, the lease of the burst remains. The process of this burst is
+//!   healed after the next look, whether the connection was observed or not.
 //! * A connection that opened and closed between two looks ([`tables::SCAN_INTERVAL`]) is missed. A command of a few
 //!   milliseconds has no side effects. A Verbose session of that length is healed together with the next observed
-//!   session. Every attach of gcwatch heals it, too, because an attach starts a new session.
-//! * A connection from a network namespace other than gcwatch's and the process's is not visible: the kernel lists a
-//!   connection in the namespace of the client. A tool in a third namespace cannot be detected from outside.
+//!   session. Every attach of gcwatch also heals the process, because an attach starts a new session.
+//! * A connection is not visible if its client is neither in the network namespace of gcwatch nor in that of the
+//!   process: the kernel lists a connection in the namespace of the client. A tool in a third namespace cannot be
+//!   detected from outside.
 //! * If the process's table is unreadable, or does not show gcwatch's own connections, it is unknown whether other
 //!   tools are connected. The result is then `None`, not `false`.
 //!
 //! An entry in the table proves nothing, because any user can bind any path in their own mount namespace. A forged
-//! entry makes gcwatch heal the process every 10 s, which costs the process less than a collection. It also makes
-//! gcwatch mark the pauses of the process as affected by another tool.
+//! entry makes gcwatch heal the process every 10 s, which costs the process less than a collection. A forged entry also
+//! makes gcwatch mark the pauses of the process as affected by another tool.
 
 mod tables;
 mod watching;
@@ -59,21 +61,21 @@ const HEAL_INTERVAL: Duration = Duration::from_secs(10);
 const RETRY_AT_MOST: Duration = Duration::from_secs(320);
 /// Maximum time for which a heap dump prevents healing if the end of the dump is not visible.
 const DUMP_AT_MOST: Duration = Duration::from_secs(60);
-/// Time after a healing during which slow collections can still be reported, because they were read late.
+/// Time after a healing during which slow collections can still be reported, because their events are read late.
 const REPORTED_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Result of a look at one process.
+/// The result of a look at one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObservedConnections {
-    /// Sorted numbers of the connections that the runtime has accepted, including gcwatch's own.
+    /// Sorted numbers of the connections that the runtime has accepted, including the connections of gcwatch.
     pub(crate) accepted: Vec<u64>,
-    /// Whether the process's own table was read in addition to gcwatch's.
+    /// Whether the table of the process's network namespace was read. This table can be the same as gcwatch's table.
     pub(crate) whole: bool,
     /// Connections of gcwatch, which did not change during the look.
     pub(crate) own: OpenConnections,
 }
 
-/// Outcome of a healing that did not fail.
+/// The outcome of a healing that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HealOutcome {
     /// The process was healed.
@@ -85,18 +87,19 @@ pub(crate) enum HealOutcome {
 /// A heap dump of another tool.
 #[derive(Debug, Clone, Copy)]
 struct Dump {
-    /// Time of its collection, in nanoseconds since the stream's sync point.
+    /// Time of the collection of the dump, in nanoseconds since the stream's sync point.
     at: i64,
     /// Time at which the dump was observed.
     seen: Instant,
 }
 
-/// Connections of other tools to one process.
+/// The connections of other tools to one process.
 #[derive(Debug, Default)]
 pub(crate) struct ForeignConnections {
-    /// The last look that counted.
+    /// The last look that counted; `None` before the first such look.
     before: Option<ObservedConnections>,
-    /// Generation of gcwatch's own connections in the last look, whether that look counted or not.
+    /// Generation of gcwatch's own connections in the last successful look, whether this look counted or not; `None`
+    /// before the first such look.
     generation: Option<u64>,
     /// Whether another tool is connected; `None` if unknown.
     open: Option<bool>,
@@ -177,8 +180,8 @@ impl ForeignConnections {
         self.nobody
     }
 
-    /// Records another tool's heap dump, running or finished. `at` is the time of its collection, as in
-    /// [`Self::session_ended`].
+    /// Records another tool's heap dump, which can be running or finished. `at` is the time of the dump's collection,
+    /// in nanoseconds after the stream's sync point.
     pub(crate) fn dumped(&mut self, at: i64, now: Instant) {
         let at = self.dump.map_or(at, |dump| dump.at.max(at));
         self.dump = Some(Dump { at, seen: now });

@@ -1,11 +1,11 @@
-//! Bounded reading of a process's files in `/proc`, and parsing of their figures. Reads block.
+//! Bounded reading of a process's files in `/proc`, and parsing of their figures. Reads block the calling thread.
 
 use std::fs::File;
 use std::io::Read as _;
 
-/// Maximum number of bytes that are read of `status`, `stat` and `/proc/meminfo`.
+/// Maximum number of bytes that are read from `status`, `stat` and `/proc/meminfo`.
 pub const MAX_STATUS_BYTES: u64 = 64 << 10;
-/// Maximum number of bytes that are read of `maps`. By default, the kernel allows 65,530 mappings.
+/// Maximum number of bytes that are read from `maps`. By default, the kernel allows 65,530 mappings.
 pub(crate) const MAX_MAPS_BYTES: u64 = 32 << 20;
 
 /// Returns the first `limit` bytes of a file as text, or `None` if the file is not readable.
@@ -32,8 +32,8 @@ pub fn read_process_file(pid: u32, name: &str, limit: u64) -> Option<String> {
     text(File::open(format!("/proc/{pid}/{name}")).ok()?, limit)
 }
 
-/// Returns a number in `status` or `meminfo`, or `None` if there is no such line. Memory is in KiB. `key` includes the
-/// colon.
+/// Returns a number in `status` or `meminfo`, or `None` if the line or its number is missing. Memory is in KiB. `key`
+/// includes the colon.
 pub(crate) fn count(text: &str, key: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(key))?;
     value.split_ascii_whitespace().next()?.parse().ok()
@@ -53,7 +53,7 @@ pub(crate) fn address_space_limit(limits: &str) -> Option<u64> {
     values.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Returns a figure of `/proc/meminfo`, in bytes, or `None` if it is missing. `key` includes the colon.
+/// Returns a figure of `/proc/meminfo`, in bytes, or `None` if the figure is missing. `key` includes the colon.
 pub fn meminfo(key: &str) -> Option<u64> {
     let info = text(File::open("/proc/meminfo").ok()?, MAX_STATUS_BYTES)?;
     count(&info, key)?.checked_mul(1024)
@@ -65,8 +65,8 @@ mod tests {
 
     /// Scenario: figures are parsed from files of the kernel, from lines without a figure, from `status` with and
     /// without swap, and from an old kernel's `status` without these figures.
-    /// Guarantee: figures are matched by their whole name; missing figures are unknown and not zero; swapped memory is
-    /// included.
+    /// Guarantee: figures are matched by their complete name; missing figures are unknown and not zero; swapped memory
+    /// is included.
     #[test]
     fn figures_are_found_by_name() {
         let status = "Name:\tx\nVmRSS:\t  900 kB\nRssAnon:\t    123 kB\nVmSwap:\t 7 kB\nVmHWM:\n";

@@ -1,5 +1,5 @@
-//! The thread that reads the last assigned pid from the kernel. It reads only kernel files, which need no disk and
-//! never wait for the process that they describe.
+//! The thread that reads the last assigned pid from the kernel. The thread reads only files of the kernel. Reading
+//! these files needs no disk, and does not wait for the process that a file describes.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,7 +13,7 @@ use super::{READ_INTERVAL, Thread, ThreadMakers};
 /// Files with the last assigned pid in gcwatch's pid namespace. The first file does not exist on every kernel
 /// (`CONFIG_CHECKPOINT_RESTORE`), and the second file can be fake (lxcfs).
 const COUNTERS: [&str; 2] = ["/proc/sys/kernel/ns_last_pid", "/proc/loadavg"];
-/// Maximum of `pid_max` on 64-bit machines, used if the file is not readable.
+/// Maximum of `pid_max` on 64-bit machines, used if `pid_max` is not readable.
 const PID_MAX: u32 = 1 << 22;
 const STACK_BYTES: usize = 64 << 10;
 const MAX_BYTES: usize = 4096;
@@ -25,7 +25,8 @@ const MAX_LOOKS: usize = 4;
 pub(crate) struct NewProcesses(Option<Receiver<Vec<u32>>>);
 
 impl NewProcesses {
-    /// Waits for the next processes, or forever if the kernel does not report pids. This method is cancel safe.
+    /// Waits for the next processes, or indefinitely if the thread has exited because the kernel does not report pids.
+    /// This method is cancel safe.
     pub(crate) async fn found(&mut self) -> Vec<u32> {
         if let Some(receiver) = &mut self.0 {
             if let Some(pids) = receiver.recv().await {
@@ -37,7 +38,8 @@ impl NewProcesses {
     }
 }
 
-/// Starts the thread that looks for processes that create threads.
+/// Starts the thread that looks for processes that create threads. If the thread cannot be started, a warning is
+/// logged.
 pub(crate) fn watch() -> NewProcesses {
     let (sender, receiver) = channel(MAX_LOOKS);
     let thread = Builder::new().name("new-processes".to_owned()).stack_size(STACK_BYTES);
@@ -79,8 +81,8 @@ fn run(sender: &Sender<Vec<u32>>) {
     }
 }
 
-/// Returns the last assigned pid: the whole content of the first file, or the last word of the second file. Returns
-/// `None` if the file is not readable or contains no pid.
+/// Returns the last assigned pid, which is the only word of the first file and the last word of the second file.
+/// Returns `None` if the file is not readable or contains no pid.
 fn last_pid(path: &str) -> Option<u32> {
     let text = text(path).ok()?;
     text.split_ascii_whitespace()
@@ -94,7 +96,7 @@ fn last_pid(path: &str) -> Option<u32> {
 fn thread(pid: u32) -> Option<Thread> {
     let status = text(&format!("/proc/{pid}/status")).ok()?;
     let process = process_of(&status)?;
-    // The first thread of a process. Its program is not needed.
+    // This thread is the first thread of a process, whose program is not needed.
     if process == pid {
         return Some(Thread { process, program: 0 });
     }
@@ -110,7 +112,7 @@ fn thread(pid: u32) -> Option<Thread> {
     })
 }
 
-/// Returns the process of a thread (`Tgid` in `status`), or `None` for kernel threads, which have no own memory.
+/// Returns the process of a thread (`Tgid` in `status`), or `None` for kernel threads, which have no address space.
 fn process_of(status: &str) -> Option<u32> {
     let value = |key: &str| {
         status

@@ -24,7 +24,7 @@ pub(crate) const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum number of bytes of one table that are read, about 25,000 sockets. The content of a longer table is unknown.
 const MAX_TABLE_BYTES: u64 = 2 << 20;
 const PIECE_BYTES: usize = 64 << 10;
-/// Maximum number of connections to one runtime. If there are more, the connections are unknown.
+/// Maximum number of connections to one runtime. If there are more connections, the connections are unknown.
 const MAX_CONNECTIONS: usize = 256;
 
 /// A network namespace, identified by device and inode of its table in `/proc`.
@@ -83,8 +83,8 @@ pub(crate) fn look(watched: &[Arc<WatchedProcess>]) -> Vec<Option<ObservedConnec
     looked
 }
 
-/// Returns the number of connections that a runtime has accepted on this path, including gcwatch's own, or `None` if
-/// the connections are not visible.
+/// Returns the number of connections that a runtime has accepted on this path, including the connections of gcwatch, or
+/// `None` if the connections are not visible.
 ///
 /// Blocks the calling thread.
 pub(crate) fn connections(pid: u32, path: &Path) -> Option<usize> {
@@ -106,8 +106,8 @@ fn seen(
     if entries.len() > MAX_CONNECTIONS {
         return None;
     }
-    // If the operator configured the socket, the path can differ from the runtime's own. In this case, only the name is
-    // compared.
+    // If the operator configured the socket, the path can differ from the path that the runtime has bound. If no entry
+    // has the expected path, only the name is compared.
     if entries.iter().any(|(expected, _)| *expected) {
         entries.retain(|(expected, _)| *expected);
     }
@@ -121,7 +121,7 @@ fn seen(
     })
 }
 
-/// Returns device and inode of the file, or `None` if it does not exist. Device and inode identify the network
+/// Returns device and inode of a table, or `None` if the table does not exist. Device and inode identify the network
 /// namespace, regardless of the process in the path.
 fn namespace(table: &Path) -> Option<Namespace> {
     let file = rustix::fs::stat(table).ok()?;
@@ -170,8 +170,8 @@ mod tests {
         Arc::new(WatchedProcess::at(Some(std::process::id()), path).unwrap())
     }
 
-    /// Scenario: two sockets in two folders have the same name, and one of them is watched; connections to both are
-    /// opened and closed, and one waits to be accepted.
+    /// Scenario: two sockets in two folders have the same name, and one socket is watched. Connections to both sockets
+    /// are accepted, one connection waits to be accepted, and one accepted connection is closed.
     /// Guarantee: only accepted connections to the watched path are found, each with a stable number; a closed
     /// connection disappears.
     #[test]
@@ -198,8 +198,8 @@ mod tests {
 
     /// Scenario: two processes with the same name are watched, as in two containers; one process has exited; one
     /// process has more connections than the limit.
-    /// Guarantee: indistinguishable and excess connections are unknown; without the process's own table, the look is
-    /// not whole.
+    /// Guarantee: indistinguishable and excess connections are unknown; without the table of the process, the result is
+    /// not marked as whole.
     #[test]
     fn indistinguishable_connections_are_unknown() {
         let ((_a, _here, path), (_b, _elsewhere, other)) = (runtime(4), runtime(4));

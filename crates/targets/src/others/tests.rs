@@ -40,7 +40,7 @@ impl Scene {
         Some(ObservedConnections { accepted, whole, own })
     }
 
-    /// Performs a look that finds these connections.
+    /// Performs a look that finds these connections. Returns whether the look does not count.
     fn look(&mut self, accepted: &[u64]) -> bool {
         let seen = self.seen(accepted, true);
         self.others.look(seen)
@@ -63,7 +63,7 @@ impl Scene {
 /// healing, and each ended session requests a healing.
 #[test]
 fn sessions_of_other_tools_are_tracked() {
-    // Connections found, whether a healing is due, and whether other tools observe the process.
+    // The columns are the connections found, whether a healing is due, and whether other tools observe the process.
     let table: [(&[u64], bool, bool); 9] = [
         (&[1], false, false),
         (&[1, 7], false, true),
@@ -85,8 +85,7 @@ fn sessions_of_other_tools_are_tracked() {
 }
 
 /// Scenario: for a minute, another tool connects every second, each time visible to a look.
-/// Guarantee: the process is healed once in ten seconds and once after the last connection; a delayed request is not
-/// lost.
+/// Guarantee: the process is healed once per 10 s and once after the last connection; a delayed healing is not lost.
 #[test]
 fn frequent_connections_share_healings() {
     let mut scene = Scene::new();
@@ -103,8 +102,8 @@ fn frequent_connections_share_healings() {
 }
 
 /// Scenario: a connection ends, the healing fails three times, then succeeds; another connection ends.
-/// Guarantee: the healing is retried with doubled intervals, and after the success at the usual interval; until then,
-/// the process counts as observed.
+/// Guarantee: the healing is retried at doubled intervals; after the success, the usual interval applies again. Until
+/// the success, the process counts as observed by other tools.
 #[test]
 fn failed_healing_is_retried() {
     let mut scene = Scene::new();
@@ -132,8 +131,8 @@ fn failed_healing_is_retried() {
 
 /// Scenario: connections of gcwatch open and close: a command between two looks, a command whose end the runtime closes
 /// later, and a session that is open in one look and closed in the next.
-/// Guarantee: looks during such changes do not count, no connection is mistaken for another tool's, and the end of
-/// another tool's session in that time is detected at the next look that counts.
+/// Guarantee: looks during such changes do not count, no connection of gcwatch counts as a connection of another tool,
+/// and the end of another tool's session during such a change is detected at the next look that counts.
 #[test]
 fn own_connections_are_not_counted_as_foreign() {
     let mut scene = Scene::new();
@@ -163,7 +162,8 @@ fn own_connections_are_not_counted_as_foreign() {
 }
 
 /// Scenario: looks fail, do not show gcwatch's own connection, or can read only gcwatch's own table.
-/// Guarantee: the missing results are unknown; a table that is readable again is compared with the last readable table.
+/// Guarantee: it is unknown whether other tools are connected, unless gcwatch's own table shows their connections. Two
+/// looks at only gcwatch's own table are compared with each other.
 #[test]
 fn failed_look_is_unknown() {
     let mut scene = Scene::unseen();
@@ -177,7 +177,7 @@ fn failed_look_is_unknown() {
     assert_eq!(scene.others.observes(now), None);
     assert!(!scene.look(&[]));
     assert_eq!(scene.others.observes(now), None);
-    // Only gcwatch's own table: connections that it does not show can be in the process's table.
+    // Only gcwatch's own table was read. Other connections can be in the table of the process.
     let partial = scene.seen(&[1], false);
     scene.others.look(partial);
     assert_eq!((scene.others.observes(now), scene.others.is_due(now)), (None, false));
@@ -240,7 +240,7 @@ fn healing_waits_for_heap_dump() {
     assert!(scene.heal(121.0));
 }
 
-/// Scenario: healings meet a busy runtime; later the runtime is idle.
+/// Scenario: the runtime is busy during four healings, and later idle.
 /// Guarantee: the healing is retried after the usual interval, without counting as a failure.
 #[test]
 fn busy_runtime_is_healed_later() {

@@ -14,7 +14,8 @@ use crate::lease::Leases;
 use crate::others::ForeignConnections;
 use crate::others::tables::{SCAN_INTERVAL, look};
 
-/// Delay after an attach, and after a look that does not count. A runtime closes its ends within milliseconds.
+/// Delay before a look after an attach, or after a look that does not count. A runtime closes its ends of connections
+/// within milliseconds.
 const RESCAN_DELAY: Duration = Duration::from_millis(500);
 /// Divisor of the time that looks can take: at most 1/`PARTS` of the time.
 const PARTS: u32 = 200;
@@ -40,7 +41,8 @@ pub(crate) struct WatchedProcess {
 }
 
 impl WatchedProcess {
-    /// Returns `None` if the process has no socket with a runtime's name, for example because it connects to gcwatch.
+    /// Creates the state of a process. Returns `None` if the process has no socket with a runtime's name, for example
+    /// because the process connects to gcwatch.
     fn new(process: &Process, endpoint: &Endpoint) -> Option<Self> {
         let at = Self::at(process.visible.then_some(process.pid), endpoint.address()?.path())?;
         Some(Self {
@@ -77,7 +79,7 @@ impl WatchedProcess {
 pub(crate) struct WatchedProcesses {
     runs: Mutex<Vec<Weak<WatchedProcess>>>,
     more: Notify,
-    /// Leases of bursts.
+    /// Lease folders that are searched for abandoned bursts.
     leases: OnceLock<Leases>,
 }
 
@@ -117,7 +119,8 @@ impl WatchedProcesses {
             let wait = look_once(watched, self.leases.get().cloned()).await;
             tokio::select! {
                 () = sleep(wait) => {}
-                // Many processes are added at once when the daemon starts. One look covers them together.
+                // When the daemon starts, it adds many processes at once. After this delay, one look covers all these
+                // processes.
                 () = self.more.notified() => sleep(wait.min(RESCAN_DELAY)).await,
             }
         }
@@ -139,7 +142,8 @@ async fn look_once(watched: Vec<Arc<WatchedProcess>>, leases: Option<Leases>) ->
             for run in &watched {
                 run.others().look(None);
             }
-            // Another look would block another thread. The late result is outdated.
+            // Wait for this look, because another look would block another thread. The late result is outdated and
+            // dropped.
             drop(looking.await);
             return RESCAN_DELAY;
         }
