@@ -68,8 +68,8 @@ use incidents::{IncidentChange, IncidentRecord, IncidentSubject};
 /// Maximum number of open incidents whose newest message is remembered.
 const MAX_FIRING: usize = 10_000;
 
-/// A notifier that sends changes of alerts to all receivers. Clones are cheap. Only [`Notifier::shutdown`] waits for
-/// the network.
+/// A notifier that sends changes of alerts to all receivers. Clones are cheap. Only [`Notifier::until`] and
+/// [`Notifier::shutdown`] wait for receivers.
 #[derive(Clone)]
 pub struct Notifier {
     state: Arc<Mutex<NotifierState>>,
@@ -124,8 +124,8 @@ impl Notifier {
     ///
     /// # Errors
     ///
-    /// Returns an error if the settings of a receiver are invalid, or if there are receivers but no tokio runtime. In
-    /// these cases, nothing changes.
+    /// Returns an error if the settings of a receiver are invalid, or if there are receivers but no tokio runtime.
+    /// After an error, the settings and all queues are unchanged.
     pub fn reconfigure(&self, settings: &AlertSettings) -> Result<(), Error> {
         let mut state = self.state();
         let wanted = wanted(settings);

@@ -57,7 +57,7 @@ static SERVICE_ATTRIBUTES: [&Attribute; 17] = [
     &row::TELEMETRY_DISTRO_NAME,
 ];
 
-/// Lines of the memory ledger that describe the container and not one of its processes.
+/// Lines of the memory ledger that describe the container instead of the process.
 const CONTAINER_LINES: [&str; 5] = [
     "other_processes",
     "files_in_memory",
@@ -90,7 +90,7 @@ pub struct Services {
     ended: u64,
 }
 
-/// A service.
+/// The totals of a service.
 #[derive(Debug)]
 struct Service {
     origin: Arc<Origin>,
@@ -104,7 +104,7 @@ struct Service {
     ended: Option<u64>,
 }
 
-/// A running process.
+/// The last reading of a running process.
 #[derive(Debug)]
 struct Process {
     service: ServiceKey,
@@ -136,8 +136,8 @@ pub fn is_in_share(resource: &[KeyValue], configured: &[KeyValue], (share, share
 }
 
 impl Services {
-    /// Applies a reading of a process, which contains its cumulative metrics. `configured` are the attributes that the
-    /// configuration adds to every process.
+    /// Applies a reading of a process. `metrics` are the cumulative metrics of the process. `configured` are the
+    /// attributes that the configuration adds to every process.
     pub fn observe(
         &mut self,
         process: ProcessKey,
@@ -235,8 +235,8 @@ impl Services {
         last
     }
 
-    /// Marks a service as ended if it has no process left. Forgets the service that ended first if there are more than
-    /// [`MAX_ENDED`].
+    /// Marks a service as ended if no process of the service is left. Forgets the service that ended first if there are
+    /// more than [`MAX_ENDED`].
     fn leave(&mut self, key: &ServiceKey) {
         if self.processes.values().any(|process| process.service == *key) {
             return;
@@ -408,7 +408,7 @@ fn is_of_container(name: &str) -> bool {
     container::METRICS.iter().any(|definition| definition.name == name)
 }
 
-/// Removes the points of the container from a metric. Returns `false` if the whole metric describes the container.
+/// Removes the points of the container from a metric. Returns `false` if the complete metric describes the container.
 fn keep_own(metric: &mut Metric) -> bool {
     let is = |definition: &MetricDefinition| definition.name == metric.name;
     if is_of_container(&metric.name) || is(&target::MEMORY_LIMIT) || is(&target::MEMORY_PEAK) {

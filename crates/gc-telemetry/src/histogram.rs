@@ -32,7 +32,7 @@ impl Summary {
 /// most `2^((i + 1) / 2^s)` seconds.
 ///
 /// The scale is as fine as the number of buckets permits. A duration outside the buckets makes the scale coarser: pairs
-/// of adjacent buckets are merged, which is exact.
+/// of adjacent buckets are merged, without a loss of precision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExponentialHistogram {
     summary: Summary,
@@ -85,7 +85,7 @@ impl ExponentialHistogram {
         self.summary
     }
 
-    /// Returns the number of durations of 0 ns, which are in no bucket.
+    /// Returns the number of durations of 0 ns. These durations are in no bucket.
     pub(crate) fn zero_count(&self) -> u64 {
         self.zero
     }
@@ -154,14 +154,14 @@ impl ExponentialHistogram {
 
 /// Returns the bucket of a positive, normal number.
 ///
-/// A power of two is the upper bound of its bucket in every scale. For a power of two the result is exact: the
-/// significand is 1. For other numbers the result is as exact as the logarithm.
+/// A power of two is the upper bound of its bucket in every scale. For a power of two, the result is exact, because the
+/// significand is 1. For other numbers, the result is as exact as the logarithm.
 fn index(value: f64, scale: i32) -> i32 {
     let bits = value.to_bits();
     let exponent = i32::try_from(bits >> 52 & 0x7ff).unwrap_or_default() - 1023;
     let fraction = bits & ((1 << 52) - 1);
     if scale <= 0 {
-        // A power of two is an upper bound, which belongs to the lower bucket.
+        // A power of two is an upper bound, and an upper bound belongs to the lower bucket.
         let exponent = if fraction == 0 { exponent - 1 } else { exponent };
         return exponent >> -scale;
     }

@@ -74,7 +74,7 @@ impl Ids {
     }
 
     /// Returns the id of a span in the trace of a request, from the request's span and the index of the stop in the
-    /// request. The trace id is not set, because it is the trace id of the request.
+    /// request. The trace id is not set, because the span has the trace id of the request.
     pub(crate) fn in_request(&self, request: [u8; 8], place: usize) -> SpanIds {
         // No collection has this number: runtime instances have 16 bits.
         let message = [u64::from_be_bytes(request), u64::MAX, place as u64];
@@ -118,8 +118,8 @@ fn words(bytes: [u8; 16]) -> [u64; 2] {
     [whole as u64, (whole >> 64) as u64]
 }
 
-/// Returns SipHash-2-4 (Aumasson and Bernstein, 2012) of 24 bytes, specified as words. The result is never 0, which is
-/// an invalid id.
+/// Returns SipHash-2-4 (Aumasson and Bernstein, 2012) of 24 bytes, specified as words. The result is never 0, because 0
+/// is an invalid id.
 #[expect(deprecated, reason = "the hash must never change, and `DefaultHasher` may")]
 fn hash([low, high]: [u64; 2], message: [u64; 3]) -> u64 {
     let mut hasher = SipHasher::new_with_keys(low, high);
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(hash.to_le_bytes(), [0x94, 0xaf, 0x49, 0xf6, 0xc6, 0x50, 0xad, 0xb8]);
     }
 
-    /// Scenario: 200 runs have 500 collections with 12 spans each.
+    /// Scenario: there are 200 runs, 500 collections per run, and 12 spans per collection.
     /// Guarantee: all ids are unique, and no id is zero.
     #[test]
     fn ids_are_unique() {

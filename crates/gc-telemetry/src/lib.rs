@@ -15,7 +15,8 @@
 //! 1. `definition`, `options`: exported telemetry, and selection of its parts
 //! 2. `wire`, `names`, `value`, `ids`, `histogram`: encoding, words, ids, distributions
 //! 3. `anomaly`, `spans`: spans of a collection and records of its anomalies; `incident`: log records of incidents;
-//!    `notice`: changes of alerts and of incidents, with the spans on which they started
+//!    `notice`: changes of alerts and of incidents, with the spans of the collections on which the alerts and incidents
+//!    started
 //! 4. `series`, `snapshot`: metrics
 //! 5. `prometheus`, `origin`: metrics as text, and resource of all telemetry
 //! 6. `aggregate`: the metrics of processes as metrics of their services
@@ -23,11 +24,11 @@
 //! # Invariants
 //!
 //! * **Pure**: no I/O, no threads and no clock. The times of points, spans and records are arguments, so the same input
-//!   gives the same bytes.
+//!   produces the same bytes.
 //! * **Unknown is absent**, never 0: an attribute, a point or a span exists only if its value was observed.
 //! * **One source of names**: spans and series refer to [`definition`] and contain no other names.
-//! * **One model**: `/metrics` is a translation of the messages that are sent over OTLP, so both export the same
-//!   values.
+//! * **One model**: `/metrics` is a translation of the messages that are sent over OTLP, so `/metrics` and OTLP export
+//!   the same values.
 //! * **Bounded**: spans by a rate ([`options::SpanOptions::max_per_second`]), series by a limit
 //!   ([`options::MetricOptions::max_series`]), histograms by their buckets. Items over a limit are counted.
 

@@ -13,10 +13,8 @@ use rule_engine::alert::Transition;
 pub struct Notice {
     /// Run of the process. Run, rule and alert number identify the alert.
     pub run: RunKey,
-    /// Name of the process.
     pub process: Arc<str>,
     pub group: Option<Arc<str>>,
-    /// Transition of the alert.
     pub transition: Transition,
     /// Root span of the collection on which the alert started; `None` if there is no such collection, or if the
     /// collection has no span.
@@ -28,9 +26,7 @@ pub struct Notice {
 pub struct IncidentNotice {
     /// Run of the process. Run and incident number identify the incident.
     pub run: RunKey,
-    /// Name of the process.
     pub process: Arc<str>,
-    /// Change of the incident.
     pub change: IncidentChange,
     /// Root span of the collection on which the incident started; `None` if there is no such collection, or if the
     /// collection has no span.

@@ -13,9 +13,9 @@ pub struct SpanOptions {
     pub enabled: bool,
     /// Youngest generation to export; 0 exports all collections.
     pub min_generation: u32,
-    /// Minimum pause. Collections with an unknown pause are exported too. Shorter collections are exported only if they
-    /// are blocking collections of generation 2, stopped a request, or (at most one per second) occur while an incident
-    /// is open.
+    /// Minimum pause. Collections with an unknown pause are exported, too. Shorter collections are exported only if
+    /// they are blocking collections of generation 2, stopped a request, or (at most one per second) occur while an
+    /// incident is open.
     pub min_pause: Duration,
     /// Share of the collections to export, 0 to 1, selected by trace id.
     pub ratio: f64,
@@ -121,7 +121,7 @@ words! {
     /// Export of the conventions' `dotnet.gc.*` metrics, which a process with .NET 9 or later can also export.
     #[derive(Default)]
     pub enum RuntimeMetrics {
-        /// Export for processes without evidence that they export these metrics themselves.
+        /// Export for processes, unless there is evidence that the process exports these metrics itself.
         #[default]
         Auto = "auto",
         /// Export for all processes.

@@ -13,7 +13,8 @@ use prost::Message as _;
 pub struct Origin {
     resource: Resource,
     encoded: Box<[u8]>,
-    /// Hash of the encoded bytes, computed once because every request checks whether it already contains this origin.
+    /// Hash of the encoded bytes, computed once because the encoder of every request checks whether the request already
+    /// contains this origin.
     hash: u64,
 }
 

@@ -1,12 +1,12 @@
 //! Metrics of one run of a process: sums, newest values and distributions, from the first attach to the end of the run.
 //!
-//! A [`Series`] exists for the whole run, across its sessions, so that totals continue after gcwatch reattaches. A
-//! [`Series`] has no clock: the times of points are arguments.
+//! A [`Series`] exists until the end of the run, across all sessions, so that totals continue after gcwatch reattaches.
+//! A [`Series`] has no clock: the times of points are arguments.
 //!
 //! Unknown values create no point and no measurement. Totals cover only observed data; unobserved data is counted
 //! separately (`gcwatch.collections.missed`, `gcwatch.collections.incomplete`, `gcwatch.gc.pauses.unknown`,
 //! `gcwatch.events.lost`). Only the numbers of collections (`dotnet.gc.collections`, `gcwatch.gc.collections`) are
-//! complete, because they include missed collections, without a generation.
+//! complete, because these numbers include missed collections (without a generation).
 
 mod exemplars;
 mod labels;

@@ -19,9 +19,9 @@
 //! process was paused. A background collection with another collection inside its first suspension has two `GC pause
 //! initial` spans, before and after the other collection.
 //!
-//! **No invented time**: a span exists only if both of its ends were observed, the root spans the time from the first
-//! to the last known time, and `gcwatch.gc.missing` names the unobserved parts. The durations of phases are attributes,
-//! because the runtime reports no start times of phases.
+//! **No invented time**: a child span exists only if its start and its end were observed, the root spans the time from
+//! the first to the last known time, and `gcwatch.gc.missing` names the unobserved parts. The durations of phases are
+//! attributes, because the runtime reports no start times of phases.
 
 mod attributes;
 mod selection;
@@ -120,7 +120,8 @@ impl Tracer {
         let ids = self.ids.next(collection);
         let at = base.moment(collection.last_event);
         let decided = self.selection.decide(collection, ids.root(), at, in_incident);
-        // A collection that is exported only because of a rule represents only itself, so it has no sampling threshold.
+        // A collection that is exported only because of a rule does not represent other collections, so its spans have
+        // no sampling threshold.
         let state = match decided {
             Ok(()) => self.selection.trace_state(),
             Err(_) if !anomalies.is_empty() => "",

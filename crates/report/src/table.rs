@@ -108,7 +108,7 @@ pub fn wrapped(text: &str, indent: usize) -> String {
     }
 }
 
-/// Like [`wrapped`], but always in lines of at most `most` characters next to the indentation.
+/// Like [`wrapped`], but in lines of at most `most` characters, including the indentation.
 pub(crate) fn beside(text: &str, indent: usize, most: usize) -> String {
     folded(text, most.saturating_sub(indent)).replace('\n', &format!("\n{:indent$}", ""))
 }

@@ -7,9 +7,9 @@
 //!
 //! The current limit is an estimate: the environment, `runtimeconfig.json` and the container are visible from outside,
 //! but settings inside a single-file executable are not. If the runtime reports its limit, a difference therefore
-//! counts only under one of three conditions: the estimate was equal to the reported limit before, the configuration
-//! was read and has no absolute limit, or the program refreshed its limit. If the runtime reports no limit, every
-//! difference from the first estimate counts.
+//! counts only under at least one of three conditions: the estimate was equal to the reported limit before, the
+//! configuration was read and has no absolute limit, or the program refreshed its limit. If the runtime reports no
+//! limit, every difference from the first estimate counts.
 
 use crate::identity::SaidLimit;
 
@@ -51,7 +51,8 @@ fn differ(one: u64, other: u64) -> bool {
 
 impl HeapLimit {
     /// Applies a reading from outside. If the limit is currently unknown, the previous limit stays. After
-    /// [`refute`](Self::refute), a limit from outside is ignored. Returns whether the limit changed.
+    /// [`refute`](Self::refute) has returned `true`, a limit from outside is ignored. Returns whether the limit
+    /// changed.
     pub(crate) fn measured(&mut self, present: Option<u64>, follows_container: bool, said: SaidLimit) -> bool {
         let before = self.present;
         if !self.is_refuted {
@@ -67,7 +68,7 @@ impl HeapLimit {
         self.present != before
     }
 
-    /// Records that the runtime reported its limit, which includes earlier refreshes.
+    /// Records that the runtime reported its limit. The reported limit includes earlier refreshes.
     pub(crate) fn reported(&mut self) {
         self.refreshed = None;
     }
@@ -126,8 +127,8 @@ mod tests {
 
     /// Scenario: a runtime reports 300 MiB, three quarters of the container's limit; the container's limit is raised,
     /// lowered and set back; the configuration of the runtime is invisible.
-    /// Guarantee: the heap keeps its limit, and each difference is reported while it lasts, except for a difference of
-    /// rounding.
+    /// Guarantee: the heap keeps its limit, and each difference is reported for as long as the difference lasts, except
+    /// for a difference of rounding.
     #[test]
     fn changed_container_leaves_stale_limit() {
         let mut limit = HeapLimit::default();

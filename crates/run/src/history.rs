@@ -1,4 +1,4 @@
-//! The history of one run for display. It covers the last 30 minutes in at most 21 KiB.
+//! The history of one run for display. The history covers the last 30 minutes and uses at most 21 KiB.
 //!
 //! ```text
 //! History -> Buckets   10 s each, 30 minutes: stopped time, pauses, collections, allocation, heap, memory
@@ -10,8 +10,8 @@
 //!
 //! The module has no clock: its callers pass every time. If a part reaches its bound, its oldest items are dropped.
 //! Exceptions: of the longest collections, the shortest is dropped, and further causes share one row. Values that were
-//! never observed remain unknown. Sums are exact: for a recording that fits into the history, they equal the sums of
-//! `gcwatch analyze`.
+//! never observed remain unknown. Sums are exact: for a recording that fits into the history, the sums equal the sums
+//! of `gcwatch analyze`.
 //!
 //! | Part | Bound, bytes |
 //! |---|---|
@@ -62,7 +62,7 @@ const MAX_BUCKET_BYTES: usize = 10 << 10;
 /// Maximum size of the packed marks in bytes. A mark takes 7 to 9 bytes.
 const MAX_MARK_BYTES: usize = 4608;
 
-/// History of a run.
+/// The history of a run, with the values that its parts do not contain.
 #[derive(Debug, Default)]
 pub struct History {
     buckets: Buckets,
@@ -81,7 +81,7 @@ pub struct History {
     pub lossy: u64,
     /// Number of collections with at least one part that was never observed.
     pub incomplete: u64,
-    /// Revision, which increases with every change. A viewer that has seen the current revision is up to date.
+    /// Revision. The revision increases with every change. A viewer that has seen the current revision is up to date.
     pub revision: u64,
     /// Index of the first bucket that is not on disk.
     pub kept_until: u64,

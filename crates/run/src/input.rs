@@ -51,7 +51,6 @@ pub enum Input {
     },
     /// A suspension without a collection.
     Suspension {
-        /// The suspension.
         suspension: Box<Suspension>,
         /// Time base of the offsets.
         base: TimeBase,
@@ -75,8 +74,8 @@ pub enum Input {
     Progress(StreamProgress),
     /// Whether the stream contains more data than has been read.
     Undrained(bool),
-    /// The stream has ended. `in_order` is whether the runtime ended the stream, as it does if the process exits by
-    /// itself.
+    /// The stream has ended. `in_order` is whether the runtime ended the stream. The runtime ends the stream if the
+    /// process exits by itself.
     Closed {
         /// Whether the runtime ended the stream.
         in_order: bool,
@@ -105,7 +104,6 @@ pub enum Input {
     Found {
         /// Number of the incident. An incident that has ended does not receive the finding.
         incident: u64,
-        /// The finding.
         finding: Box<Finding>,
     },
     /// The rules have been replaced.
@@ -117,7 +115,7 @@ pub enum Input {
         /// Index of the first bucket that has not been written.
         until: u64,
     },
-    /// The process is no longer monitored, although it is running. Open alerts are closed.
+    /// The process is no longer monitored, although the process is running. Open alerts are closed.
     Unwatched,
     /// The process has exited.
     Ended,
@@ -149,7 +147,7 @@ pub struct Attachment {
 /// A reading of a process from outside.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ProcessReading {
-    /// Figures of the container; `None` if they could not be read.
+    /// Figures of the container; `None` if the figures could not be read.
     pub figures: Option<Figures>,
     pub memory: MemoryFacts,
     /// Start time of the process; `None` if unknown.

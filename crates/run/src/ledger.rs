@@ -109,8 +109,8 @@ impl RunLedger {
         }
     }
 
-    /// Returns the newest count if it is at most [`GOOD_FOR_NS`] older than the newest estimate, otherwise the newest
-    /// estimate. Returns `None` if there is neither a count nor an estimate.
+    /// Returns the newest count, or the newest estimate if the count is more than [`GOOD_FOR_NS`] older or if there is
+    /// no count. Returns `None` if there is neither a count nor an estimate.
     pub fn newest(&self) -> Option<Ledger> {
         let counted = self.counted.as_ref().and_then(|series| series.newest());
         match (counted, self.estimated.newest()) {

@@ -16,7 +16,7 @@
 //!
 //! # Parts
 //!
-//! No part depends on another part. [`Run`] passes facts between them.
+//! No part depends on another part. [`Run`] passes facts between the parts.
 //!
 //! ```text
 //! Run -> identity    identity of the process: its resource, overlaid with metadata
@@ -32,8 +32,8 @@
 //!
 //! # Invariants
 //!
-//! * **One entry point.** Only `step` changes the state of rules, spans and history. Queries that record that they were
-//!   made ([`Run::metrics`], [`Run::begin_count`], [`RunRules::count`]) change only that record.
+//! * **One entry point.** Only `step` changes the state of rules, spans and history. The queries [`Run::metrics`],
+//!   [`Run::begin_count`] and [`RunRules::count`] change only the record of the last query.
 //! * **No clock, no lock, no I/O.** The same inputs at the same times produce the same outputs, except for the random
 //!   ids of traces.
 //! * **Bounded.** Each part states its limit; [`history`] is at most 21 KiB.

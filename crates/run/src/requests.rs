@@ -36,7 +36,7 @@ struct SlicedRequests {
 #[derive(Debug, Default)]
 pub struct RecentRequests {
     parts: [SlicedRequests; PARTS as usize],
-    /// Whether a request has been evaluated since the session started, which means that requests are observed.
+    /// Whether a request has been evaluated since the session started. If so, requests are observed.
     observed: bool,
     /// Worst requests, by number of the interval.
     long: Vec<(u64, RequestTally)>,
@@ -51,7 +51,7 @@ impl RecentRequests {
             return;
         }
         let ended = base.moment(request.end);
-        // While requests are not read, only a part of them still arrives, so the share is unknown.
+        // While requests are not read, only a part of the requests still arrives, so the share is unknown.
         if let (Some(stopped_ns), None) = (request.stopped_ns, &self.unread) {
             self.count(stopped_ns > 0, ended);
         }
@@ -124,8 +124,8 @@ impl RecentRequests {
         })
     }
 
-    /// Sets the reason why requests are no longer read, or `None` if they are read again. The requests of the last 30
-    /// minutes are kept, and the last minute becomes unknown.
+    /// Sets the reason why requests are no longer read, or `None` if requests are read again. The requests of the last
+    /// 30 minutes are kept, and the last minute becomes unknown.
     pub(crate) fn set_unread(&mut self, why: Option<String>) {
         if why.is_some() {
             (self.parts, self.observed) = Default::default();
@@ -133,7 +133,8 @@ impl RecentRequests {
         self.unread = why;
     }
 
-    /// Returns the reason why requests are not read now, or `None` if they are read or were not requested.
+    /// Returns the reason why requests are not read now, or `None` if requests are read or the configuration does not
+    /// enable this.
     pub fn unread(&self) -> Option<&str> {
         self.unread.as_deref()
     }
@@ -205,8 +206,8 @@ mod tests {
 
     /// Scenario: two requests end per second for 40 minutes; the loss of each request in nanoseconds decreases with its
     /// number, and every third loss is unknown.
-    /// Guarantee: the counts cover the last 30 minutes, the list has the requests with the highest losses in that time,
-    /// highest first, and the kept requests are bounded.
+    /// Guarantee: the counts cover the last 30 minutes, the list contains the requests with the highest losses in the
+    /// last 30 minutes, highest first, and the kept requests are bounded.
     #[test]
     fn worst_requests_are_kept_for_30_minutes() {
         let mut requests = RecentRequests::default();

@@ -40,10 +40,9 @@ use crate::session::RunSession;
 use crate::settings::{Clock, PipelineSettings};
 use crate::telemetry::{RunTelemetry, anomalies};
 
-/// State of one run of a process. Its public fields are read-only for callers; only [`Run::step`] changes them.
+/// State of one run of a process. Callers only read the public fields; only [`Run::step`] changes these fields.
 #[derive(Debug)]
 pub struct Run {
-    /// Identity of the process.
     pub identity: RunIdentity,
     /// State of the session that reads the process.
     pub session: RunSession,
@@ -53,7 +52,6 @@ pub struct Run {
     host: HostFacts,
     /// Start time of the process; `None` if unknown.
     pub started: Option<Moment>,
-    /// Heap limit of the process.
     heap_limit: HeapLimit,
     /// Memory of the machine, in bytes; `None` if unknown.
     machine: Option<u64>,
@@ -216,7 +214,7 @@ impl Run {
     }
 
     /// Returns the maximum number of bytes that the heap can commit: the limit reported by the runtime, or the estimate
-    /// from outside if the runtime reports nothing. Returns `None` if there is no limit, or if the limit is unknown.
+    /// from outside if the runtime reports no setting. Returns `None` if there is no limit, or if the limit is unknown.
     pub fn heap_limit(&self) -> Option<u64> {
         self.heap_limit.limit(self.identity.said_limit())
     }
@@ -272,7 +270,8 @@ impl Run {
     }
 
     /// Returns the figures of the container, or of the control group if the group has a limit. Otherwise, all figures
-    /// are unknown. Figures of the whole host are omitted because they carry no information about the process.
+    /// are unknown. Figures of the complete host are omitted, because these figures contain no information about the
+    /// process.
     pub fn group_figures(&self) -> Figures {
         self.group_figures_if_limited(Some(self.container.figures))
             .unwrap_or_default()
@@ -338,7 +337,7 @@ impl Run {
     }
 
     /// Handles the exit of the process. A recorded process exits at its most recent event. Closes the alerts of the
-    /// process and, for a live process, outputs the incidents that outlive it.
+    /// process and, for a live process, outputs the incidents that outlive the process.
     fn ended(&mut self, now: Moment, outputs: &mut Vec<Output>) {
         self.session.set_state(RunState::Ended, now);
         if self.clock == Clock::Recorded {
@@ -362,7 +361,8 @@ impl Run {
         }
         let mut left = None;
         match self.rules.as_mut() {
-            // The process exited cleanly: it was not killed and needs no restart, so its incidents are resolved.
+            // The process exited cleanly: the process was not killed and needs no restart, so its incidents are
+            // resolved.
             Some(rules) if in_order == Some(true) => put(outputs, rules.finish(IncidentEnding::ProcessEnded, now)),
             Some(rules) => {
                 put(outputs, rules.end(now));
@@ -389,7 +389,7 @@ impl Run {
         notices
     }
 
-    /// Pins the collections that incidents refer to, so that they are kept in full.
+    /// Pins the collections that incidents refer to, so that these collections are kept in full.
     fn keep_of_incidents(&mut self) {
         let Some(rules) = &self.rules else { return };
         for number in rules
@@ -400,8 +400,8 @@ impl Run {
         }
     }
 
-    /// Prepares the rules for a live collection or suspension at time `at`: updates their facts about the stream and,
-    /// if their time is far behind `at`, advances it first.
+    /// Prepares the rules for a live collection or suspension at time `at`: updates the facts about the stream or, if
+    /// the time of the rules is far behind `at`, advances this time.
     fn catch_up(&mut self, at: Moment, now: Moment) -> Notices {
         if let Some(at) = self.session.catches_up(at, now) {
             return self.advance(at);
@@ -496,7 +496,7 @@ impl Run {
         self.history.figures.heap_figures(now, since)
     }
 
-    /// Passes the best available ledger to the incidents that gather it.
+    /// Passes the best available ledger to the incidents that gather ledgers.
     fn pass_ledger(&mut self) {
         if let (Some(rules), Some(ledger)) = (self.rules.as_mut(), self.ledger.newest()) {
             rules.incidents.set_ledger(Arc::new(ledger));
@@ -636,8 +636,8 @@ impl Run {
         notices
     }
 
-    /// Returns whether a collection belongs to a heap dump by gcwatch, and marks it as requested by a tool if so. The
-    /// stream does not always contain the requester.
+    /// Returns whether a collection belongs to a heap dump by gcwatch, and marks such a collection as requested by a
+    /// tool. The stream does not always contain the requester.
     fn claim(&self, collection: &mut Collection, at: Moment) -> bool {
         let is_asked_for = collection.is_requested() && collection.requested_by_tool != Some(false);
         let is_own = is_asked_for && self.session.is_own_dump(at);
@@ -647,8 +647,8 @@ impl Run {
         is_own
     }
 
-    /// Handles a finished request: counts it and, if it lost enough time, returns its pauses as spans in the trace of
-    /// the request. Returns `None` if the request is not exported.
+    /// Handles a finished request: counts the request and, if the request lost enough time, returns its pauses as spans
+    /// in the trace of the request. Returns `None` if the request is not exported.
     fn request(&mut self, request: &Request, base: TimeBase) -> Option<Output> {
         self.requests.observe(request, base, self.wall);
         let spans = self.telemetry.request(request, base.unix(self.wall), &self.settings);

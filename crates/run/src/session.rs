@@ -2,10 +2,10 @@
 //!
 //! # Delays of gcwatch itself
 //!
-//! A stop of the process and a stop of gcwatch look the same, because no event arrives. The time of the rules therefore
-//! advances only to the point up to which the streams were read, plus [`ALLOWANCE_NS`]. Until this point reaches the
-//! current time, operations in progress and silence are unknown. Once the reader continues, the waiting collections
-//! advance the time themselves, as the collections of a recording do.
+//! A stop of the process and a stop of gcwatch are not distinguishable, because no event arrives in either case. The
+//! time of the rules therefore advances only to the point up to which the streams were read, plus [`ALLOWANCE_NS`].
+//! Until this point reaches the current time, operations in progress and silence are unknown. Once the reader
+//! continues, the waiting collections advance the time themselves, as the collections of a recording do.
 
 use base::time::Moment;
 use gc_telemetry::definition::own::target as row;
@@ -45,7 +45,7 @@ pub struct RunSession {
     pub newest: Moment,
     /// Time of the newest event of a collection in the current session; `None` before its first collection.
     newest_of_session: Option<Moment>,
-    /// Time from the end of the newest collection until it was processed; `None` if unknown.
+    /// Time from the end of the newest collection until gcwatch processed the collection; `None` if unknown.
     pub lag_ns: Option<u64>,
     /// Lag of the current session, for the rules; `None` if unknown or if gcwatch causes the delay.
     lag_of_target_ns: Option<u64>,
@@ -99,7 +99,7 @@ impl RunSession {
         self.undrained_since = None;
     }
 
-    /// Sets the time from the end of a collection until it was processed.
+    /// Sets the time from the end of a collection until gcwatch processed the collection.
     pub(crate) fn set_lag(&mut self, lag_ns: Option<u64>) {
         self.lag_ns = lag_ns;
         self.lag_of_target_ns = lag_ns.filter(|_| self.known_until.is_none());
@@ -297,8 +297,8 @@ mod tests {
         session
     }
 
-    /// Scenario: gcwatch is stopped for 75 s during a suspension. After it resumes, a tick precedes any reading; two
-    /// collections that waited follow, then a tick after all data has been read.
+    /// Scenario: gcwatch is stopped for 75 s during a suspension. After gcwatch resumes, a tick precedes any reading;
+    /// two collections that waited follow, then a tick after all data has been read.
     /// Guarantee: the time advances to the point up to which the stream was read plus the allowance, then with the
     /// collections, then to the current time. Until then, operations in progress and silence are unknown, and the lag
     /// is not attributed to the process. The suspension ends with the first later event.
@@ -334,7 +334,7 @@ mod tests {
 
     /// Scenario: a stream is not read to its end for ten seconds, and is then read to its end; the same happens to a
     /// process whose session has ended.
-    /// Guarantee: the rules wait while the stream is not read to its end, and they do not wait if the process is not
+    /// Guarantee: the rules wait while the stream is not read to its end, and do not wait if the process is not
     /// attached.
     #[test]
     fn undrained_stream_delays_only_its_rules() {
@@ -376,7 +376,7 @@ mod tests {
         assert_eq!(session.newest, ns(8));
     }
 
-    /// Scenario: a heap dump by gcwatch runs and then ends; collections occur before, during and after it.
+    /// Scenario: a heap dump by gcwatch runs and then ends; collections occur before, during and after the dump.
     /// Guarantee: collections during the dump belong to the dump, with a tolerance of 0.5 s for different clocks.
     #[test]
     fn collections_during_own_dump_are_recognized() {

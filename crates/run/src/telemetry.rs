@@ -77,8 +77,8 @@ impl RunTelemetry {
         tracer
     }
 
-    /// Handles a finished request: counts it and, if it is selected, creates spans for its pauses in the trace of the
-    /// request.
+    /// Handles a finished request: counts the request and, if the request is selected, creates spans for its pauses in
+    /// the trace of the request.
     pub(crate) fn request(
         &mut self,
         request: &Request,

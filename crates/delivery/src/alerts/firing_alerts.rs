@@ -31,7 +31,7 @@ struct Entry {
     last: Option<Instant>,
     /// Whether the current state was sent.
     sent: bool,
-    /// Whether the alert was refused because of its content. A refused alert is not sent again until it fires again.
+    /// Whether the alert was refused because of its content. A refused alert is sent again only after a new start.
     given_up: bool,
 }
 
@@ -297,8 +297,8 @@ mod tests {
 
     /// Scenario: there are more alerts than the maximum; the end of one alert is sent, and the end of another alert is
     /// never sent.
-    /// Guarantee: further alerts are refused until a sent end makes room; ends that were never sent are counted when
-    /// they are forgotten.
+    /// Guarantee: further alerts are refused until a sent end makes room; an end that was never sent is counted when
+    /// its alert is forgotten.
     #[test]
     fn firing_alerts_are_bounded() {
         let now = Instant::now();

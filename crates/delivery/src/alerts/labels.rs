@@ -1,7 +1,7 @@
 //! The labels of an alert, in the form that Prometheus and Alertmanager accept. Pure.
 //!
 //! Alertmanager identifies, routes and groups alerts by their labels. Therefore, the labels name the rule and the
-//! process, their number is small, and they do not change while an alert is firing.
+//! process, the number of labels is small, and the labels do not change while an alert is firing.
 
 use std::collections::BTreeMap;
 
@@ -128,8 +128,8 @@ fn cut(mut value: String) -> String {
     value
 }
 
-/// Returns the fingerprint of labels as in Alertmanager and Prometheus: FNV-1a of names and values, each followed by
-/// 0xff (`LabelSet.Fingerprint` of prometheus/common).
+/// Returns the fingerprint of labels that Alertmanager and Prometheus compute: FNV-1a of names and values, each
+/// followed by 0xff (`LabelSet.Fingerprint` of prometheus/common).
 pub(crate) fn fingerprint(labels: &Labels) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |text: &str| {

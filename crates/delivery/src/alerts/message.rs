@@ -143,7 +143,7 @@ impl Message {
         }
     }
 
-    /// Returns the same alert with the current texts, and with its end if it has ended.
+    /// Returns the same alert with the current texts, and with its end if the incident has ended.
     pub(crate) fn renewed(&self, notice: &IncidentNotice, wall: Wall) -> Self {
         let ended = notice.change.incident().ended;
         Self {
@@ -286,7 +286,8 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Creates an empty summary. The labels are the common labels of `message`, which is not sent separately.
+    /// Creates an empty summary. The labels are the labels of `message` that a process cannot choose; `message` itself
+    /// is not sent.
     pub(crate) fn new(message: &Message) -> Self {
         let namespace = message.share.tenant.strip_prefix("namespace ");
         let is_common = |name: &str, value: &str| match name {

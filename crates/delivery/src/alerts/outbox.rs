@@ -68,8 +68,8 @@ impl Outbox {
     }
 
     /// Drops a change of the largest service of the largest tenant: the oldest change that is neither an end nor a rise
-    /// of the severity, or the oldest change if there is no such change. Together with the start of an incident, the
-    /// later changes of this incident are dropped. Returns the dropped changes.
+    /// of the severity, or the oldest change if all changes are ends or rises. Together with the start of an incident,
+    /// the later changes of this incident are dropped. Returns the dropped changes.
     fn make_room(&mut self) -> Vec<Arc<Message>> {
         let mut of_tenants: BTreeMap<&str, usize> = BTreeMap::new();
         for (share, lane) in &self.lanes {
@@ -132,7 +132,7 @@ impl Outbox {
         lane.changes.front().map(|waiting| Arc::clone(&waiting.message))
     }
 
-    /// Removes a change, unless it was already dropped.
+    /// Removes a change from the queue, unless the change was already dropped.
     pub(crate) fn take(&mut self, message: &Arc<Message>) {
         let Some(lane) = self.lanes.get_mut(&message.share) else {
             return;

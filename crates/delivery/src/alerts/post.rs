@@ -65,8 +65,8 @@ pub(crate) struct Script {
 }
 
 impl Post {
-    /// Checks the settings of a receiver. Uses a matching connection of `known`, or opens a connection and adds it to
-    /// `known`.
+    /// Checks the settings of a receiver. Uses a matching connection of `known`, or opens a connection and adds the
+    /// connection to `known`.
     pub(crate) fn new(receiver: &Receiver, known: &mut Vec<Arc<Connection>>) -> Result<Self, Error> {
         let unusable = |error: transport::Error| Error {
             receiver: host(&receiver.endpoint),

@@ -1,4 +1,4 @@
-//! One receiver: its waiting messages, and the task that sends them.
+//! One receiver: its waiting messages, and the task that sends these messages.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -204,7 +204,7 @@ impl ReceiverQueue {
     }
 
     /// Replaces the texts of an alert. An Alertmanager gets the new texts with the next repetition. A webhook gets each
-    /// change once, so it does not get newer texts.
+    /// change once, and therefore no newer texts.
     pub(crate) fn refresh(&self, message: &Arc<Message>) {
         if let PendingMessages::Alertmanager(firing) = &mut self.state().pending {
             firing.refresh(message);
@@ -355,8 +355,8 @@ impl ReceiverQueue {
                     self.failed(Failure::Refused, &message);
                     most = messages.len() / 2;
                 }
-                // The receiver currently refuses every request, for example because it is a proxy whose service is
-                // being replaced.
+                // The receiver currently refuses every request, for example a proxy while the service behind the proxy
+                // is replaced.
                 Answer::Refused {
                     content: false,
                     message,
@@ -447,7 +447,7 @@ impl ReceiverQueue {
                 firing.give_up(messages);
                 messages.len() as u64
             }
-            // The receiver currently refuses every request. Alerts are sent again when they are due.
+            // The receiver currently refuses every request. The alerts are sent again after the resend interval.
             PendingMessages::Alertmanager(firing) => {
                 firing.put_off(messages, Instant::now());
                 0

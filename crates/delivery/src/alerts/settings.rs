@@ -59,7 +59,7 @@ pub struct Alertmanager {
     pub min_severity: Severity,
 }
 
-/// A webhook, which gets each change once.
+/// A webhook. A webhook gets each change once.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Webhook {
     /// URL, headers and certificates of the webhook.

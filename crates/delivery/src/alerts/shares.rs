@@ -47,10 +47,10 @@ const MAX_NAMED: usize = 5;
 pub(crate) enum Verdict {
     /// The message is sent.
     Send,
-    /// The message is sent without the previous state, which the receiver never got.
+    /// The message is sent without the previous state, because the receiver never got the previous state.
     SendAlone,
-    /// The message is not sent. Unless the message is the end of an incident, it is counted in the summary of its
-    /// tenant, rule and severity. `is_first` is whether the summary is new.
+    /// The message is not sent. The summary of its tenant, rule and severity counts the message, unless the message is
+    /// the end of an incident. `is_first` is whether the summary is new.
     SumUp { is_first: bool },
     /// The message is dropped and cannot be counted in a summary, because there are too many summaries.
     Drop,
@@ -81,7 +81,7 @@ struct Sum {
     first: Instant,
     newest: Instant,
     sent: Option<Instant>,
-    /// Whether incidents were added since the message was sent.
+    /// Whether incidents were added since the summary was last sent.
     is_news: bool,
 }
 

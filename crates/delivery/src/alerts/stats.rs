@@ -35,12 +35,12 @@ pub enum Reason {
 pub struct ReceiverStats {
     /// Number of accepted alerts. Repetitions count.
     pub sent: u64,
-    /// Number of messages beyond the share of their tenant, which were replaced by summaries.
+    /// Number of messages beyond the share of their tenant. Summaries replace these messages.
     pub summed_up: u64,
     /// Number of alerts that are due now (Alertmanager), or number of waiting changes (webhook) or lines (standard
     /// output).
     pub queued: u64,
-    /// The last error, which is kept after a recovery; `None` if there was no error.
+    /// The last error, also after a recovery; `None` if there was no error.
     pub last_error: Option<String>,
     failures: [u64; 4],
     dropped: [u64; 5],

@@ -13,7 +13,7 @@ pub(crate) const ANSWER_BYTES: usize = 64 << 10;
 /// Reason why an attempt must be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetryCause {
-    /// The receiver answered that it is overloaded or unavailable.
+    /// The receiver answered that the service is overloaded or unavailable.
     Unavailable,
     /// The receiver did not answer in time.
     TimedOut,

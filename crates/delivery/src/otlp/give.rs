@@ -1,4 +1,4 @@
-//! Converts messages to queue entries. Messages are encoded at once, unless they would be dropped.
+//! Converts messages to queue entries. Messages are encoded immediately, but not if the queue would drop them.
 
 use std::sync::Arc;
 

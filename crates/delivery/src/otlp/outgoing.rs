@@ -52,7 +52,7 @@ pub(crate) struct Outgoing {
     pub(crate) wake: Notify,
     /// Notifies the task that the queue is half full and there is a queue on disk.
     pub(crate) crowded: Notify,
-    /// The queue on disk; `None` if there is no such queue.
+    /// The queue on disk; `None` if items are queued only in memory.
     pub(crate) store_handle: Option<Arc<StoreHandle>>,
     /// Requests that are being sent from memory. If the daemon exits before the answers arrive, these requests are
     /// stored on disk.
@@ -67,7 +67,7 @@ pub(crate) struct Outgoing {
 }
 
 impl fmt::Debug for Outgoing {
-    /// Shows neither queued data nor the receiver, because they can contain secrets.
+    /// Omits queued data and the receiver, because data and receiver can contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lane")
             .field("signal", &self.signal)

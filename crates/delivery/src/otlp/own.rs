@@ -118,7 +118,7 @@ pub(crate) fn spans(outgoing: &Arc<Outgoing>, origin: &Arc<Origin>, runtime: Han
         .build()
 }
 
-/// Returns the scope of everything that gcwatch exports.
+/// Returns the instrumentation scope of all items that gcwatch exports.
 pub(crate) fn scope() -> InstrumentationScope {
     InstrumentationScope::builder(SCOPE_NAME)
         .with_version(SCOPE_VERSION)

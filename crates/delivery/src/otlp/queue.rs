@@ -34,7 +34,7 @@ const SMALLEST_LEARNED: usize = 64 << 10;
 /// Maximum size of messages that are joined into one entry; see [`Queue::entry_bytes`].
 const LARGEST_JOINED: usize = 64 << 10;
 
-/// Time for which an item waits in memory before it is written to the disk, once the receiver does not accept it.
+/// Time for which an unaccepted item waits in memory before the item is written to the disk.
 const SPILL_DELAY: Duration = Duration::from_secs(1);
 
 /// Number of queued bytes that are sent without waiting for more items. Larger requests are not cheaper, and waiting
@@ -135,7 +135,7 @@ impl Queue {
         LARGEST_JOINED.min(self.batch_bytes() / 4)
     }
 
-    /// Returns whether the receiver has never accepted the signal and reports that it does not accept it.
+    /// Returns whether the receiver has never accepted the signal, and reports that the signal is not supported.
     pub(crate) fn is_foreign(&self) -> bool {
         self.unsupported_since.is_some() && !self.was_accepted
     }
@@ -260,7 +260,7 @@ impl Queue {
         self.take_most(self.batch_bytes().min(SPILL_BYTES), self.limits.batch_items)
     }
 
-    /// Takes the oldest entry, which is enough to probe the receiver.
+    /// Takes the oldest entry, as the content of a request that probes the receiver.
     pub(crate) fn take_one(&mut self) -> Vec<Entry> {
         self.sending_from = (!self.entries.is_empty()).then(|| self.oldest());
         self.take_most(0, 0)
@@ -366,7 +366,8 @@ impl Queue {
         self.weight > self.limits.queue_items / 2 || self.bytes > self.limits.queue_bytes / 2
     }
 
-    /// Returns the time at which queued entries must be written to the disk while the receiver does not accept them.
+    /// Returns the time at which queued entries must be written to the disk while the receiver does not accept
+    /// requests.
     pub(crate) fn spill_due(&self, now: Instant) -> NextAction {
         let Some(since) = self.waiting_since.filter(|_| !self.entries.is_empty()) else {
             return NextAction::Never;
@@ -425,7 +426,7 @@ impl Queue {
         self.stats.stored += items;
     }
 
-    /// Marks `items` on disk as in flight, and returns their number.
+    /// Marks `items` on disk as in flight, and returns the number of items that were marked.
     pub(crate) fn take_stored(&mut self, items: u64) -> u64 {
         let items = items.min(self.stats.stored);
         self.stats.stored -= items;

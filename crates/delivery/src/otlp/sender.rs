@@ -1,5 +1,5 @@
 //! The sending task of one signal: takes batches from the queue, sends and retries them. With a queue on disk, the task
-//! keeps batches on the disk while the receiver does not accept them.
+//! keeps batches on the disk while the receiver does not accept requests.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -488,18 +488,18 @@ impl Sender {
         true
     }
 
-    /// Leaves a stored request on disk, unless it was dropped while it was sent.
+    /// Leaves a stored request on disk, unless the store dropped the request during the attempt.
     async fn leave_stored(&self, number: u64, items: u64) {
         let Some(store_handle) = &self.outgoing.store_handle else {
             return;
         };
-        // The counts of the disk contain the request if it was dropped.
+        // If the store dropped the request, `count_drops` counts its items.
         let _is_there = store_handle.has(self.outgoing.signal, number).await;
         self.outgoing.queue().stored(items);
         self.outgoing.count_drops();
     }
 
-    /// Stores the halves of a stored request, which the caller then removes.
+    /// Stores the halves of a stored request. The caller then removes the request.
     async fn store_halves(&self, batch: Arc<Batch>) {
         let items = batch.items();
         let (first, second) = match Arc::try_unwrap(batch).map(Batch::halve) {

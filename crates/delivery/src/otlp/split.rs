@@ -70,7 +70,7 @@ impl Request {
         part
     }
 
-    /// Returns the number of data points of all messages, which are metrics.
+    /// Returns the number of data points, if the messages are metrics.
     fn points(&self) -> u64 {
         let scopes = self.resources.iter().flat_map(|resource| &resource.scopes);
         let metrics = scopes.flat_map(|scope| &scope.messages);
@@ -80,7 +80,7 @@ impl Request {
 }
 
 /// Returns two requests with half of the messages each, and their numbers of items; `None` if there is only one
-/// message, or if the request cannot be decoded. `items` is the number of items in the whole request.
+/// message, or if the request cannot be decoded. `items` is the number of items in the request.
 pub(crate) fn halves(request: &[u8], items: u64) -> Option<[(Vec<u8>, u64); 2]> {
     let whole = Request::decode(request).ok()?;
     let messages = whole.messages();

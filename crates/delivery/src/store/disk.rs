@@ -23,10 +23,8 @@ pub(crate) trait Disk: fmt::Debug {
     /// Ensures that the content of a file is on the disk. For a `new` file, the same applies to the name of the file.
     fn sync(&mut self, name: &str, new: bool) -> io::Result<()>;
 
-    /// Truncates a file.
     fn cut(&mut self, name: &str, len: u64) -> io::Result<()>;
 
-    /// Removes a file.
     fn remove(&mut self, name: &str) -> io::Result<()>;
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct Log<D> {
     position: Position,
     /// Offset of the first record that is not removed, in the first segment.
     offset: u64,
-    /// Header of the first record that is not removed; `None` until it was read.
+    /// Header of the first record that is not removed; `None` if the header was not read yet.
     front: Option<Header>,
     next: u64,
     missing: u64,
@@ -143,7 +143,7 @@ impl<D: Disk> Log<D> {
                 break;
             }
             // Only the last record can be torn behind its header. The payloads of the other records are checked when
-            // they are read.
+            // the records are read.
             let is_last = end + HEADER as u64 > file_len || self.header(&name, end).is_none();
             if is_last && !matches!(self.payload(&name, segment.len, &header), Ok(Some(_))) {
                 break;

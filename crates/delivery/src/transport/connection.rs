@@ -148,7 +148,7 @@ impl Connection {
             (None, Some(_)) => return Err(Error::HalfIdentity { given: "key" }),
             _ => {}
         }
-        // Without TLS, ignore the files: they are often configured for all receivers at once.
+        // Without TLS, ignore the files. TLS files are often configured for all receivers at once.
         let files = |path: &Option<PathBuf>| path.clone().filter(|_| secure);
         let key = Key {
             endpoint: (receiver.protocol == Protocol::Grpc).then(|| receiver.endpoint.clone()),
@@ -247,7 +247,7 @@ fn connect(key: &Key, timeout: Duration) -> Result<Link, Error> {
 }
 
 /// Returns whether at least one certificate is usable as an authority. The libraries silently skip certificates that
-/// they cannot parse.
+/// are not parseable.
 fn has_authority(pem: &[u8]) -> bool {
     let mut roots = RootCertStore::empty();
     CertificateDer::pem_slice_iter(pem)

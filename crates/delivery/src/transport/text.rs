@@ -10,8 +10,8 @@ const SHORTEST_SECRET: usize = 4;
 
 /// Returns `text` on one line of bounded length, with control characters escaped and secrets replaced.
 pub fn shown(text: &str, secrets: &[Secret]) -> String {
-    // Replace secrets before truncating the text, because a part of a secret is secret, too. Answers were bounded when
-    // they were read.
+    // Replace secrets before truncating the text, because a part of a secret is secret, too. The size of an answer was
+    // limited when the answer was read.
     let mut clean = text.trim().to_owned();
     for secret in secrets {
         // `Bearer TOKEN`: a receiver can repeat only the token.
@@ -48,8 +48,8 @@ pub fn endpoint(text: &str) -> String {
     shown(&format!("{scheme}{separator}{host}{path}"), &[])
 }
 
-/// Returns the secrets in an address: the password, the whole query, and each value of the query, both encoded and
-/// decoded.
+/// Returns the secrets in an address: the password, the complete query, and each value of the query in its encoded and
+/// its decoded form.
 pub(crate) fn secrets_of(url: &reqwest::Url) -> Vec<Secret> {
     let mut secrets: Vec<Secret> = url.password().into_iter().chain(url.query()).map(Secret::new).collect();
     let written = url.query().into_iter().flat_map(|query| query.split('&'));

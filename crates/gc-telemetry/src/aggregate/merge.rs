@@ -17,7 +17,7 @@ const MAX_EXEMPLARS: usize = 8;
 /// A point of a metric.
 pub(super) trait Point: Clone {
     fn attributes(&self) -> &[KeyValue];
-    /// Subtracts an older total. A total that has fallen was counted from scratch, so it is not changed.
+    /// Subtracts an older total. A total that has fallen was counted from scratch, so the point keeps this total.
     fn subtract(&mut self, older: &Self);
     /// Adds a point with the same attributes. `max_buckets` limits the buckets of an exponential histogram.
     fn add(&mut self, part: &Self, max_buckets: usize);
@@ -231,7 +231,7 @@ fn add_points<P: Point>(points: &mut Vec<P>, parts: &[P], max_buckets: usize) {
     }
 }
 
-/// Returns the increase since an older total of the same metric, or the whole total if there is no older total.
+/// Returns the increase since an older total of the same metric, or the complete total if there is no older total.
 pub(super) fn difference(newer: &Metric, older: Option<&Metric>) -> Metric {
     let mut metric = newer.clone();
     let older = older.and_then(|older| older.data.as_ref());

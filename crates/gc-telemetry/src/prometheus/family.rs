@@ -124,8 +124,8 @@ impl Family<'_> {
                 name,
                 target,
                 format,
-                // Exemplars with the ids of requests are only for authenticated users, so they are exported only over
-                // OTLP.
+                // Only authenticated users may see the ids of requests, so exemplars with these ids are exported only
+                // over OTLP.
                 has_exemplars: format == Format::OpenMetrics && metric.name != REQUEST_PAUSE.name,
                 out: &mut *out,
             };

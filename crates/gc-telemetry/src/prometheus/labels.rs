@@ -139,7 +139,7 @@ fn json(value: &Value) -> serde_json::Value {
     }
 }
 
-/// Writes the family `target_info`: one series per process with its whole resource.
+/// Writes the family `target_info`: one series per process, with all attributes of its resource.
 pub(super) fn write_target_info(format: Format, targets: &[TargetLabels], out: &mut String) {
     if targets.is_empty() {
         return;

@@ -4,7 +4,7 @@ use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar};
 
 use crate::spans::SpanIds;
 
-/// Measurement with its span.
+/// A duration with its time and its span.
 #[derive(Debug, Clone, Copy)]
 struct SpanMeasurement {
     ns: u64,

@@ -1,10 +1,10 @@
 //! Collections without observed events. The runtime numbers its collections without gaps, so the number of collections
 //! between two sessions, and of collections whose events were all lost, is exact.
 //!
-//! A skipped number can belong to the background collection in progress, which is observed at its end. The number
-//! counts as missed after two later collections started while no background collection was in progress: blocking
-//! collections (foreground collections have a separate type) or later background collections. Two collections are
-//! necessary, because a collection with late data can be observed after the next collection.
+//! A skipped number can belong to the background collection in progress, because a background collection is observed at
+//! its end. The number counts as missed after two later collections started while no background collection was in
+//! progress: blocking collections (foreground collections have a separate type) or later background collections. Two
+//! collections are necessary, because a collection with late data can be observed after the next collection.
 
 use std::collections::VecDeque;
 

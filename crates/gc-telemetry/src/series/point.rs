@@ -1,4 +1,4 @@
-//! A point of a metric, which accumulates values and exports them.
+//! A point of a metric. A point accumulates values and is exported.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
@@ -114,7 +114,7 @@ impl Point {
         }
     }
 
-    /// Returns the total, the newest value, or the whole distribution. The result is always `Some`.
+    /// Returns the total, the newest value, or the complete distribution. The result is always `Some`.
     pub(super) fn total(&self, definition: &MetricDefinition) -> Option<PointValue> {
         Some(match self {
             Self::Sum { total, since, .. } => PointValue::Number(number(*total, definition), *since),

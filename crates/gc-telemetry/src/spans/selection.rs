@@ -59,8 +59,8 @@ impl Selection {
         self.in_incident = before.in_incident;
     }
 
-    /// Returns whether a collection becomes spans, or the reason if it does not. `at` is the time of its last event;
-    /// `in_incident` is `true` while an incident of the process is open.
+    /// Decides whether a collection becomes spans. The error is the reason if the collection does not become spans.
+    /// `at` is the time of its last event; `in_incident` is `true` while an incident of the process is open.
     pub(super) fn decide(
         &mut self,
         collection: &Collection,
@@ -125,7 +125,7 @@ fn trace_state(threshold: u64) -> String {
 #[derive(Debug)]
 pub(super) struct TokenBucket {
     max_per_second: u32,
-    /// Unused tokens, as the nanoseconds that were necessary to earn them; at most one second.
+    /// Unused tokens, as the nanoseconds in which the tokens were earned; at most one second.
     earned_ns: u64,
     newest: Moment,
 }
@@ -140,7 +140,8 @@ impl TokenBucket {
     }
 
     pub(super) fn take(&mut self, at: Moment) -> bool {
-        // Collections are not strictly in order: a background collection follows the collections that ran during it.
+        // Collections are not strictly in order: a background collection is observed after the collections that ran
+        // during the background collection.
         let passed = at.since(self.newest);
         self.newest = self.newest.max(at);
         self.earned_ns = self.earned_ns.saturating_add(passed).min(SECOND_NS);
@@ -191,7 +192,7 @@ mod tests {
         assert!(!TokenBucket::new(0).take(Moment::from_ns(SECOND_NS)));
     }
 
-    /// Scenario: the shares are all, none, a half and a tenth of 20,000 traces.
+    /// Scenario: the configured shares of 20,000 traces are 1, 0, 0.5 and 0.1.
     /// Guarantee: about this share is exported, and the trace state contains the threshold.
     #[test]
     fn configured_share_is_exported() {

@@ -73,7 +73,7 @@ pub(super) fn spans(
     let marks = Marks::from_anomalies(anomalies);
     tree.span(ids.root(), None, &name, extent(collection), |wire| {
         attributes(wire, collection, options.phases);
-        // Marks are rare, so they are built as messages first.
+        // Collections with marks are rare, so the marks are built as messages first.
         if let Some(attribute) = &marks.attribute {
             wire.bytes(field::ATTRIBUTES, attribute.encode_to_vec());
         }
@@ -218,7 +218,7 @@ fn common(a: Times, b: Times) -> Option<Times> {
 }
 
 /// Returns the name and the times of the concurrent part of a background collection after one of its suspensions, until
-/// the next suspension or the end. Returns `None` if there is no such part or one of its ends is unknown.
+/// the next suspension or the end. Returns `None` if there is no such part, or if its start or its end is unknown.
 fn concurrent_after(collection: &Collection, place: usize) -> Option<(&'static str, Times)> {
     if !collection.is_concurrent() {
         return None;

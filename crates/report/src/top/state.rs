@@ -70,15 +70,12 @@ const PAGE: usize = 10;
 /// All state that determines a frame.
 #[derive(Debug, Clone, Default)]
 pub struct Screen {
-    /// Current view.
     pub view: View,
     /// Most recent overview.
     pub overview: Overview,
     /// Most recent record of the shown process.
     pub process: Option<Process>,
-    /// State of the connection.
     pub connection: Connection,
-    /// Address of the daemon.
     pub address: String,
     pub(super) sort: Sort,
     pub(super) filter: String,
@@ -155,7 +152,6 @@ impl Screen {
         chosen.unwrap_or(0)
     }
 
-    /// Handles a key.
     pub fn key(&mut self, key: KeyCode) -> Action {
         if self.typing {
             return self.type_key(key);

@@ -147,8 +147,8 @@ impl Bucket {
         self.allocated = Some(self.allocated.unwrap_or(0).saturating_add(bytes));
     }
 
-    /// Adds a collection that ended in the bucket. The allocation is added separately, because it can belong to several
-    /// buckets.
+    /// Adds a collection that ended in the bucket. The allocation is added separately, because the allocation can
+    /// belong to several buckets.
     pub fn collection(&mut self, collection: &Collection, pause_ns: Option<u64>) {
         let kind = kind_of(collection.generation, type_of(collection));
         if let Some(count) = self.collections.get_mut(kind) {
@@ -267,7 +267,7 @@ impl Bucket {
     }
 }
 
-/// Number of classes of pauses, which one byte identifies.
+/// Number of classes of pauses. One byte identifies a class.
 const CLASSES: usize = 256;
 
 /// Differences of at least this value, and the first class, are written separately.

@@ -46,7 +46,7 @@ impl Buckets {
         }
     }
 
-    /// Changes a closed bucket, because a fact about it became known late.
+    /// Changes a closed bucket, because a fact about the bucket became known late.
     fn amend(&mut self, index: u64, change: impl FnOnce(&mut Bucket)) {
         let mut all: Vec<Bucket> = self.all().collect();
         let place = match all.binary_search_by_key(&index, |bucket| bucket.index) {
@@ -78,7 +78,7 @@ impl Buckets {
         }
     }
 
-    /// Adds a suspension of the threads: each bucket gets the part that falls into it.
+    /// Adds a suspension of the threads: each bucket gets its part of the suspension.
     pub(crate) fn stopped(&mut self, from: Moment, length_ns: u64, now: Moment) {
         let to = from.after(length_ns).min(now).ns();
         let mut from = from.ns().max(to.saturating_sub(HISTORY_NS));
@@ -93,8 +93,8 @@ impl Buckets {
         }
     }
 
-    /// Adds bytes allocated between two instants, assumed to be evenly distributed: each bucket gets the part that
-    /// falls into it. The bytes of an interval that is not longer than a bucket count in the bucket in which the
+    /// Adds bytes allocated between two instants, assumed to be evenly distributed: each bucket gets the bytes of its
+    /// part of the interval. The bytes of an interval that is not longer than a bucket count in the bucket in which the
     /// interval ended.
     pub(crate) fn allocated(&mut self, (from, to): (Moment, Moment), bytes: u64) {
         let (from, to) = (from.ns(), to.ns().max(1));

@@ -31,7 +31,7 @@ pub struct RetainedCollection {
     pub trace_id: Option<[u8; 16]>,
 }
 
-/// The kept collections.
+/// The collections that are kept in full.
 #[derive(Debug, Default)]
 pub struct RetainedCollections {
     /// The newest collections, in the order in which they were observed.
@@ -75,7 +75,7 @@ impl RetainedCollections {
         self.newest.push_back(remembered);
     }
 
-    /// Keeps a collection if it is among the longest of the last 30 minutes.
+    /// Keeps a collection if its pause is among the longest pauses of the last 30 minutes.
     fn lengthen(&mut self, pause: u64, at: Moment, remembered: &RetainedCollection) {
         let from = at.before(HISTORY_NS);
         self.longest.retain(|(_, at, _)| *at >= from);
@@ -92,7 +92,7 @@ impl RetainedCollections {
         self.longest.shrink_to(MAX_LONGEST);
     }
 
-    /// Sets the trace id of the most recently observed collection, which became spans.
+    /// Sets the trace id of the most recently observed collection, because the collection became spans.
     pub(crate) fn traced(&mut self, number: u32, trace_id: [u8; 16]) {
         let newest = self.newest.back_mut();
         let longest = self.longest.iter_mut().map(|(_, _, kept)| kept);
@@ -103,8 +103,8 @@ impl RetainedCollections {
         }
     }
 
-    /// Pins a collection if it is still kept. A pinned collection is kept until newer pinned collections need its
-    /// space.
+    /// Pins a collection, unless the collection is no longer kept. A pinned collection is kept until newer pinned
+    /// collections need its space.
     pub(crate) fn pin(&mut self, number: u32) {
         let is_it = |kept: &&RetainedCollection| kept.collection.number() == number;
         if self.pinned.iter().any(|kept| is_it(&kept)) {

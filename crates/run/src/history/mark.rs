@@ -66,7 +66,7 @@ impl Record for Mark {
         pass.near(&mut self.start_ms, before.start_ms);
         pass.optional(&mut self.pause_ns);
         // Generation and type are nearly always small and have five codes each: unknown, three small values, and any
-        // other value. Together with two bits (lossy, most frequent reason), they take one byte.
+        // other value. Generation and type take one byte together with two bits (lossy, most frequent reason).
         let code = |value: Option<u64>| value.map_or(0, |value| value.min(SMALL) + 1);
         let mut all = code(self.generation) * 5 + code(self.gc_type);
         all = all * 2 + u64::from(self.lossy);

@@ -15,7 +15,7 @@ pub struct Pauses {
     pub induced: u64,
     /// Allocated bytes; `None` if no collection reports allocated bytes.
     pub allocated: Option<u64>,
-    /// Whether the true allocation is higher, because a part of it is unknown.
+    /// Whether the true allocation is higher than `allocated`, because the allocation of some collections is unknown.
     pub allocated_lower_bound: bool,
     /// Pauses by class of length.
     classes: Vec<(u8, u64)>,

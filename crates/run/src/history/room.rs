@@ -125,8 +125,8 @@ impl RoomHistory {
     }
 
     /// Returns the room directly before a collection. The next allocation can commit new memory instead of using free
-    /// space of an old generation, so the committed memory at that time counts if it is known. Returns `None` if the
-    /// previous collection or the allocated bytes are unknown.
+    /// space of an old generation, so the committed memory at the start of the collection counts if known. Returns
+    /// `None` if the previous collection or the allocated bytes are unknown.
     fn before(&self, reading: Reading) -> Option<u64> {
         let after = self.after?;
         let room = match reading.committed_before {
@@ -206,9 +206,9 @@ mod tests {
     }
 
     /// Scenario: a cache of 100 MiB has 400 MiB of free space. Collections of young generations promote 50 MiB each
-    /// into the free space, until a full collection frees it again.
-    /// Guarantee: the mark is unknown before the second full collection; then it is the room before that collection,
-    /// and a current cycle that needs more room lowers the mark at once.
+    /// into the free space, until a full collection frees this space again.
+    /// Guarantee: the mark is unknown before the second full collection; then the mark is the room before the second
+    /// full collection, and a current cycle that needs more room lowers the mark at once.
     #[test]
     fn mark_is_room_that_no_cycle_used() {
         let mut room = RoomHistory::default();

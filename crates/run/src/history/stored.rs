@@ -141,7 +141,7 @@ mod tests {
             prop_assert_eq!(read(&bytes).unwrap().buckets, all.concat());
         }
 
-        /// Scenario: a file has a valid head and arbitrary bytes after it.
+        /// Scenario: a file has a valid head and then arbitrary bytes.
         /// Guarantee: the file is read without a panic, also if the arbitrary bytes are the body of an intact frame.
         #[test]
         fn arbitrary_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..400)) {

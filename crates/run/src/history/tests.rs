@@ -37,7 +37,7 @@ fn observed(process: &ProcessHistory, base: TimeBase) -> History {
     history
 }
 
-/// Returns a collection of a real process, which tests modify.
+/// Returns a collection of a real process. Tests modify this collection.
 fn sample() -> Collection {
     let (recording, _) = recorded("net10-steady");
     let collections = &recording.processes[0].1.collections;
@@ -229,7 +229,7 @@ fn large_numbers_stay_within_bound() {
 
 /// Scenario: pauses end at the edge of a bucket, start at the edge of a bucket, and span three buckets; then no pause
 /// occurs for an hour.
-/// Guarantee: each bucket has the time that falls into it and never more than its length, empty buckets do not exist,
+/// Guarantee: each bucket contains its part of the pauses and never more than its length, empty buckets do not exist,
 /// and buckets older than 30 minutes are dropped.
 #[test]
 fn pauses_are_divided_among_buckets() {
@@ -259,7 +259,7 @@ fn pauses_are_divided_among_buckets() {
 
 /// Scenario: a background collection ends 25 s after it started with a pause; a foreground collection is observed
 /// before the background collection ends.
-/// Guarantee: the first pause of the background collection is in the bucket in which it occurred.
+/// Guarantee: the first pause of the background collection is in the bucket in which the pause occurred.
 #[test]
 fn late_pause_is_added_to_its_bucket() {
     let mut history = History::default();
@@ -289,9 +289,9 @@ fn future_events_are_clamped_to_now() {
     assert_eq!(history.buckets(at(4000)).last().unwrap().start_ns(), at(4000).ns());
 }
 
-/// Scenario: three buckets of a history are shown and stored, with an unchanged wall clock and after it was set by
-/// seconds and by an hour, forward and back.
-/// Guarantee: each bucket is shown at separate ten seconds of Unix time, which are the nearest to its position.
+/// Scenario: three buckets of a history are shown and stored, with an unchanged wall clock, and after the wall clock
+/// was set by seconds and by an hour, forward and back.
+/// Guarantee: each bucket is shown at separate ten seconds of Unix time, nearest to its position.
 #[test]
 fn clock_change_moves_shown_buckets_only() {
     let mut history = History::default();

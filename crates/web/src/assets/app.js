@@ -61,7 +61,7 @@ document.addEventListener('click', (event) => {
 addEventListener('popstate', (event) => {
   route();
   const to = event.state?.scroll ?? 0;
-  // The content arrives with the first event of the stream, so the scroll position is set repeatedly for at most 2 s.
+  // The content arrives with the first event of the stream, so the scroll position is set repeatedly for about 2 s.
   let tries = 0;
   const timer = setInterval(() => {
     scrollTo(0, to);

@@ -32,8 +32,8 @@ fn sent(outbox: &mut Outbox, most: usize) -> Vec<String> {
 
 /// Scenario: 507 changes of one service wait (a crash loop with a slow webhook); then one change of another service of
 /// the same tenant and one change of another tenant arrive, while the crash loop continues.
-/// Guarantee: the two changes are sent after at most one further change of the crash loop, which always has a waiting
-/// change.
+/// Guarantee: although the crash loop always has a waiting change, the two changes are sent after at most one further
+/// change of the crash loop.
 #[test]
 fn crash_loop_does_not_delay_others() {
     let mut outbox = Outbox::default();

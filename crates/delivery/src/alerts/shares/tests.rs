@@ -164,8 +164,8 @@ fn further_incidents_are_one_alert() {
 
 /// Scenario: a process of one tenant has the service name of another tenant, claims to be in the namespace of that
 /// tenant and on another node, and has many incidents.
-/// Guarantee: the process uses none of the other tenant's share. The labels of a summary do not contain the service
-/// name, and contain the namespace only if the tenant is this namespace.
+/// Guarantee: the process does not use the share of the other tenant. The labels of a summary do not contain the
+/// service name, and contain the namespace only if the tenant is this namespace.
 #[test]
 fn process_cannot_use_share_of_other_tenant() {
     let now = Instant::now();
@@ -212,7 +212,7 @@ fn summary_is_sent_at_exit() {
 }
 
 /// Scenario: more tenants have incidents beyond their share than there can be summaries.
-/// Guarantee: no summary is added beyond the maximum, and the verdict about the further message is to drop it.
+/// Guarantee: no summary is added beyond the maximum, and the verdict about a further message is [`Verdict::Drop`].
 #[test]
 fn sums_are_bounded() {
     let now = Instant::now();

@@ -37,7 +37,7 @@ pub(crate) trait Items<E>: Send + Sync {
 
     fn send(&self, exporter: &E) -> impl Future<Output = OTelSdkResult> + Send;
 
-    /// Converts the items to entries, to queue them with the data of targets.
+    /// Converts the items to entries for the queue of the data of targets.
     fn into_entries(self, origin: &Arc<Origin>) -> Vec<Entry>;
 }
 
@@ -122,7 +122,7 @@ impl<E: Exporter> FollowingExporter<E> {
                 target.stop_compressing(message);
                 continue;
             }
-            // The size of such a small request does not show the limit for the signal's batches.
+            // A request of gcwatch's own items is small, so its size does not show the limit for the signal's batches.
             let answer = match answer {
                 Answer::TooLarge { message, .. } => Answer::Refused { message },
                 answer => answer,
@@ -199,14 +199,14 @@ fn failed() -> OTelSdkError {
     OTelSdkError::InternalFailure("not exported".to_owned())
 }
 
-/// Waits until `is` holds. No reference to the value is kept.
+/// Waits until `is` holds. The function keeps no reference to the value.
 async fn until(control: &mut watch::Receiver<Control>, is: impl FnMut(&Control) -> bool) {
     // The signal owns the sender and outlives this function.
     let _holds = control.wait_for(is).await.is_ok();
 }
 
-/// Returns the outcome of an export. For HTTP, the answer itself is known. For gRPC, the library returns the code and,
-/// if the receiver was not reached, the causes.
+/// Returns the outcome of an export. For HTTP, the client has stored the answer of the receiver. For gRPC, the library
+/// returns the code and, if the receiver was not reached, the causes.
 fn answer_of<E>(built: &Built<E>, result: OTelSdkResult) -> Answer {
     let last = built.last.lock().unwrap_or_else(PoisonError::into_inner).take();
     match (last, result) {

@@ -165,8 +165,7 @@ fn again(after: Option<Duration>) -> Answer {
     }
 }
 
-/// Scenario: a receiver is unavailable for the whole time for which a batch is retried; then the receiver accepts the
-/// next batch.
+/// Scenario: a receiver is unavailable for as long as a batch is retried; then the receiver accepts the next batch.
 /// Guarantee: no delay exceeds 2 s, and the first delay does not exceed 1 s; the batch expires at its deadline and not
 /// earlier; the next batch is sent.
 #[tokio::test(start_paused = true)]
@@ -317,8 +316,8 @@ async fn exhausted_receiver_gets_few_requests() {
 
 /// Scenario: with a queue on disk, a receiver is unavailable for an hour while an item arrives every second; then it is
 /// available permanently.
-/// Guarantee: nearly all items are stored during the outage, although it lasts longer than a batch is retried from
-/// memory; the recovery is detected within 2 s; no item is dropped, and the disk is finally empty.
+/// Guarantee: nearly all items are stored during the outage, although the outage lasts longer than a batch is retried
+/// from memory; the recovery is detected within 2 s; no item is dropped, and the disk is finally empty.
 #[tokio::test(start_paused = true)]
 async fn hour_without_receiver_loses_no_item() {
     let folder = tempfile::tempdir().unwrap();
@@ -444,7 +443,7 @@ async fn late_answer_leaves_few_items_in_memory() {
 
 /// Scenario: with a queue on disk, the daemon shuts down while the receiver is unavailable; another daemon starts with
 /// the same disk and an available receiver.
-/// Guarantee: the shutdown is immediate and loses no item; the next daemon sends all items once and counts them.
+/// Guarantee: the shutdown is immediate and loses no item; the next daemon sends all items once and counts all items.
 #[tokio::test(start_paused = true)]
 async fn restart_sends_stored_items() {
     let folder = tempfile::tempdir().unwrap();
@@ -509,8 +508,8 @@ async fn memory_is_used_without_working_disk() {
     assert_eq!((stats.exported, stats.stored, stats.dropped.total()), (1, 0, 0));
 }
 
-/// Scenario: a stored request is too large for the receiver, which is available again.
-/// Guarantee: the request is halved until it fits; no item is dropped.
+/// Scenario: a receiver is available again, but a stored request is too large for the receiver.
+/// Guarantee: the request is halved until the receiver accepts the parts; no item is dropped.
 #[tokio::test(start_paused = true)]
 async fn large_stored_request_is_halved() {
     let folder = tempfile::tempdir().unwrap();

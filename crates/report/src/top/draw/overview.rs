@@ -95,7 +95,6 @@ fn severity(name: &str) -> Style {
     }
 }
 
-/// A column of the overview.
 struct Column {
     name: &'static str,
     width: u16,
