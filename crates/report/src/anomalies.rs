@@ -15,8 +15,8 @@ use incidents::review::Review;
 use incidents::{Incident, Member, remedy_for_a_file};
 use rule_engine::rule::{EvaluationTrigger, Rule, Severity};
 
-/// `kind: "rules_judged"`: the number of rules that gcwatch could evaluate on a recording, and the rules that it could
-/// not evaluate.
+/// `kind: "rules_judged"`: the number of rules that gcwatch could evaluate on a recording, and the rules that gcwatch
+/// could not evaluate.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "rules_judged")]
 pub struct JudgedRecord {
@@ -165,7 +165,7 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
     Ok(())
 }
 
-/// Returns the id of a rule, with the number of collections for which it held if this number is more than 1.
+/// Returns the id of a rule, with the number of collections for which the rule held if this number is more than 1.
 fn member(member: &Member) -> String {
     let rule = member.rule();
     if rule.on == EvaluationTrigger::Gc && member.count > 1 {

@@ -73,7 +73,7 @@ const FIELDS: [&str; 55] = [
     "/phases",
 ];
 
-/// Columns that relate a collection to the time before it, after the fields of the record.
+/// Columns that relate a collection to the preceding interval, after the fields of the record.
 const INTERVAL: [&str; 3] = ["since_last_ns", "stopped_share", "allocated_per_second"];
 
 /// Fields of a generation.

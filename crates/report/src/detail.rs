@@ -1,7 +1,8 @@
-//! One collection in full: its record, extended by the events around it.
+//! One collection in full: the record of the collection, extended by the events during the collection, by the
+//! allocations before the collection, and by the finalizations after the collection.
 //!
-//! [`Detail`] selects the events of the collection from a recording and sums them up; [`DetailRecord`] is its
-//! machine-readable record, [`write()`] its text.
+//! [`Detail`] selects the events of the collection from a recording and counts the events; [`DetailRecord`] is the
+//! machine-readable record, and [`write()`] writes the text.
 
 mod record;
 mod sums;
@@ -97,7 +98,7 @@ impl Detail {
         }
     }
 
-    /// Observes an event of the recording, and keeps it if it belongs to the collection.
+    /// Observes an event of the recording. Unrelated events are ignored.
     pub fn observe(&mut self, observed: &Observed<'_>) {
         let Ok(decoded) = &observed.decoded else { return };
         let at = observed.at;

@@ -162,7 +162,7 @@ const COLUMNS: [Column; 4] = [
     right("change", 10),
 ];
 
-/// Writes the comparison.
+/// Writes the comparison of two recordings.
 pub fn write(
     out: &mut dyn Write,
     before: &RecordingTotals,
@@ -282,8 +282,8 @@ mod tests {
 
     /// Scenario: the median is shorter, the maximum longer, more time is stopped and more is allocated; in another case
     /// the figures differ little; in a third case there were no collections before.
-    /// Guarantee: the verdict states which figures are better and which are worse, shares in percentage points. It also
-    /// states if there is no difference, or if there were no collections before.
+    /// Guarantee: the verdict states which figures are better and which are worse, shares in percentage points. The
+    /// verdict also states if there is no difference, or if there were no collections before.
     #[test]
     fn verdict_lists_better_and_worse_figures() {
         let all = [

@@ -32,9 +32,9 @@ pub enum State {
 /// The conditions for listed incidents. A field is `None` if there is no such condition.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// The state.
+    /// State of the incident.
     pub state: Option<State>,
-    /// The lowest severity.
+    /// Lowest severity of the incident.
     pub severity: Option<Severity>,
     /// The rule that names the incident, or its family: `memory` selects `memory.growth`.
     pub rule: Option<String>,
@@ -261,7 +261,7 @@ impl Incident {
         Some(words(until.saturating_sub(since)))
     }
 
-    /// Returns for example `open 3 min` or `ended 5 min ago`, without the duration if it is unknown.
+    /// Returns for example `open 3 min` or `ended 5 min ago`, without the duration if the duration is unknown.
     fn when(&self, now_ms: u64) -> String {
         if self.is_open() {
             return match self.duration(now_ms) {

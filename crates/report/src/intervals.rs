@@ -15,7 +15,7 @@ pub struct Interval {
     pub allocated_per_second: Option<f64>,
 }
 
-/// The intervals between a process's collections, which must be passed in the order of their starts.
+/// The intervals between a process's collections. The collections must be passed in the order of their starts.
 #[derive(Debug, Default)]
 pub struct Intervals {
     /// Time at which the threads were last restarted.

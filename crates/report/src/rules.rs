@@ -39,7 +39,7 @@ impl<'a> From<&'a Problem> for ProblemRecord<'a> {
     }
 }
 
-/// `kind: "rules_check"`: the result of a check, which is the last record of the output.
+/// `kind: "rules_check"`: the result of a check. This record is the last record of the output.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename = "rules_check")]
 pub struct CheckRecord {

@@ -55,8 +55,8 @@ pub const GAP: usize = 2;
 /// Maximum number of characters per line; 0 for no limit.
 static WIDTH: AtomicUsize = AtomicUsize::new(0);
 
-/// Sets the maximum number of characters per line, which is the width of the terminal; `None` for no limit, used for
-/// pipes.
+/// Sets the maximum number of characters per line: the width of the terminal, or `None` for no limit if the output is
+/// not a terminal.
 pub fn width(characters: Option<usize>) {
     WIDTH.store(characters.unwrap_or(0), Ordering::Relaxed);
 }

@@ -40,7 +40,7 @@ pub struct RecentRequests {
     observed: bool,
     /// Worst requests, by number of the interval.
     long: Vec<(u64, RequestTally)>,
-    /// Reason why requests are not read now; `None` if they are read or were not requested.
+    /// Reason why requests are not read now; `None` if requests are read or were not requested.
     unread: Option<String>,
 }
 

@@ -24,8 +24,8 @@ use tokio::time::timeout;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of concurrent connections that serve all requests; also the maximum number of concurrent responses
-/// about processes. Each response about processes occupies a thread until it is ready, even if its client has stopped
-/// waiting.
+/// about processes. Each response about processes occupies a thread until the response is ready, even if the client has
+/// stopped waiting.
 pub(super) const MAX_CONCURRENT: usize = 64;
 static ANSWERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_CONCURRENT)));
 
@@ -81,7 +81,7 @@ pub(super) fn busy(error: &str, remedy: &str) -> Refusal {
     refusal(StatusCode::SERVICE_UNAVAILABLE, error, remedy)
 }
 
-/// Returns a refusal with the status 503, which requests a retry after ten seconds.
+/// Returns a refusal with the status 503. The refusal requests a retry after ten seconds.
 pub(super) fn busy_for_seconds(error: &str, remedy: &str) -> Refusal {
     let mut refusal = busy(error, remedy);
     let headers = refusal.0.headers_mut();

@@ -88,8 +88,8 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
-    /// Scenario: the headers come from browsers, from Prometheus, and from programs that do not accept gzip or forbid
-    /// it.
+    /// Scenario: the headers come from browsers, from Prometheus, and from programs that do not accept or that forbid
+    /// gzip.
     /// Guarantee: only clients that accept gzip receive gzip.
     #[test]
     fn accepting_clients_receive_gzip() {

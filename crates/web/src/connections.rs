@@ -195,7 +195,7 @@ async fn serve_within(
     Ok(())
 }
 
-/// Returns `true` if the client closed the connection before it was accepted.
+/// Returns `true` for an error of one connection: the client closed the connection before the listener accepted it.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

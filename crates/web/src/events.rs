@@ -60,7 +60,7 @@ struct ViewerSlot {
     slow: Arc<Notify>,
 }
 
-/// Guard of the place of a viewer, which releases the place on drop.
+/// Guard of the place of a viewer. Drop releases the place.
 #[derive(Debug)]
 struct ViewerPlace {
     taken: Arc<Mutex<Vec<ViewerSlot>>>,
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(viewers.count(), 0);
     }
 
-    /// Scenario: a record contains a name with newlines; a process can have such a name.
+    /// Scenario: a record contains the name of a process, and the name contains newlines.
     /// Guarantee: an event is one line of data.
     #[test]
     fn event_is_one_line() {

@@ -72,8 +72,8 @@ async fn on_disk<T: Send + 'static>(
     })
 }
 
-/// Returns `true` if a response waits for a disk. [`READERS`] limits these responses, so that they need not run one
-/// after another like other responses.
+/// Returns `true` if a response waits for a disk. [`READERS`] limits these responses, so that these responses can run
+/// at the same time, unlike other responses.
 pub(super) fn waits_for_disk(path: &str) -> bool {
     let name = path.strip_prefix(PRIVATE);
     path.ends_with("/history") || name.is_some_and(|name| !name.starts_with("requests/") && !flames::is_name(name))

@@ -1,4 +1,4 @@
-//! Health: `/livez` and `/readyz`, which are answered even if all other places are taken.
+//! Health: `/livez` and `/readyz`. These requests are answered even if all other places are taken.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;

@@ -12,13 +12,13 @@
 //!
 //! Text responses of at least 1 KiB are compressed if the client accepts gzip.
 //!
-//! The listener is read-only: no request changes anything. The listener uses loopback by default, because its responses
-//! contain process names. The listener serves at most 64 connections at the same time, each at most 90 s idle and ten
-//! minutes old, and 16 additional connections that follow events; health is served beyond the limit (`connections`).
-//! With a certificate, the listener uses TLS (`tls`). Content with possible secrets is served on loopback to root and
-//! the user of gcwatch, or after a login (`access`, `peer`). On loopback, the listener accepts only names of loopback
-//! and configured names (`hosts`). The page runs only its own scripts and cannot insert HTML: its policy requires
-//! trusted types and allows none.
+//! The listener is read-only. The listener uses loopback by default, because its responses contain process names. The
+//! listener serves at most 64 connections at the same time, each at most 90 s idle and ten minutes old, and 16
+//! additional connections that follow events; health is served beyond the limit (`connections`). With a certificate,
+//! the listener uses TLS (`tls`). Content with possible secrets is served on loopback to root and the user of gcwatch,
+//! or after a login (`access`, `peer`). On loopback, the listener accepts only names of loopback and configured names
+//! (`hosts`). The page runs only its own scripts and cannot insert HTML: its policy requires trusted types and allows
+//! none.
 
 // Time is a value: only the modules with an exception use a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]

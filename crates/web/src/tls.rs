@@ -1,4 +1,4 @@
-//! TLS of listeners: the certificate comes from two files, which are read again after a change.
+//! TLS of listeners: the certificate and its key come from two files. gcwatch reads the files again after a change.
 
 use std::io;
 use std::path::Path;

@@ -1,5 +1,5 @@
 // Elements from values. Text is always text: this module parses no HTML, and the policy of the page (trusted types)
-// forbids it.
+// forbids the parsing of HTML.
 
 const SVG = 'http://www.w3.org/2000/svg';
 const SVG_TAGS = new Set(['svg', 'g', 'path', 'line', 'rect', 'circle', 'polygon', 'text', 'polyline', 'title']);

@@ -79,9 +79,9 @@ impl Drop for ConnectionPlace {
     }
 }
 
-/// Serves one connection. Errors are errors of the client and are not reported.
+/// Serves one connection. Errors of the connection are caused by the client and are not reported.
 ///
-/// Responses of all connections run one after another, except health responses and responses that wait for a disk.
+/// At most one response of all connections runs at a time, except health responses and responses that wait for a disk.
 /// Other tasks run between two responses. This order limits the delay of other tasks: a client can send hundreds of
 /// requests at the same time, and the metrics of a thousand processes take milliseconds.
 pub(super) async fn answer(
