@@ -4,9 +4,9 @@
 //! bytes -> nettrace::Decoder -> event::decode -> gc::Machine, one per process and runtime -> outcomes
 //! ```
 //!
-//! A [`GcStream`] owns the decoder and the machines. Feed it with [`GcStream::space`] and [`GcStream::filled`], run it
-//! with [`GcStream::advance`], and take results with [`GcStream::next_outcome`]. A stream performs no I/O and reads no
-//! clock.
+//! A [`GcStream`] owns the decoder and the machines. Feed a stream with [`GcStream::space`] and [`GcStream::filled`],
+//! run the stream with [`GcStream::advance`], and take results with [`GcStream::next_outcome`]. A stream performs no
+//! I/O and reads no clock.
 
 mod process;
 mod scope;
@@ -80,7 +80,7 @@ pub struct Observed<'a> {
     pub event: &'a Event<'a>,
     /// Layout of the event; `None` if unknown.
     pub layout: Option<Layout>,
-    /// Fields of the event, or the reason why they are not available.
+    /// Fields of the event, or the reason why the fields are not available.
     pub decoded: Result<ClrEvent<'a>, UndecodedReason>,
     /// Time of the event, in nanoseconds since the sync point.
     pub at: i64,
@@ -143,7 +143,8 @@ impl GcStream {
         self.decoder.keep(keeper);
     }
 
-    /// Returns a buffer for at least `min` more bytes of the stream. Call [`GcStream::filled`] after writing to it.
+    /// Returns a buffer for at least `min` more bytes of the stream. Call [`GcStream::filled`] after writing to the
+    /// buffer.
     pub fn space(&mut self, min: usize) -> &mut [u8] {
         self.decoder.space(min)
     }
@@ -208,8 +209,8 @@ impl GcStream {
     ///
     /// # Errors
     ///
-    /// Returns an error if the bytes are not a valid stream, or if they are damaged. Outcomes that precede the damage
-    /// are reported.
+    /// Returns an error if the bytes are not a valid stream, or are damaged. Outcomes that precede the damage are
+    /// reported.
     pub fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<AdvanceOutcome, nettrace::Error> {
         loop {
             if self.processes.iter().any(|process| process.machine.overflows()) {
@@ -312,7 +313,7 @@ impl GcStream {
         &self.processes
     }
 
-    /// Returns the header of the stream, or `None` before it has been read.
+    /// Returns the header of the stream, or `None` if the header has not been read yet.
     pub fn header(&self) -> Option<&TraceHeader> {
         self.decoder.header()
     }

@@ -17,14 +17,15 @@
 //!
 //! * *Generation 0* is swept in the final stop. Until then its size grows by the allocated bytes, so SizeAfter -
 //!   SizeBefore is added. Allocations into the swept free space before the history is written are not in any event. The
-//!   budget compensates for them: when the budget of generation 0 triggers the next collection (reason AllocSmall), the
-//!   whole budget has been handed out since the last collection, minus the unused ends of contexts.
+//!   budget compensates for these allocations: when the budget of generation 0 triggers the next collection (reason
+//!   AllocSmall), the whole budget has been handed out since the last collection, minus the unused ends of contexts.
 //! * *Large objects*: .NET 9 and later write the live bytes at the final stop, so no allocation is hidden. .NET 8 and
 //!   earlier write the live bytes at the start. The allocation from the start to the end is estimated from the previous
 //!   rate and from the growth of generation 0 during the collection, because the events do not state how many of the
-//!   live bytes at the end are new. Under server GC the estimate is usually too low ([`Allocated::at_least`]). Such a
-//!   collection is recognized by its compact phase, in which .NET 8 writes a clock instead of a duration, by an inner
-//!   collection that saw more large objects, or by growth of the large objects during the collection.
+//!   live bytes at the end are new. Under server GC the estimate is usually too low ([`Allocated::at_least`]). A
+//!   collection of .NET 8 or earlier is recognized by its compact phase, in which .NET 8 writes a clock instead of a
+//!   duration, by an inner collection that saw more large objects, or by growth of the large objects during the
+//!   collection.
 
 use crate::event::PerHeapHistory;
 
@@ -32,15 +33,16 @@ use crate::event::PerHeapHistory;
 /// earlier. This value is used if generation 0 does not show how active the program is.
 const MARKING_ACTIVITY: f64 = 0.7;
 
-/// Share of the previous rate while a background collection sweeps, which delays the allocation of large objects.
-/// Measured on .NET 8 with one to four threads that allocate 0.3 to 1.5 GB/s.
+/// Share of the previous rate at which large objects are allocated while a background collection sweeps, because
+/// sweeping delays their allocation. The share was measured on .NET 8 with one to four threads that allocate 0.3 to 1.5
+/// GB/s.
 const SWEEPING_ACTIVITY: f64 = 0.35;
 
 /// Minimum number of bytes that the program must have allocated in generation 0 before the background collection. With
 /// fewer bytes, generation 0 does not show how active the program is.
 const SHOWS_ACTIVITY: u64 = 1 << 20;
 
-/// Number of rows in a history of .NET 5 and later, which includes the pinned object heap.
+/// Number of rows in a history of .NET 5 and later, including the row of the pinned object heap.
 const GENERATIONS_WITH_PINNED: usize = 5;
 
 /// Maximum negative difference that counts as 0, in bytes. Allocation contexts that both sizes count explain such a
@@ -342,8 +344,8 @@ impl AllocatedBytes {
         }
     }
 
-    /// Returns the bytes allocated since the previous measurement. Called when the histories of a collection are
-    /// complete.
+    /// Returns the bytes allocated since the previous measurement. The machine calls this method when the histories of
+    /// a collection are complete.
     pub(crate) fn measure(&mut self, of: &CollectionFacts) -> Result<Allocated, AllocatedUnknown> {
         self.large_before_is_at_start |= of.compact_is_a_clock;
         let ours = |background: &Background| background.number.is_none_or(|number| number == of.number);
@@ -525,9 +527,9 @@ impl AllocatedBytes {
     }
 
     /// Returns the estimated bytes of large objects allocated from the start of a background collection to its end
-    /// (.NET 8 and earlier); all of them are alive at the end. Also returns whether the heap grew by more than the
-    /// estimate, which means that the estimate is too low. The growth is also too low, because it excludes allocations
-    /// into free space.
+    /// (.NET 8 and earlier); all of these objects are alive at the end. Also returns whether the heap grew by more than
+    /// the estimate, which means that the estimate is too low. The growth is also too low, because it excludes
+    /// allocations into free space.
     fn large_meanwhile(&self, of: &CollectionFacts, background: Option<Background>, inside: bool) -> (u64, bool) {
         let Spaces { gen0, large } = of.spaces;
         let estimate = || {
@@ -837,8 +839,8 @@ mod tests {
         assert_eq!(measured, expected);
     }
 
-    /// Scenario: .NET 8 allocates large objects before and during a background collection, with one heap and with two;
-    /// .NET 9 does the same.
+    /// Scenario: .NET 8 allocates large objects before and during a background collection, with one heap and with two
+    /// heaps; .NET 9 does the same with two heaps.
     /// Guarantee: only the result of .NET 8 under server GC is marked as a lower bound, and each result contains at
     /// least the observed 100 MB.
     #[test]

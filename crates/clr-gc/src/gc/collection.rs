@@ -65,7 +65,8 @@ pub struct Collection {
     pub clr_instance: Option<u16>,
     /// Type as announced by the runtime.
     pub gc_type: Option<GcType>,
-    /// Whether the collection was announced as background but ran to its end before the threads were restarted.
+    /// Whether the collection was announced as background, but ended before the threads resumed or did no concurrent
+    /// work.
     pub became_blocking: bool,
     /// Reason for the collection.
     pub reason: Option<GcReason>,
@@ -107,8 +108,8 @@ pub struct Collection {
     pub committed: Committed,
     /// Surviving bytes in the heap with the most survivors; `None` while the history of any heap is missing.
     pub largest_heap_survived: Option<u64>,
-    /// Cost of collecting under DATAS, in percent of the throughput (MedianThroughputCostPercent). Set only if the
-    /// value was sent in this collection.
+    /// Cost of collecting under DATAS, in percent of the throughput (MedianThroughputCostPercent). `None` if the
+    /// runtime did not send the value in this collection.
     pub throughput_cost_percent: Option<f32>,
     /// Bytes allocated since the previous measurement; see [`Allocated`].
     pub allocated: Result<Allocated, AllocatedUnknown>,
@@ -135,7 +136,7 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// Creates a collection of which only the number is known.
+    /// Creates a collection with a number and no other known values.
     pub fn unknown(number: u32) -> Self {
         Self {
             number,
@@ -227,8 +228,8 @@ impl Collection {
         })
     }
 
-    /// Returns the time from GCStart to GCEnd, in nanoseconds. Returns `None` if an event is missing. A background
-    /// collection spends most of this time concurrently with the program.
+    /// Returns the time from GCStart to GCEnd, in nanoseconds, or `None` if an event is missing or GCEnd precedes
+    /// GCStart. A background collection spends most of this time concurrently with the program.
     pub fn duration_ns(&self) -> Option<i64> {
         // A GCEnd before its GCStart indicates damage and has no length.
         Some(self.end?.saturating_sub(self.start?)).filter(|&ns| ns >= 0)
@@ -252,17 +253,17 @@ impl Collection {
             .fold(None, |sum, bytes| Some(sum.unwrap_or(0u64).saturating_add(bytes)))
     }
 
-    /// Returns the bytes in all generations before the collection.
+    /// Returns the bytes in all generations before the collection, or `None` if no size is known.
     pub fn heap_before(&self) -> Option<u64> {
         self.total(|sizes| sizes.before)
     }
 
-    /// Returns the bytes in all generations after the collection.
+    /// Returns the bytes in all generations after the collection, or `None` if no size is known.
     pub fn heap_after(&self) -> Option<u64> {
         self.total(|sizes| sizes.after)
     }
 
-    /// Returns the bytes promoted in all generations.
+    /// Returns the bytes promoted in all generations, or `None` if unknown.
     pub fn promoted(&self) -> Option<u64> {
         self.total(|sizes| sizes.promoted)
     }
@@ -277,9 +278,9 @@ pub struct Suspension {
     pub clr_instance: Option<u16>,
     /// Edges of the stop.
     pub edges: StopEdges,
-    /// Time from SuspendEEBegin to SuspendEEEnd, in nanoseconds.
+    /// Time from SuspendEEBegin to SuspendEEEnd, in nanoseconds; `None` if unknown.
     pub suspend_ns: Option<i64>,
-    /// Time from SuspendEEBegin to RestartEEEnd, in nanoseconds.
+    /// Time from SuspendEEBegin to RestartEEEnd, in nanoseconds; `None` if unknown.
     pub stopped_ns: Option<i64>,
     /// Whether a GCTriggered occurred during the stop: a no-GC region, or a request that led to no collection. Without
     /// a GCTriggered, the stop refreshed a memory limit.

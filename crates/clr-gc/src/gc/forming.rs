@@ -354,7 +354,7 @@ impl FormingCollection {
         sizes
     }
 
-    /// Returns the bytes allocated before the collection, or the reason why they are unknown, for example because
+    /// Returns the bytes allocated before the collection, or the reason why the number is unknown, for example because
     /// events of the interval were lost.
     fn allocated(&self, losses: &LossIntervals) -> Result<Allocated, AllocatedUnknown> {
         let allocated = self.allocated.unwrap_or(Err(AllocatedUnknown::MissingHistory))?;

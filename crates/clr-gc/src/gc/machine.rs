@@ -36,10 +36,10 @@ pub const LIVE_SETTLE_NS: i64 = 200_000_000;
 /// clamped. Differences between two such times fit into 64 bits.
 pub const MAX_OFFSET_NS: i64 = i64::MAX / 8;
 
-/// Maximum number of collections that share one stop. No recording has more than two.
+/// Maximum number of collections that share one stop. No recording has more than two collections in one stop.
 pub const MAX_RUNS: usize = 16;
 
-/// Maximum number of stops of one collection. A background collection has two.
+/// Maximum number of stops of one collection. A background collection has two stops.
 pub const MAX_STOPS: usize = 64;
 
 /// Maximum number of collections in progress at once. The runtime has two slots; additional collections remain only if
@@ -196,7 +196,8 @@ pub struct Machine {
     last_number: Option<u32>,
     last_start: Option<i64>,
     last_ended: Option<u32>,
-    /// The background collection in progress, or the last one.
+    /// Number of the background collection in progress, or of the last background collection; `None` if none was
+    /// observed.
     background: Option<u32>,
     /// Whether a final stop has started since the last background collection ended, which means that another background
     /// collection is in progress.
@@ -386,9 +387,9 @@ impl Machine {
     /// Returns the next collection or suspension that is ready, or `None` if no item is ready. The items are returned
     /// in the order in which they finished.
     ///
-    /// If more than [`MAX_SETTLED`] items wait, the oldest quarter is ready regardless of the time. Losses in their
-    /// period are not necessarily known yet, so these collections are [lossy](Collection::lossy), and these suspensions
-    /// have no durations.
+    /// If more than [`MAX_SETTLED`] items wait, the oldest quarter is ready regardless of the time. Losses in the
+    /// period of these items are not necessarily known yet, so these collections are [lossy](Collection::lossy), and
+    /// these suspensions have no durations.
     pub fn next_outcome(&mut self) -> Option<Outcome> {
         let (since, _) = self.settled.front()?;
         let ready = match self.settling {
@@ -418,8 +419,8 @@ impl Machine {
         })
     }
 
-    /// Returns whether the oldest item must be reported regardless of the time. Once such reports have started, they
-    /// continue for a quarter of the items, because each query of the machine's contents scans the waiting items.
+    /// Returns whether the oldest item must be reported regardless of the time. Once these early reports have started,
+    /// they continue for a quarter of the items, because each query of the machine's contents scans the waiting items.
     fn relieves(&mut self) -> bool {
         let enough = MAX_SETTLED / self.shared_by / 4 * 3;
         self.relieving = self.overflows() || (self.relieving && self.settled.len() > enough);
@@ -431,8 +432,8 @@ impl Machine {
         self.shared_by = machines.max(1);
     }
 
-    /// Returns whether more items wait to be reported than a live machine keeps, which is its share of [`MAX_SETTLED`].
-    /// If so, take all outcomes.
+    /// Returns whether more items of a live machine wait to be reported than its share of [`MAX_SETTLED`]. If so, the
+    /// caller must take all outcomes.
     pub fn overflows(&self) -> bool {
         self.settling != ReportTiming::AtTheEnd && self.settled.len() > MAX_SETTLED / self.shared_by
     }

@@ -25,7 +25,7 @@ pub(crate) struct StopCollection {
     pub(crate) background: bool,
     /// Time of GCStart.
     pub(crate) start: i64,
-    /// Time of GCEnd, if it occurred inside the stop.
+    /// Time of GCEnd; `None` if GCEnd was not observed inside the stop.
     pub(crate) end: Option<i64>,
 }
 
@@ -265,12 +265,12 @@ impl Stop {
         Some(self.restarted? - self.begin?)
     }
 
-    /// Returns the first known time of the stop.
+    /// Returns the first known time of the stop, or `None` if no edge is known.
     pub(crate) fn first_seen(&self) -> Option<i64> {
         self.begin.or(self.suspended).or(self.restarting).or(self.restarted)
     }
 
-    /// Returns the last known time of the stop.
+    /// Returns the last known time of the stop, or `None` if no edge is known.
     pub(crate) fn last_seen(&self) -> Option<i64> {
         self.restarted.or(self.restarting).or(self.suspended).or(self.begin)
     }

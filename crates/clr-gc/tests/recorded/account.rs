@@ -91,7 +91,7 @@ fn time_without_events_is_unknown() {
     }
     assert!(account.get(Cause::SlowThreads).is_some());
     assert!(account.get(Cause::Unexplained) > Some(account.total() / 2));
-    // Events contain no information about missing CPU or about delays by other tools.
+    // Events contain no information about time without a CPU or about delays by other tools.
     assert_eq!(
         (account.get(Cause::NoCpu), account.get(Cause::ToolSession)),
         (None, None)

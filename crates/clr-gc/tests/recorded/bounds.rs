@@ -96,7 +96,7 @@ impl Forger {
 }
 
 /// Processes a stream as a live session does. Returns all collections, the maximum number of bytes allocated in
-/// addition to them, and the maximum memory that the stream reported, in bytes.
+/// addition to the collections, and the maximum memory that the stream reported, in bytes.
 fn live(mut forger: Forger) -> (Vec<Collection>, u64, u64) {
     forger.encoder.flush().unwrap();
     let bytes = forger.encoder.take();

@@ -1,4 +1,4 @@
-//! Dropped, duplicated and moved events: no panic, and no incorrect value in a collection that claims to be whole.
+//! Dropped, duplicated and moved events cause no panic and no incorrect value in a collection that claims to be whole.
 
 use std::fmt::Arguments;
 
@@ -89,7 +89,8 @@ fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<
     if claimed.trigger.is_none() || truth.trigger.is_none() {
         claimed.trigger = truth.trigger;
     }
-    // The requester is known only through the trigger and other actions of its thread, whose events can be missing.
+    // The requester is known only through the trigger and other actions of its thread. The events of these actions can
+    // be missing.
     claimed.trigger_thread = truth.trigger_thread;
     claimed.requested_by_tool = truth.requested_by_tool;
     claimed.background = claimed.background.or(truth.background);
@@ -191,7 +192,7 @@ impl Random {
     }
 }
 
-/// Scenario: each event of a recording is dropped in turn, without a sequence number that shows it.
+/// Scenario: each event of a recording is dropped in turn, without a sequence number that shows the loss.
 /// Guarantee: collections that claim to be whole are correct, and at most 5 collections no longer claim to be whole.
 #[test]
 fn dropped_event_causes_no_wrong_collection() {
@@ -228,7 +229,7 @@ fn duplicate_event_is_not_counted_twice() {
     }
 }
 
-/// Scenario: two neighbouring events are swapped, so that one arrives late.
+/// Scenario: two neighbouring events are swapped, so that one event arrives late.
 /// Guarantee: collections that claim to be whole are correct.
 #[test]
 fn late_event_causes_no_wrong_collection() {
@@ -248,8 +249,8 @@ fn late_event_causes_no_wrong_collection() {
 /// Scenario: runs of events are dropped, and single events are dropped, duplicated and moved, at random positions
 /// (seeded).
 /// Guarantee: collections that claim to be whole are correct. With five other seeds, 6 of 470,000 such collections were
-/// incorrect: the losses of a background collection can match each other so well that only sequence numbers, which real
-/// streams have, reveal the losses.
+/// incorrect: the losses of a background collection can match each other so well that only sequence numbers reveal the
+/// losses. Real streams have sequence numbers.
 #[test]
 fn randomly_changed_events_cause_no_wrong_collection() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);

@@ -8,7 +8,8 @@ use clr_gc::stream::Scope;
 
 use crate::recordings::{self, Recording, own};
 
-/// Returns the recording and its stops with reasons 1 and 6, computed from single events: thread, begin, end.
+/// Returns the recording and its stops with reasons 1 and 6, computed from single events. Each stop has its thread,
+/// begin and end.
 fn plain_stops(name: &str) -> (Recording, Vec<(u64, i64, i64)>) {
     let mut open: HashMap<u64, i64> = HashMap::new();
     let mut stops = Vec::new();

@@ -359,7 +359,8 @@ impl<'a> Division<'a> {
     }
 
     /// Divides the time of a relocation, which scans each kind of root again. Each kind receives time in proportion to
-    /// its share of the marking, and the rest remains with [`Cause::Relocate`]. Then sets the range of each kind.
+    /// its share of the marking, and the remaining time stays with [`Cause::Relocate`]. Then sets the range of each
+    /// kind.
     fn relocate_roots(&mut self, relocated: i64, in_mark: &[Roots]) {
         let marked = self.marks.iter().map(|mark| mark.took).fold(0, i64::saturating_add);
         let share = |ns: i64, percent: i64| {

@@ -1,8 +1,8 @@
 //! Cost of marking in one process: divides the time of a mark between its roots and the objects behind them.
 //!
 //! A mark states how long one kind of root took (*t*) and how many bytes it marked (*b*). The time is `R + c b`:
-//! scanning the roots, and marking the bytes that are reachable only from them. A single mark cannot separate the two,
-//! so the time of the roots has a range. The ends of the range follow from these facts:
+//! scanning the roots, and marking the bytes that are reachable only from these roots. A single mark cannot separate
+//! the two times, so the time of the roots has a range. The ends of the range follow from these facts:
 //!
 //! | Fact | Bound |
 //! |---|---|
@@ -14,7 +14,7 @@
 //!
 //! The last fact matters when marking is expensive for another reason: 16 MB of cold objects of 32 bytes took 3.3 ns
 //! per byte, and a queue of five million objects takes 60 ms in a full collection. Stacks are as deep in a full
-//! collection as in a young one, so these milliseconds are not spent on stacks.
+//! collection as in a young collection, so these milliseconds are not spent on stacks.
 //!
 //! The facts were measured with `tests/accounts/run`; docs/stopped-time.md lists the figures.
 
@@ -261,8 +261,8 @@ mod tests {
         assert!((1_700_000..=2_300_000).contains(&range.estimate()), "{range:?}");
     }
 
-    /// Scenario: stacks take 3 ms. Every eighth collection marks 8 MB at 0.4 ns per byte, the others 0.5 MB. In another
-    /// process the first marks have no bytes, and later marks have 1 to 5 MB.
+    /// Scenario: stacks take 3 ms. Every eighth collection marks 8 MB at 0.4 ns per byte, and the other collections
+    /// mark 0.5 MB. In another process the first marks have no bytes, and later marks have 1 to 5 MB.
     /// Guarantee: every range of the first process contains the roots. In the second process, the lower end is at least
     /// 2.5 ms and does not exceed the roots.
     #[test]
@@ -327,7 +327,7 @@ mod tests {
     }
 
     /// Scenario: marks with no time, no bytes and the largest figures are learned in any order.
-    /// Guarantee: low and high are in order, and neither is negative or exceeds the time.
+    /// Guarantee: the low end does not exceed the high end, and neither end is negative or exceeds the time.
     #[test]
     fn ranges_are_in_order() {
         let mut cost = MarkingCost::default();

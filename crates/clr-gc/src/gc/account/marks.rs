@@ -94,7 +94,8 @@ impl MarkTimes {
         is_whole.then(|| sent.collect())
     }
 
-    /// Returns the time at which the roots were finished, or `None` if the mark is missing. Weak references follow.
+    /// Returns the time at which the roots were finished, or `None` if the mark is missing. The heap clears weak
+    /// references afterwards.
     pub(super) fn roots_done(&self) -> Option<i64> {
         self.at.get(MarkStep::Dependent as usize).copied().flatten()
     }

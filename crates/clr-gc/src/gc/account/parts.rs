@@ -305,7 +305,7 @@ impl Account {
         }
     }
 
-    /// Marks a part as estimated, at least in part.
+    /// Marks a part as at least partly estimated.
     pub(super) fn is_estimate(&mut self, cause: Cause) {
         self.estimated |= bit(cause);
     }
@@ -342,8 +342,8 @@ const fn bit(cause: Cause) -> u32 {
 mod tests {
     use super::*;
 
-    /// Scenario: 700 of the 1,000 ns of a stop are known; its threads had no CPU for 300 ns, for the length of the
-    /// stop, for longer, and for no time.
+    /// Scenario: 700 of the 1,000 ns of a stop are known; the collecting threads had no CPU for 300 ns, for the length
+    /// of the stop, for longer, and for no time.
     /// Guarantee: each part loses in proportion and becomes an estimate, and the sum is unchanged; zero time is known
     /// and takes nothing; before the call the time is unknown.
     #[test]
@@ -374,8 +374,8 @@ mod tests {
         assert_eq!(none.kind(Cause::Plan), PartKind::Measured);
     }
 
-    /// Scenario: a stop has 300 ns in handles and 200 ns in survivors; a session of another tool lengthened it by 250
-    /// ns, by no time, and by more than its length.
+    /// Scenario: a stop has 300 ns in handles and 200 ns in survivors; a session of another tool lengthened the stop by
+    /// 250 ns, by no time, and by more than the length of the stop.
     /// Guarantee: survivors lose time first, then handles, and no other part loses time. Zero time is known. A heap
     /// dump does not own the time without a CPU.
     #[test]

@@ -5,9 +5,9 @@
 //! number of finalizers that ran. The round includes the finalizers of objects that further collections find during the
 //! round. A round that does not end therefore indicates a stuck finalizer, or finalizers that run more slowly than new
 //! objects arrive. Objects that were found but not finalized are waiting. In 35 recordings of .NET Core 3.1, 8, 9 and
-//! 10, both sums match to the object. A background collection wakes the thread at the end of its marking but reports
-//! the found objects at its own end, so a round in between finalizes objects that are counted later. NativeAOT 8 and 9
-//! send neither event.
+//! 10, the sum of the found objects equals the sum of the finalized objects. A background collection wakes the thread
+//! at the end of its marking but reports the found objects at its own end, so a round in between finalizes objects that
+//! are counted later. NativeAOT 8 and 9 send neither GCFinalizersBegin nor GCFinalizersEnd.
 
 use crate::gc::machine::{Machine, ReportTiming};
 
@@ -175,8 +175,8 @@ mod tests {
         Finalizers { begun, waiting }
     }
 
-    /// Scenario: collections find objects, and a round finalizes them together with objects found during the round; one
-    /// object is found after the last check of the round; then a round does not end.
+    /// Scenario: collections find objects, and a round finalizes these objects and the objects found during the round;
+    /// one object is found after the last check of the round; then a round does not end.
     /// Guarantee: the state is unknown before the first event, and the number of waiting objects is the number of
     /// objects that were found but not finalized.
     #[test]
@@ -243,8 +243,8 @@ mod tests {
         assert_eq!(thread.now(), state(Some(3), 40));
     }
 
-    /// Scenario: one runtime sends no finalizer events; another sends them, but its thread has been busy since before
-    /// the session.
+    /// Scenario: one runtime sends no finalizer events; another runtime sends these events, but its finalizer thread
+    /// has been busy since before the session.
     /// Guarantee: the state of the silent runtime is unknown, and the state of the other runtime shows a round since
     /// the first collection that found objects.
     #[test]

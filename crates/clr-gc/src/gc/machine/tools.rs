@@ -23,8 +23,8 @@ pub(super) struct ToolThread {
     known: Option<u64>,
     /// Thread that wrote ProcessInfo, if no stop has followed.
     candidate: Option<u64>,
-    /// Threads that triggered a collection for a reason other than a request, in the order of their appearance. The
-    /// oldest is overwritten.
+    /// Threads that triggered a collection for a reason other than a request, in the order of their appearance. A new
+    /// thread replaces the oldest thread.
     program: [Option<u64>; MAX_PROGRAM_THREADS],
     next: usize,
 }
