@@ -28,9 +28,9 @@ use processes::StreamProgress;
 
 /// Timeout for the stream's header. A runtime sends the header before it answers the command.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
-/// Silence after which a stream counts as idle. A runtime with pending events writes them in passes of 100 ms. The last
-/// step is longer than the time that the reconstruction waits for missing facts. Each step is slightly shorter than a
-/// multiple of a round.
+/// Periods of silence after which the decoder releases the events that it has held back. A runtime writes its pending
+/// events every 100 ms. The last step is longer than the time that the reconstruction waits for missing facts. Each
+/// step is slightly shorter than a multiple of a round.
 const QUIET_STEPS: [Duration; 3] = [
     Duration::from_millis(390),
     Duration::from_millis(790),
@@ -57,7 +57,7 @@ pub(crate) struct StreamReading<T> {
     /// Time since which every read has filled the buffer; `None` if the last read reached the end of the waiting bytes.
     full_since: Option<Instant>,
     reported_undrained: bool,
-    /// Number of [`QUIET_STEPS`] taken since the last bytes; `None` if nothing is pending.
+    /// Number of [`QUIET_STEPS`] taken since the last bytes; `None` if no further step is needed.
     quiet_steps: Option<usize>,
     source: Option<Source>,
     base: Option<TimeBase>,
@@ -69,7 +69,7 @@ pub(crate) struct StreamReading<T> {
     pub(crate) settings_at: Option<Instant>,
     /// Time of the last collection due to scarce memory; `None` if no such collection was observed.
     scarce_at: Option<Instant>,
-    /// Whether the number of heaps was observed to adapt.
+    /// Whether the collector was observed to adapt the number of heaps.
     adapts: bool,
     /// Sessions of other tools in the process; `None` if these sessions are not visible.
     pub(crate) others: Option<Arc<WatchedProcess>>,
@@ -138,7 +138,7 @@ impl<T: RunSink> StreamReading<T> {
         if now >= self.progress_at {
             self.report_progress(now);
         } else if !self.reported_open.is_nothing() {
-            // Report the end of an operation at once.
+            // Report the end of an operation immediately.
             self.report_open();
         }
         advanced
@@ -186,7 +186,7 @@ impl<T: RunSink> StreamReading<T> {
         self.pace.until.is_some()
     }
 
-    /// Reads the stream to its end from now, without pauses.
+    /// Removes the pauses, so that the stream is read to its end as fast as possible.
     pub(crate) fn hurry(&mut self) {
         self.pace.hurry(Instant::now());
     }
@@ -345,7 +345,7 @@ impl<T: RunSink> StreamReading<T> {
             // Requests are read again.
             self.hold_back(wait);
         }
-        // Both streams use the same clock.
+        // The stream of requests and this stream use the same clock.
         let between = batch.sync_ticks.saturating_sub(self.sync_ticks());
         if let Some(base) = self.base {
             self.sink.requests(&batch.requests, base.later(between));
@@ -355,7 +355,7 @@ impl<T: RunSink> StreamReading<T> {
         }
     }
 
-    /// Reports why requests are not read any longer.
+    /// Reports why requests are no longer read, and reports all outcomes that wait for requests.
     pub(crate) fn requests_unread(&mut self, why: String) {
         self.requests_unread = true;
         self.sink.requests_unread(Some(why));

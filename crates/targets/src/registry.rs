@@ -1,4 +1,4 @@
-//! The known runs and the next action for each. Pure: the time is an argument.
+//! The known runs and the next action for each run. Pure: the time is an argument.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::backoff::{BACKOFF_RESET_AFTER, MEMORY_BACKOFF_RESET_AFTER, backoff, backoff_over_memory};
 
-/// Phase of a run.
+/// The phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The run is attached to as soon as a slot is free.
@@ -43,7 +43,8 @@ impl<T> Entry<T> {
     }
 
     /// Schedules a retry after a failed attempt or a session that lasted `lived`, and returns its time. `over_memory`
-    /// is whether the stream used too much memory; such runs wait longer. `chance` is a random number from 0 to 1.
+    /// states whether the stream used too much memory; the pause is then longer. `chance` is a random number from 0 to
+    /// 1.
     pub(crate) fn again(&mut self, lived: Duration, over_memory: bool, now: Instant, chance: f64) -> Instant {
         let (backoff, good) = if over_memory {
             (&mut self.over_memory, MEMORY_BACKOFF_RESET_AFTER)
@@ -185,7 +186,7 @@ mod tests {
 
     /// Scenario: there are three runs and two slots; one of the two attached runs ends.
     /// Guarantee: runs are attached to in order of discovery and within the limit; the third run is attached to as soon
-    /// as one of the attached runs has ended.
+    /// as an attached run has ended.
     #[test]
     fn runs_over_limit_wait_for_free_slot() {
         let now = Instant::now();
@@ -231,8 +232,8 @@ mod tests {
 
     /// Scenario: the stream of a run uses too much memory repeatedly, and the process creates a new socket each time;
     /// then a session stays within the limit for a long time.
-    /// Guarantee: the pauses grow from 30 s to 1 h, new sockets do not shorten them, and they start again at 30 s after
-    /// the good session.
+    /// Guarantee: the pauses grow from 30 s to 1 h, new sockets do not shorten the pauses, and the pause after the long
+    /// session is 30 s again. An ordinary failure is retried when a new socket appears.
     #[test]
     fn run_over_memory_limit_backs_off() {
         let mut now = Instant::now();

@@ -1,20 +1,20 @@
 //! The second session of a process, which reads its finished requests.
 //!
 //! The session has its own connection, buffer and limits, so that neither its load nor its losses affect the session
-//! for collections. It also contains the edges of the collector's suspensions, so this stream is sufficient to compute
-//! the time that a request lost. The events of the session are Informational, so the end of the session has no side
-//! effects in the process.
+//! for collections. The session also contains the edges of the collector's suspensions, so its stream is sufficient to
+//! compute the time that a request lost. The events of the session are Informational, so the end of the session has no
+//! side effects in the process.
 //!
 //! `Microsoft-Diagnostics-DiagnosticSource` has only one set of filters, which belongs to the last session and is empty
 //! after that session ends. If another tool (for example, a trigger of dotnet-monitor) uses the provider, gcwatch's
-//! events stop, either immediately or when the tool's session ends. The provider's messages show this. Requests are
-//! unknown afterwards, which is logged. gcwatch does not reclaim the filter. It keeps its session open, because the end
-//! of this session would stop the tool's events.
+//! events stop, either immediately or when the tool's session ends. The provider's messages show that another tool has
+//! set the filter. Requests are unknown afterwards, and gcwatch logs a warning. gcwatch neither reclaims the filter nor
+//! closes its session, because the end of its session would stop the tool's events.
 //!
 //! Activities of further sources (`requests.sources`) are requested only if an SDK is active in the process, because a
 //! listener without an SDK changes the headers that the process sends. The SDK is detected by the thread of its
 //! exporter, or by a request that is sampled although its caller sent no parent. The assembly of the SDK is not
-//! evidence, because it is also present if the SDK is disabled. The SDK can start after the session, which is then
+//! evidence, because it is also present if the SDK is disabled. If the SDK starts after the session, the session is
 //! restarted.
 
 mod rate;
@@ -40,19 +40,19 @@ use crate::sink::Sink;
 
 /// Maximum number of batches that wait for the task of the process.
 const BATCHES: usize = 16;
-/// Interval between checks for an SDK, until one is found.
+/// Interval between checks for an SDK, until an SDK is found.
 const LOOK_FOR_SDK_INTERVAL: Duration = Duration::from_secs(10);
 /// Delay before the retry of a failed session.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Finished requests, and the time since which they are complete.
+/// Finished requests, and the time since which all requests are known.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) requests: Vec<Request>,
     /// Tick from which the session's offsets count.
     pub(crate) sync_ticks: i64,
-    /// Tick of the stream's clock since which every request and suspension was observed; `None` if no request was ever
-    /// observed, or if events were just lost.
+    /// Tick of the stream's clock since which every request and suspension was observed; `None` if no request has been
+    /// observed, if another tool has set the filter, or if suspensions after this tick have been dropped.
     pub(crate) since_ticks: Option<i64>,
 }
 
@@ -107,7 +107,7 @@ struct Reader<S: Sink> {
     news: mpsc::Sender<RequestMessage>,
 }
 
-/// Outcome of a session.
+/// The outcome of a session.
 enum End {
     /// The stream has ended, the task was ordered to stop, or the receiver was dropped.
     Over,
@@ -190,7 +190,7 @@ impl<S: Sink> Reader<S> {
         looking.await.unwrap_or(false)
     }
 
-    /// Completes when the process has the exporter thread of an SDK, and never if no source waits for an SDK.
+    /// Waits until the process has the exporter thread of an SDK, or indefinitely if no source waits for an SDK.
     async fn sdk_comes(&self) {
         if !self.looks_for_sdk() {
             return std::future::pending().await;
@@ -203,7 +203,7 @@ impl<S: Sink> Reader<S> {
         }
     }
 
-    /// Reads a session and always awaits its end, because the session must not stay in the process.
+    /// Reads a session and stops it before returning, because the session must not stay in the process.
     async fn read(&mut self, mut session: Session) -> End {
         if let Err(error) = session.move_here() {
             return End::Failed(error.to_string());

@@ -1,10 +1,10 @@
 //! Accepts connections of runtimes whose environment contains `DOTNET_DiagnosticPorts=PATH`, with the path on which
 //! gcwatch listens.
 //!
-//! A runtime whose port has `suspend`, which is the default, waits until it is resumed. Each arriving runtime therefore
-//! gets a task that resumes it: as soon as its session has started, when it will have no session, after any failure,
-//! and after [`HOLD_AT_MOST`] in any case. The task retries until it succeeds or the process has exited. A runtime that
-//! is not suspended ignores the command.
+//! A runtime whose port has `suspend`, which is the default, waits until it is resumed. For each runtime that connects,
+//! a task therefore resumes the runtime when its session has started, when no session will start, after a failure, and
+//! at the latest after [`HOLD_AT_MOST`]. The task retries until the runtime is resumed or the process has exited. A
+//! runtime that is not suspended ignores the command.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct Arrival {
     pub(crate) pid: Option<u32>,
     /// Endpoint of the runtime.
     pub(crate) endpoint: Endpoint,
-    /// Sender that resumes the runtime when it is used or dropped.
+    /// Sender that resumes the runtime when a message is sent or the sender is dropped.
     pub(crate) begun: oneshot::Sender<()>,
 }
 
@@ -65,7 +65,7 @@ impl Listening {
         }
     }
 
-    /// Waits for the next runtime, or forever if there is no socket. This method is cancel safe.
+    /// Waits for the next runtime, or indefinitely if there is no socket. This method is cancel safe.
     pub(crate) async fn arrived(&mut self) -> Arrival {
         let Some(port) = self.port.clone() else {
             return std::future::pending().await;
@@ -73,7 +73,7 @@ impl Listening {
         loop {
             tokio::select! {
                 advertised = port.accept() => return self.welcome(&port, &advertised),
-                // Removes finished tasks.
+                // Remove finished tasks.
                 Some(_) = self.resuming.join_next() => {}
             }
         }
@@ -106,7 +106,8 @@ impl Listening {
     }
 }
 
-/// Resumes a runtime. Retries until it succeeds or the process has exited.
+/// Resumes a runtime. Retries until the runtime is resumed, the process has exited, or the runtime does not know the
+/// command.
 async fn resume(client: &Client, pid: Option<u32>) {
     let mut backoff = backoff();
     let mut reported = false;

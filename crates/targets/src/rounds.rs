@@ -2,8 +2,8 @@
 //!
 //! A runtime writes ten times per second, and a host can have hundreds of runtimes, each with its own timing. Waking up
 //! for each write costs more than reading the bytes: a thread has to wake up, and its cache contents have been
-//! replaced. The bytes wait in the socket until they are read. One thread therefore reads all streams one after the
-//! other, in rounds, and sleeps between rounds even if bytes arrive.
+//! replaced. The bytes wait in the socket until they are read. One thread therefore reads all streams in rounds, and
+//! sleeps between rounds even if bytes arrive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,19 +19,19 @@ use crate::black_box::BlackBoxes;
 use crate::buffer::READ_BYTES;
 use crate::guard::{Guard, HEARTBEAT_INTERVAL};
 
-/// Interval between rounds. Together with the runtime's 100 ms and the delays of reconstruction and exporter,
-/// everything is exported well within 1 s.
+/// Interval between rounds. Together with the runtime's 100 ms and the delays of reconstruction and exporter, a
+/// collection is exported well within 1 s.
 pub(crate) const ROUND: Duration = Duration::from_millis(200);
 
 /// Interval between rounds while a stream delivers more bytes than can wait for a full round.
 const SHORT_ROUND: Duration = Duration::from_millis(10);
 
-/// Margin by which a stream is ready before a round: timers are rounded up to milliseconds.
+/// Margin by which a stream is ready before a round, because timers are rounded up to milliseconds.
 const EARLY: Duration = Duration::from_millis(4);
 
 /// Maximum number of bytes that should wait in a socket. A socket holds about 200 KB. If the socket is full, the
-/// runtime's thread blocks in its write, and finally events are dropped. A stream that delivers more than this in a
-/// [`ROUND`] is read again after the time in which it delivers this amount.
+/// runtime's thread blocks in its write, and finally events are dropped. A stream that delivers more bytes in a
+/// [`ROUND`] is read again after the time in which it delivers this number of bytes.
 const WAITING_BYTES: u64 = 64 << 10;
 
 /// The executor that reads sessions, and its schedule.
@@ -56,8 +56,8 @@ impl Readers {
         }
     }
 
-    /// Adds a guard that closes the sessions if they are no longer read. A task on the executor sends heartbeats to the
-    /// guard for as long as the executor runs.
+    /// Adds a guard that closes the sessions if the reading thread no longer reads. A task on the executor sends
+    /// heartbeats to the guard for as long as the executor runs.
     #[must_use]
     pub fn guarded(mut self, guard: Guard) -> Self {
         let (beating, alive) = (guard.clone(), Arc::clone(&self.alive));
@@ -142,7 +142,7 @@ impl Rounds {
     }
 }
 
-/// Data rate of a stream, and the time until which its bytes can wait.
+/// The data rate of a stream, and the time until which its bytes can wait.
 #[derive(Debug)]
 pub(crate) struct Pace {
     /// Time before which the stream is not read; `None` if the stream is read as soon as bytes arrive.
@@ -153,7 +153,7 @@ pub(crate) struct Pace {
     impatient_until: Option<Instant>,
     /// Whether the stream is read without pauses.
     hurries: bool,
-    /// Start of the last pause. `bytes` counts the bytes that were read since then.
+    /// Start of the last pause. `bytes` counts the bytes that were read since this time.
     since: Instant,
     bytes: u64,
 }
@@ -170,7 +170,7 @@ impl Pace {
         }
     }
 
-    /// Reads the stream to its end from now, without pauses.
+    /// Removes the pauses, so that the stream is read to its end as fast as possible.
     pub(crate) fn hurry(&mut self, now: Instant) {
         self.hurries = true;
         self.until = None;
@@ -225,7 +225,7 @@ impl Drop for Pace {
     }
 }
 
-/// Returns the pause after a stream has delivered `bytes` within a duration.
+/// Returns the pause after a stream has delivered `bytes` within a duration, which is at most [`ROUND`].
 fn rest(bytes: u64, within: Duration) -> Duration {
     let nanos = within.as_nanos() * u128::from(WAITING_BYTES) / u128::from(bytes.max(1));
     u64::try_from(nanos).map_or(ROUND, |nanos| ROUND.min(Duration::from_nanos(nanos)))

@@ -14,7 +14,7 @@ use crate::others::WatchedProcesses;
 use crate::rounds::Readers;
 use crate::threads::Threads;
 
-/// State shared by all tasks.
+/// The state that all tasks share.
 #[derive(Debug)]
 pub(crate) struct Shared<S> {
     pub(crate) sink: S,
@@ -32,7 +32,7 @@ pub(crate) struct Shared<S> {
     pub(crate) commands: Handle,
     /// Memory held by all streams.
     pub(crate) memory: Arc<StreamMemory>,
-    /// Processes whose connections to other tools are tracked.
+    /// Processes whose connections from other tools are tracked.
     pub(crate) watching: WatchedProcesses,
     /// Buffer through which all sessions are read.
     pub(crate) buffer: SharedBuffer,

@@ -4,8 +4,8 @@
 //!
 //! A thread that writes to a session's stream waits in `sock_alloc_send_pskb` while the socket is full, because the
 //! tool that requested the events does not read them. In .NET 11 and later, a session can make the runtime wait for its
-//! reader (`CollectTracing6`, which dotnet-gcdump uses for its heap dump). The threads that write events then wait,
-//! too, in the middle of a collection while all other threads are suspended.
+//! reader (`CollectTracing6`, which dotnet-gcdump uses for its heap dump). The threads that write events then also
+//! wait, even in the middle of a collection while all other threads are suspended.
 
 use std::path::{Path, PathBuf};
 
@@ -35,8 +35,8 @@ enum Cause {
 }
 
 /// Returns the reason why a process does not respond, as an observation and a remedy, or `None` if the files of the
-/// process are not readable. `held` is whether a gcwatch instance reads the process. `major` is the major version of
-/// the runtime.
+/// process are not readable. `held` states whether a gcwatch instance reads the process. `major` is the major version
+/// of the runtime.
 ///
 /// Blocks the calling thread.
 pub fn why_silent(process: &Process, held: bool, major: Option<u32>) -> Option<(String, String)> {
@@ -47,8 +47,8 @@ pub fn why_silent(process: &Process, held: bool, major: Option<u32>) -> Option<(
     let cause = cause(&folder)?;
     let address = process.socket.as_ref();
     let connections = address.and_then(|address| connections(process.pid, address.path()));
-    // A gcwatch instance has one connection. If it reads requests, it has two, and its second connection counts as
-    // another tool.
+    // A gcwatch instance has one connection, or two connections if it reads requests. The second connection counts as a
+    // connection of another tool.
     let others = connections.map(|count| count.saturating_sub(usize::from(held)));
     Some(explained(cause, process.pid, others, major))
 }

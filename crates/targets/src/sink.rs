@@ -36,7 +36,7 @@ pub trait Sink: Clone + Send + Sync + 'static {
     /// Reports that a session was stopped because its stream used too much memory.
     fn over_memory(&self) {}
 
-    /// Reports that a scan of the whole `/proc` is complete.
+    /// Reports that a full scan of `/proc` is complete.
     fn scanned(&self) {}
 }
 
@@ -66,14 +66,16 @@ pub trait RunSink: Send + 'static {
     /// Reports the progress of reading the session's stream.
     fn progress(&mut self, progress: StreamProgress);
 
-    /// Sets the operations that have started and not ended. Called after a change, at most 1 s after the events.
+    /// Sets the operations that have started and not ended. This method is called after a change, at most 1 s after the
+    /// events.
     fn open(&mut self, open: OpenOperations);
 
-    /// Sets whether gcwatch has not reached the end of the stream's waiting bytes for some time. Called after a change.
+    /// Sets whether gcwatch has not reached the end of the stream's waiting bytes for some time. This method is called
+    /// after a change.
     fn undrained(&mut self, _is: bool) {}
 
-    /// Reports the end of the stream. `in_order` is whether the runtime ended the stream, as it does if the process
-    /// exits by itself.
+    /// Reports the end of the stream. `in_order` states whether the runtime ended the stream cleanly, as in a process
+    /// that exits by itself.
     fn closed(&mut self, _in_order: bool) {}
 
     /// Reports that gcwatch healed a problem that another tool's session left behind in the process.

@@ -1,4 +1,4 @@
-//! Discovers the runs and executes one task for each.
+//! Discovers the runs and executes one task for each run.
 //!
 //! ```text
 //! directories (inotify) --+
@@ -52,7 +52,7 @@ use crate::watch::Changes;
 /// Maximum number of tasks that inspect their processes at the same time.
 const INSPECTIONS: usize = 8;
 
-/// Sessions that were not stopped cleanly.
+/// The sessions that were not stopped cleanly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnfinishedSessions {
     /// Pid, name and problem of each session.
@@ -109,7 +109,7 @@ struct Supervisor<S: Sink> {
     unfinished: UnfinishedSessions,
 }
 
-/// Event that woke the supervisor.
+/// The event that woke the supervisor.
 enum WakeEvent<T> {
     Changes(std::io::Result<Changes>),
     Looked(Option<ScanResult>),
@@ -229,7 +229,8 @@ impl<S: Sink> Supervisor<S> {
         request.all |= !changes.made.is_empty() && has_foreign_namespaces(&self.registry);
     }
 
-    /// Handles a runtime that connected to gcwatch. Its process is scanned first, like any other.
+    /// Handles a runtime that connected to gcwatch. The process of the runtime is scanned before gcwatch attaches to
+    /// it, like any other process.
     fn take_arrival(&mut self, arrival: Arrival) {
         match arrival.pid {
             Some(pid) => {

@@ -11,7 +11,7 @@ pub(crate) const MAX_THREADS: usize = 4096;
 /// Name of the thread that executes finalizers (.NET 5 and later).
 pub const FINALIZER: &str = ".NET Finalizer";
 
-/// Returns the names of a process's threads by their ids in its own namespace. Blocks the calling thread.
+/// Returns the names of a process's threads by their ids in the process's own pid namespace. Blocks the calling thread.
 pub fn names(pid: u32) -> BTreeMap<u64, String> {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
         return BTreeMap::new();

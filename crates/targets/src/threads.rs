@@ -1,8 +1,8 @@
-//! Dedicated threads for work that can block forever, such as access to file systems that users provide.
+//! Dedicated threads for work that can block indefinitely, such as access to file systems that users provide.
 //!
-//! The executor has few threads for blocking work and needs them for everything else. Work that blocks forever would
-//! occupy them one by one. Here, each piece of work has a dedicated thread, no task waits for a blocked thread, and at
-//! most [`MAX_THREADS`] threads exist.
+//! The executor has few threads for blocking work and needs these threads for other work. Work that blocks indefinitely
+//! would occupy these threads one by one. Here, each piece of work has a dedicated thread, no task waits for a blocked
+//! thread, and at most [`MAX_THREADS`] threads exist.
 
 use std::sync::Arc;
 use std::thread::Builder;
@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// Maximum number of threads, including blocked ones. A blocked thread costs about 20 kB.
+/// Maximum number of threads, including blocked threads. A blocked thread costs about 20 kB.
 pub(crate) const MAX_THREADS: usize = 64;
 /// Stack size, in bytes. Paths are resolved on the heap, and the stack holds buffers of a few kB.
 const STACK_BYTES: usize = 512 << 10;
@@ -62,7 +62,7 @@ impl Threads {
 /// Error returned if a file could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The read blocks.
+    /// The read did not finish in time, or an earlier read is still blocked.
     #[error("reading takes more than {within:?}: the file system does not respond")]
     Late {
         /// Time that the caller waited.
@@ -76,8 +76,8 @@ pub enum ReadError {
     },
 }
 
-/// Repeated reads of files on dedicated threads, which can block forever. While a read is blocked, no other read
-/// starts: each further request counts as late immediately.
+/// Repeated reads of files on dedicated threads, because a read can block indefinitely. While a read is blocked, no
+/// other read starts, and each further request is immediately reported as late.
 #[derive(Debug, Clone, Default)]
 pub struct FileReading(Arc<Mutex<()>>);
 
@@ -145,7 +145,8 @@ mod tests {
     }
 
     /// Scenario: a read blocks; another read is requested while it blocks, and a third read after it has returned.
-    /// Guarantee: the caller gets an answer in time, no second thread is started, and the last read succeeds.
+    /// Guarantee: the blocked read is reported as late after its timeout, the second read is reported as late, and the
+    /// last read succeeds.
     #[tokio::test]
     async fn blocked_read_is_not_started_twice() {
         let reading = FileReading::default();

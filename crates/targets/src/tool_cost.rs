@@ -3,36 +3,38 @@
 //! If a session requests GC events at the level Verbose, the runtime sends an event for each pinned object that a
 //! collection finds, while the threads are suspended. With 100,000 pinned handles, pauses of 3 ms become 40 to 50 ms.
 //! The session of gcwatch does not receive these events, but their time is visible: scanning the GC handles takes
-//! longer by that amount. The usual time per handle is learned from the same process while no other tool is connected.
-//! While a tool is connected, or its session has not ended for the runtime, the time beyond the usual is attributed to
-//! the session.
+//! longer by the time of the events. The usual time per handle is learned from the same process while no other tool is
+//! connected. While a tool is connected, or its session has not ended for the runtime, the time beyond the usual time
+//! is attributed to the session.
 //!
-//! A session without such events, for example one for counters, has a part of 0. If the usual time is unknown (the tool
-//! was connected first), there is no estimate. The cost of event stacks and of a sampling profiler is not recognized.
+//! For a session without such events, for example a session for counters, the added time is 0. If the usual time is
+//! unknown, because the tool connected before gcwatch, there is no estimate. The cost of event stacks and of a sampling
+//! profiler is not recognized.
 
 use clr_gc::gc::{Collection, Pause, PauseKind};
 
 /// Minimum number of handles for an estimate.
 const MIN_HANDLES: u32 = 100;
-/// Number of collections that are remembered for each generation, and the minimum for an estimate.
+/// Number of collections that are remembered for each generation, and the minimum number for an estimate.
 const COLLECTIONS_PER_GENERATION: usize = 9;
 const MIN_KEPT: usize = 3;
 /// Scan time is attributed to the session only if it exceeds the usual time multiplied by [`TIMES`], plus [`MIN_NS`]
 /// ns.
 const TIMES: f64 = 2.0;
 const MIN_NS: f64 = 200_000.0;
-/// Maximum time for an event of a pinned object, in nanoseconds (measured: 400). More means that the thread had no CPU.
+/// Maximum time for an event of a pinned object, in nanoseconds (measured: 400). A longer time means that the thread
+/// had no CPU.
 const MAX_NS: f64 = 1_000.0;
 
-/// Time to scan a handle in one process, by generation.
+/// The usual time to scan a handle in one process, by generation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ToolCost {
     usual: [UsualTimes; 3],
 }
 
-/// Times learned from collections without another tool. A tool is detected a few seconds after it has connected. A
-/// collection therefore counts only if a look that started after it found no other tool, which is certain after a
-/// second look.
+/// The times learned from collections without another tool. A tool is detected a few seconds after it has connected. A
+/// collection therefore counts only if a look that started after the collection found no other tool. The first look
+/// that ends after the collection can have started before it, so two looks are required.
 #[derive(Debug, Clone, Copy, Default)]
 struct UsualTimes {
     /// Number of looks without another tool when `newer` started.
@@ -83,7 +85,7 @@ impl UsualTimes {
         (self.newer, self.older) = (Newest::default(), Newest::default());
     }
 
-    /// Returns the lower quartile of the known times, or `None` if fewer than [`MIN_KEPT`] are known. The lower
+    /// Returns the lower quartile of the known times, or `None` if fewer than [`MIN_KEPT`] times are known. The lower
     /// quartile is used because a thread without a CPU takes longer, and no thread takes less time.
     fn ns(&self) -> Option<f32> {
         let mut known = self.known.ns;
@@ -127,15 +129,17 @@ impl ToolCost {
     }
 }
 
-/// Returns the time to scan the handles in a suspension, and the number of handles. Returns `None` if one is unknown,
-/// if there are few handles, or if the suspension does not block for the whole collection.
+/// Returns the time to scan the handles in a suspension, and the number of handles. Returns `None` if a value is
+/// unknown, if there are fewer than [`MIN_HANDLES`] handles, or if the suspension does not last for the complete
+/// collection.
 fn scan(pause: &Pause, handles: Option<u32>) -> Option<(i64, u32)> {
     let handles = handles.filter(|handles| *handles >= MIN_HANDLES)?;
     let ns = pause.handles_ns.filter(|_| pause.kind == PauseKind::Blocking)?;
     Some((ns, handles))
 }
 
-/// Returns the time beyond the usual for this number of handles, or 0 if it is small.
+/// Returns the time beyond the usual time for this number of handles, at most [`MAX_NS`] per handle. Returns 0 if the
+/// time does not exceed the limit of [`TIMES`] and [`MIN_NS`].
 fn beyond(ns: i64, handles: u32, usual: f64) -> i64 {
     let expected = usual * f64::from(handles);
     let took = ns as f64;
@@ -151,11 +155,11 @@ mod tests {
     use super::*;
 
     /// Scenario: the 100,000 handles of a process take 20 ns each, sometimes 60 ns because the thread had no CPU. A
-    /// Verbose session starts, with which they take 400 ns, and is detected only after nine collections. Later, the
-    /// handles take 35 ns.
-    /// Guarantee: time beyond the usual is attributed to the session, and shorter time is not; there is no estimate
-    /// until three collections have been confirmed by two later looks; times with the undetected session are not
-    /// learned as usual times.
+    /// Verbose session starts, with which the handles take 400 ns each, and the session is detected only after nine
+    /// collections. Later, the handles take 35 ns.
+    /// Guarantee: time far beyond the usual time is attributed to the session, and a small excess is not; there is no
+    /// estimate until three collections have been confirmed by two later looks each; times with the undetected session
+    /// are not learned as usual times.
     #[test]
     fn time_beyond_usual_is_attributed_to_session() {
         let mut usual = UsualTimes::default();

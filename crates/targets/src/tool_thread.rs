@@ -1,9 +1,9 @@
 //! Identifies the thread that serves tools over the diagnostics socket, by the names of a process's threads. This
 //! thread triggers the collections of heap dumps.
 //!
-//! .NET names it `.NET EventPipe`, like the threads that write streams, which trigger nothing (observed on 8, 9, 10 and
-//! 11, and on NativeAOT 10 and 11). If no thread has this name (.NET Core 3.1, NativeAOT 8 and 9), the result is
-//! unknown, and `clr_gc` learns the thread when the first session ends.
+//! The name of this thread is `.NET EventPipe` (observed on .NET 8, 9, 10 and 11, and on NativeAOT 10 and 11). The
+//! threads that write streams have the same name, but do not trigger collections. If no thread has this name (.NET Core
+//! 3.1, NativeAOT 8 and 9), the result is unknown, and `clr_gc` learns the thread when the first session ends.
 //!
 //! The stream identifies threads by ids in the process's own pid namespace. A few small files of `/proc` are read, once
 //! for each unknown thread that requests a collection.

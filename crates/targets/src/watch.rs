@@ -1,9 +1,9 @@
 //! Watches directories with inotify, and reports runtime sockets that are created or deleted in these directories.
 //!
 //! Events that arrive within [`DEBOUNCE`] are returned together as one change. If the kernel's queue overflows, the
-//! change is marked as incomplete, so that the caller scans everything. Directories are identified by device and inode,
-//! and at most [`MAX_DIRECTORIES`] are watched. 100 containers have 100 directories, whereas 100 processes outside
-//! containers share one directory.
+//! change is marked as incomplete, so that the caller scans all processes. Directories are identified by device and
+//! inode, and at most [`MAX_DIRECTORIES`] are watched. 100 containers have 100 directories, whereas 100 processes
+//! outside containers share one directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,7 +24,8 @@ pub(crate) const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Pause after a read that contained no sockets. The pause limits the cost if other processes create files endlessly.
 const READ_PAUSE: Duration = Duration::from_millis(10);
 
-/// Maximum number of events per read. The kernel queues 16384, and other processes can add events during the read.
+/// Maximum number of events per read. The kernel queues 16384 events, and other processes can add events during the
+/// read.
 const MAX_EVENTS: usize = 4096;
 
 /// Maximum number of watched directories. The slow scan covers further directories.
@@ -40,7 +41,7 @@ pub(crate) type DirectoryId = (u64, u64);
 pub(crate) struct Changes {
     pub(crate) made: BTreeSet<SocketName>,
     pub(crate) deleted: BTreeSet<SocketName>,
-    /// Whether the sets are incomplete, so that the caller must scan everything.
+    /// Whether the sets are incomplete, so that the caller must scan all processes.
     pub(crate) overflow: bool,
 }
 
@@ -77,7 +78,7 @@ pub(crate) enum WatchError {
 }
 
 /// The set of watched directories. The set is shared, so that dedicated threads can add directories: the kernel queries
-/// the file system of a new directory for permissions, which can block forever.
+/// the file system of a new directory for permissions, which can block indefinitely.
 #[derive(Debug)]
 pub(crate) struct Watches {
     inotify: Inotify,
@@ -267,7 +268,7 @@ mod tests {
         assert!(watch.watches().add(&open_directory(dropped.path()).unwrap()).unwrap());
     }
 
-    /// Scenario: the kernel's queue overflows during a change; another change gets more names than it can hold.
+    /// Scenario: the kernel's queue overflows during a change; another change receives more than [`MAX_NAMES`] names.
     /// Guarantee: both changes are marked as incomplete.
     #[test]
     fn overflow_marks_change_as_incomplete() {

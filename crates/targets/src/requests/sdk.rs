@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     /// Scenario: this process has no thread with the name of an exporter, and then has one.
-    /// Guarantee: the SDK is detected only with the thread.
+    /// Guarantee: the SDK is detected only if the process has the thread.
     #[test]
     fn sdk_is_detected_by_exporter_thread() {
         let own = std::process::id();

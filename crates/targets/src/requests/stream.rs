@@ -1,6 +1,6 @@
-//! The stream of one session: reads it in the rounds of all sessions, decodes requests, and returns them in batches
-//! with the time since which they are complete. The stream reports why it must end. The caller stops or restarts the
-//! session.
+//! Reads the stream of one session in the rounds of all sessions, decodes requests, and sends the requests in batches
+//! with the time since which all requests are known. If the stream must end, the reason is returned, and the caller
+//! stops or restarts the session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use crate::sink::Sink;
 
 /// Interval between batches, and between checks for a silent stream.
 const TICK: Duration = Duration::from_millis(200);
-/// Silence after which a stream has no more bytes for now. A runtime writes every 100 ms.
+/// Silence after which the decoder releases the events that it has held back. A runtime writes every 100 ms.
 const QUIET: Duration = Duration::from_millis(390);
 /// Interval between readings of the difference between the clocks.
 const BASE_INTERVAL: Duration = Duration::from_secs(10);
@@ -150,7 +150,7 @@ impl RequestStream {
                 // Ignore the result: if too many requests wait, the rate limit ends the session soon.
                 requests.observe(observed);
             });
-            // Outcomes are not needed here. Only the edges of suspensions are.
+            // Outcomes are dropped, because only the edges of suspensions are needed.
             while stream.next_outcome().is_some() {}
             let held = stream.memory_bytes() + requests.memory_bytes();
             self.stream.shrink();

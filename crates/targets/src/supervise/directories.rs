@@ -10,7 +10,7 @@ use crate::watch::{Changes, SocketWatch, Watches};
 /// The watched socket directories, within the limits of the kernel.
 #[derive(Debug)]
 pub(crate) struct WatchedDirectories {
-    /// The watch; `None` if the watch failed, so that only scans find new processes.
+    /// The watch of the directories; `None` if watching failed, so that only scans find new processes.
     watch: Option<SocketWatch>,
     /// Whether the failure was logged.
     reported: bool,
@@ -34,7 +34,7 @@ impl WatchedDirectories {
         Some(Arc::clone(self.watch.as_ref()?.watches()))
     }
 
-    /// Waits for changes, or forever if no directory is watched. This method is cancel safe.
+    /// Waits for changes, or indefinitely if watching failed. This method is cancel safe.
     pub(crate) async fn changed(&mut self) -> io::Result<Changes> {
         or_pending(self.watch.as_mut().map(SocketWatch::changed)).await
     }

@@ -22,7 +22,7 @@ impl<S: Sink> Supervisor<S> {
         for key in look.gone {
             self.take_gone(key);
         }
-        // The process has exited, so no runtime is left to resume.
+        // If a scan did not find the process of an arrival, the process has exited, and there is no runtime to resume.
         self.arrivals.retain(|pid, _| !look.asked.contains(pid));
         if look.all_pids.is_some() {
             self.shared.sink.scanned();
@@ -42,7 +42,8 @@ impl<S: Sink> Supervisor<S> {
             return;
         };
         entry.run.reverse = Some(arrival.endpoint);
-        // An arrival whose run is excluded, held off or already attached is dropped, which resumes it at once.
+        // An arrival whose run is excluded, held off or already attached is dropped, which resumes the runtime
+        // immediately.
         if matches!(entry.phase, Phase::Ready | Phase::Waiting(_)) && !entry.held_off() {
             entry.run.begun = Some(arrival.begun);
             self.registry.hurry(key);
@@ -81,7 +82,7 @@ impl<S: Sink> Supervisor<S> {
                 entry.run.report(&self.shared.sink, RunState::Excluded);
             }
             (Some(true), Phase::Excluded) => entry.phase = Phase::Ready,
-            // The run was not attachable without a socket, and now has one.
+            // The run was not attachable without a socket, and now has a socket.
             (_, Phase::Waiting(_)) if obstacle.is_none() && entry.run.waits_for_socket() => self.registry.hurry(key),
             _ => {}
         }

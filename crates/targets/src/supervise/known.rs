@@ -8,7 +8,7 @@ use crate::order::Order;
 use crate::sink::{RunSink, Sink};
 use processes::{Identity, RunState};
 
-/// State of a run in the supervisor, without its phase.
+/// The state of a run in the supervisor, without its phase.
 #[derive(Debug)]
 pub(crate) struct KnownRun<T> {
     pub(crate) identity: Identity,
@@ -23,8 +23,8 @@ pub(crate) struct KnownRun<T> {
     pub(crate) visible: bool,
     /// Endpoint of the process's reverse connections; `None` if the process does not connect to gcwatch.
     pub(crate) reverse: Option<Endpoint>,
-    /// Sender that resumes the suspended runtime: used when the session has started, dropped if there will be no
-    /// session; `None` if no runtime waits.
+    /// Sender that resumes the suspended runtime. A message is sent when the session has started, and the sender is
+    /// dropped if no session starts. `None` if no runtime waits.
     pub(crate) begun: Option<oneshot::Sender<()>>,
 }
 
@@ -40,19 +40,19 @@ const WAITS_FOR_SOCKET: [&str; 7] = [
 ];
 
 impl<T: RunSink> KnownRun<T> {
-    /// Reports the state of the run, unless its task runs and reports by itself.
+    /// Reports the state of the run, unless the task of the run is running and reports the state.
     pub(crate) fn report<S: Sink<Run = T>>(&mut self, sink: &S, state: RunState) {
         if let Some(kept) = &mut self.kept {
             kept.report(sink, &self.identity, state);
         }
     }
 
-    /// Returns the state that was reported last, or `None` if no state was reported or the task runs.
+    /// Returns the state that was reported last, or `None` if no state was reported or the task is running.
     pub(crate) fn reported(&self) -> Option<&RunState> {
         self.kept.as_ref()?.reported.as_ref()
     }
 
-    /// Sends an order to the task, if one runs.
+    /// Sends an order to the task of the run if the task is running.
     pub(crate) fn order(&self, order: Order) {
         if let Some(orders) = &self.orders {
             orders.send_replace(order);

@@ -68,9 +68,9 @@ pub(crate) struct Scans {
     plain: Arc<Mutex<PlainProcesses>>,
     /// Whether skipped processes were logged.
     left_out_reported: bool,
-    /// Time of the next full scan if no event requests one.
+    /// Time of the next full scan if no event requests an earlier scan.
     next_at: Instant,
-    /// Time of the last full scan.
+    /// Time of the last full scan; `None` before the first full scan.
     last_at: Option<Instant>,
 }
 
@@ -135,9 +135,9 @@ impl Scans {
         Some((ScanRequest { all, pids }, judge_all))
     }
 
-    /// Starts a scan if one is due. If `watches` are given, new sockets are announced, and the configured interval is
-    /// sufficient. `known` states for each run whether it is visible in gcwatch's `/proc`. `connected` contains the
-    /// pids of runtimes that have connected to gcwatch.
+    /// Starts a scan if a scan is due. If `watches` is `None`, new sockets are not announced, so the interval between
+    /// full scans is at most [`SCAN_UNWATCHED`]. `known` states for each run whether it is visible in gcwatch's
+    /// `/proc`. `connected` contains the pids of runtimes that have connected to gcwatch.
     pub(crate) fn begin_if_due(
         &mut self,
         now: Instant,
@@ -184,7 +184,8 @@ impl Scans {
         });
     }
 
-    /// Executes the remaining steps on a thread. If no thread can be started, the scan ends with the results so far.
+    /// Executes the remaining steps on a dedicated thread. If no thread can be started, the scan ends with the results
+    /// so far.
     fn go_on(&self, job: &Arc<OngoingLook>, thread: u32) {
         let (of_thread, returned) = (Arc::clone(job), Arc::clone(&self.returned));
         let part = self.threads.run(move || {
@@ -208,8 +209,8 @@ impl Scans {
         }
     }
 
-    /// Waits for the current scan, or forever if no scan runs. Returns `None` if the scan failed. This method is cancel
-    /// safe.
+    /// Waits for the current scan, or indefinitely if no scan runs. Returns `None` if the scan failed. This method is
+    /// cancel safe.
     pub(crate) async fn ended(&mut self) -> Option<ScanResult> {
         let Some(look) = &mut self.under_way else {
             return std::future::pending().await;
@@ -269,7 +270,7 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(30);
 
-    /// Scenario: the first scan runs; then single processes and full scans are requested repeatedly; then nothing is
+    /// Scenario: the first scan runs; then scans of single processes and full scans are requested; then no scan is
     /// requested.
     /// Guarantee: single processes are scanned immediately; events cause at most one full scan per [`SCAN_PAUSE`];
     /// without events, full scans run at the interval.

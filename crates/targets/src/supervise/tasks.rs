@@ -1,4 +1,4 @@
-//! The tasks of the runs: starts due tasks, schedules retries of finished ones, and stops all at shutdown.
+//! The tasks of the runs: starts due tasks, schedules retries of finished tasks, and stops all tasks at shutdown.
 
 use std::collections::HashMap;
 use std::future::Future;
