@@ -205,7 +205,7 @@ pub(crate) fn need_root() -> Need {
 }
 
 /// Scenario: another user tries to lock a lease of a root daemon. Then the lease becomes readable, like the leases of
-/// older gcwatch versions, and the user waits for its lock. The daemon is killed, and the next daemon starts.
+/// older versions of gcwatch, and the user waits for its lock. The daemon is killed, and the next daemon starts.
 /// Guarantee: the other user cannot open the original lease. The user's lock on the readable lease does not count,
 /// which the log states, and the new daemon attaches to the process.
 fn lock_of_another_user_is_ignored() {

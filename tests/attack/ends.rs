@@ -23,7 +23,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     );
 }
 
-/// The limit of the heap, 96 MB.
+/// Heap limit of 96 MiB.
 const LIMIT: &[(&str, &str)] = &[("GCHeapHardLimit", "0x6000000")];
 
 /// Returns the rule and the pid of each firing alert.
@@ -62,8 +62,7 @@ fn await_gone(daemon: &Daemon, pid: u32) {
     daemon.await_target(pid, "the exit", Value::is_null);
 }
 
-/// Scenario: a program fills its heap to the limit and is killed (SIGKILL). This happens to four processes, one after
-/// the other.
+/// Scenario: four processes in sequence fill their heap to the limit and are killed (SIGKILL).
 /// Guarantee: each of the first two kills causes only the note `service.died-in-emergency`. From the third kill on, one
 /// alert about a crash loop fires, and no other alert about the service.
 fn crash_loop_is_one_alert() {
@@ -94,7 +93,7 @@ fn ask_to_end(target: &mut Target) {
     target.write_line("stop");
 }
 
-/// Scenario: processes with full heaps are stopped one after the other, as in a rollout. Each is stopped after the next
+/// Scenario: processes with full heaps are stopped in sequence, as in a rollout. Each process is stopped after the next
 /// process has started and filled its heap.
 /// Guarantee: no alert about the service fires.
 fn rollout_causes_no_alert() {

@@ -3,7 +3,7 @@
 //!
 //! Each test has its own daemon and two processes: a well-behaved process, and a hostile process
 //! ([`test_support::hostile`]) that starts once the daemon reads the well-behaved process. A normal run covers a few
-//! modes, one after the other; `tests/attack/run` covers all modes.
+//! modes; `tests/attack/run` covers all modes.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -28,7 +28,7 @@ const ENOUGH: u64 = 32_000_000;
 /// Time after which a mode that sends little counts as tried.
 const TRIED_FOR: Duration = Duration::from_secs(2);
 
-/// Modes of a normal run. Each fills a different buffer, or ends in a different way.
+/// Modes of a normal run. Each mode fills a different buffer, or ends in a different way.
 const QUICK: [&str; 6] = [
     "time-stands-still",
     "endless-metadata",

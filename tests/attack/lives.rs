@@ -1,4 +1,4 @@
-//! Many short-lived processes. All together have a limited cost, and none of them leaves a lease.
+//! Many short-lived processes: their total cost is limited, and no process leaves a lease.
 
 use std::fs;
 
@@ -29,8 +29,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     tests.add(path, || Ok(()), short_lived_processes_leave_no_state);
 }
 
-/// Scenario: 5,000 processes (100 in a normal run) start one after the other, twenty at a time, serve the protocol
-/// briefly and are killed. The daemon keeps history and incidents on disk.
+/// Scenario: 5,000 processes (100 in a normal run) start, serve the protocol briefly and are killed; twenty processes
+/// run at a time. The daemon keeps history and incidents on disk.
 /// Guarantee: the memory of the daemon grows by at most 64 MB, the history has a bounded number of files, only the
 /// lease of a neighbour remains, the neighbour loses no data, and SIGTERM ends the daemon gracefully.
 fn short_lived_processes_leave_no_state() {

@@ -268,7 +268,7 @@ fn killed_burst_is_healed(runtime: Runtime) {
 }
 
 /// Scenario: while the daemon reads the process, another tool requests the process information ten times and opens ten
-/// short sessions of a provider that does not exist, one after the other.
+/// short sessions of a provider that does not exist, in sequence.
 /// Guarantee: at most two healings cover all requests and sessions.
 fn probes_are_healed_together(runtime: Runtime) {
     let (target, scene) = pins(runtime);

@@ -52,8 +52,8 @@ pub(crate) fn options(scene: &Scene) -> TargetOptions {
     }
 }
 
-/// Scenario: after a first scan of `/proc`, processes start one after the other and run for three seconds. Each process
-/// has a socket directory that only this process can see.
+/// Scenario: after a first scan of `/proc`, processes start in sequence and run for three seconds. Each process has a
+/// socket directory that only this process can see.
 /// Guarantee: gcwatch attaches to each process and reports at least one collection of it.
 #[tokio::main(flavor = "multi_thread")]
 async fn processes_with_private_tmp_are_found() {

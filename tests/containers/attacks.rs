@@ -70,10 +70,10 @@ fn victim(bait: &Bait) -> Container {
     recipe.start()
 }
 
-/// Scenario: a container replaces its socket by a link to a socket of the host (absolute, relative, or through
+/// Scenario: a container replaces its socket with a link to a socket of the host (absolute, relative, or through
 /// `/proc/PID/root`), a FIFO, a file, a device, a directory, or a link to itself.
-/// Guarantee: the verdict states that the object is not a socket, and has a remedy; gcwatch does not connect to a
-/// socket outside the container.
+/// Guarantee: the verdict names the reason and has a remedy; gcwatch does not connect to a socket outside the
+/// container.
 fn planted_object_does_not_reach_host() {
     let bait = Bait::new();
     let container = victim(&bait);
@@ -102,7 +102,7 @@ fn planted_object_does_not_reach_host() {
     assert_eq!(named.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// Scenario: the TMPDIR of a running process is replaced by a link to a folder of the host, which contains a socket
+/// Scenario: the TMPDIR of a running process is replaced with a link to a folder of the host, which contains a socket
 /// with the name of the process's socket. The link is absolute, relative, through `/proc/1/root`, or a link to itself.
 /// Guarantee: the link is resolved in the container's own root, where the target does not exist.
 fn replaced_directory_is_resolved_inside_container() {

@@ -1,5 +1,5 @@
-"""Checks each gcwatch.yaml, each Collector configuration and the Jaeger configuration in deploy/ with the program that
-reads the file."""
+"""Checks all files gcwatch.yaml, the Collector configurations and the Jaeger configuration in deploy/ with the programs
+that read these files."""
 
 import os
 import pathlib

@@ -13,8 +13,7 @@ use test_support::target::Tick;
 /// The parts of a recording that the tests need, from the output of `analyze` and `events`.
 ///
 /// A recording can have a million events. Therefore, `events` contains only the first event of each name, and all
-/// events of
-/// [`NAMED_INSIDE`].
+/// events with a name in [`NAMED_INSIDE`].
 pub(crate) struct Analyzed {
     pub(crate) gcs: Vec<Value>,
     pub(crate) suspensions: Vec<Value>,

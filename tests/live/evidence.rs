@@ -209,15 +209,16 @@ fn every_caller_is_named(runtime: Runtime) {
     callers(runtime, &[]);
 }
 
-/// Scenario: the same program runs with server GC, where the trigger and the stop are on different threads.
-/// Guarantee: the result is the same.
+/// Scenario: the same program runs with server GC, in which the trigger and the stop are on different threads.
+/// Guarantee: each site is named and counted as with workstation GC.
 fn every_caller_is_named_with_server_gc(runtime: Runtime) {
     callers(runtime, &[("gcServer", "1")]);
 }
 
 /// Scenario: all code of the same program is optimized at once, including the framework. Calls of the collector are
 /// inlined, on .NET 11 into a local function.
-/// Guarantee: the result is the same. The call is named as in [`CALLERS`], or unknown if it has no frame.
+/// Guarantee: each site is named and counted as in code that is not optimized; the call is named as in [`CALLERS`], or
+/// unknown if it has no frame.
 fn every_caller_is_named_in_optimized_code(runtime: Runtime) {
     callers(runtime, &[("TieredCompilation", "0"), ("ReadyToRun", "0")]);
 }
@@ -340,7 +341,7 @@ fn runtime_async_is_named(runtime: Runtime) {
 }
 
 /// Scenario: a program has sixty forms of methods to which the C# compiler and the runtime give special names: lambdas,
-/// nested local functions, asynchronous ones and iterators, explicit implementations, operators, nested generics,
+/// nested local functions, asynchronous methods and iterators, explicit implementations, operators, nested generics,
 /// file-local types, funclets, finalizers, dynamic methods, and a recursion deeper than a stack walk.
 /// Guarantee: each form is one site with the name that a developer would give it, and has the program's number of
 /// collections.

@@ -1,8 +1,8 @@
 //! gcwatch with real runtimes and third-party programs: tests start processes, attach to them, and compare counts.
 //!
 //! `cargo test --test live` runs a selection on the two runtimes that are always available, and on packs if they are
-//! available. `tests/live/run` runs the whole matrix (`GCWATCH_MATRIX=full`) and writes docs/compatibility.md. See
-//! README.md in this folder.
+//! available. `tests/live/run` runs the whole matrix (`GCWATCH_MATRIX=full`) and compares the result with
+//! docs/compatibility.md; `tests/live/run --update` writes this file. See README.md in this folder.
 //!
 //! Each module lists its tests with their requirements. A test whose requirements are missing is `ignored`, with the
 //! reason.

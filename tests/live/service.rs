@@ -1,4 +1,4 @@
-//! A web service under load that the daemon reads: rules evaluate it live, and the API reports the alerts.
+//! A web service under load that the daemon reads: the daemon evaluates rules live, and the API reports the alerts.
 //!
 //! The service is a pack (`svc10.0.14`) that not every machine has. The full matrix (`GCWATCH_MATRIX=full`) also
 //! evaluates a faulty service, which takes two minutes.

@@ -42,7 +42,8 @@ fn is_refused(value: &Value) -> bool {
     value.get("error").is_some_and(|error| !error.is_null())
 }
 
-/// The browser, while no test uses it. The tests use one browser one after the other. Each test opens its own address.
+/// The browser, or `None` before its start and while a test uses it. The tests use the same browser in turn. Each test
+/// opens its own address.
 static RESTING: Mutex<Option<Browser>> = Mutex::new(None);
 
 /// The browser of a test. After a failed test, the browser is closed, because its state is unknown.

@@ -74,7 +74,7 @@ const ROWS: &str = "document.querySelectorAll('table.processes tbody tr').length
 
 /// Scenario: there are 32 services, and three processes that are not read. Every view is opened at three widths, in
 /// light and dark: first in one theme, then in the other.
-/// Guarantee: each view loads without a message of the browser and fits its width.
+/// Guarantee: each view loads without messages in the browser's log, and its content fits the width.
 fn every_view_fits() {
     let scene = seen();
     let browser = LentBrowser::new();

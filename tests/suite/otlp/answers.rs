@@ -1,4 +1,4 @@
-//! Answers of receivers, and how the exporter handles them.
+//! Reactions of the exporter to the answers of receivers.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn retryable_grpc_codes_are_retried() {
     assert_eq!(stats.last_error.unwrap().text, "ResourceExhausted: busy");
 }
 
-/// Scenario: a receiver answers "not now" over gRPC and HTTP, and does not demand a delay.
+/// Scenario: a receiver answers over gRPC and HTTP that it is unavailable, and does not demand a delay.
 /// Guarantee: the exporter retries after its own backoff.
 #[tokio::test]
 async fn missing_retry_delay_uses_own_backoff() {
@@ -364,8 +364,9 @@ async fn exhausted_quota_is_retried_with_backoff() {
 
 /// Scenario: receivers cannot decompress: they send UNIMPLEMENTED as grpc-go and tonic do, or HTTP 415; another
 /// receiver sends the same answer to an uncompressed request.
-/// Guarantee: the exporter immediately sends the request again without compression, and later requests as well. The
-/// exporter does not treat the signal as unsupported. If the request was not compressed, the items count as refused.
+/// Guarantee: the exporter immediately sends the request again without compression, and does not compress later
+/// requests. The exporter does not treat the signal as unsupported. If the request was not compressed, the items count
+/// as refused.
 #[tokio::test]
 async fn receiver_without_decompression_gets_plain_requests() {
     let go = Reply::grpc(

@@ -202,7 +202,7 @@ fn joined(lines: &str) -> String {
 }
 
 /// Scenario: a span with every kind of attribute, an event, a link and a status is sent as JSON.
-/// Guarantee: its bytes match the specification.
+/// Guarantee: the bytes of the span match the specification.
 #[tokio::test]
 async fn span_matches_specified_json() {
     let span = joined(
@@ -230,7 +230,7 @@ async fn span_matches_specified_json() {
 
 /// Scenario: a gauge, a sum with an exemplar, a histogram, and an exponential histogram without a negative part and
 /// without a maximum are sent as JSON.
-/// Guarantee: their bytes match the specification; absent values are omitted, not `null`.
+/// Guarantee: the bytes of the metrics match the specification; absent values are omitted, not `null`.
 #[tokio::test]
 async fn metrics_match_specified_json() {
     let exemplar = r#"{"filteredAttributes":[],"timeUnixNano":"3","spanId":"abababababababab",
@@ -257,7 +257,7 @@ async fn metrics_match_specified_json() {
 }
 
 /// Scenario: a log record with an event name and the identifiers of a span is sent as JSON.
-/// Guarantee: its bytes match the specification.
+/// Guarantee: the bytes of the record match the specification.
 #[tokio::test]
 async fn record_matches_specified_json() {
     let record = joined(

@@ -79,7 +79,7 @@ fn assert_totals(metrics: &[Metric], expected: &[(String, (f64, f64))], context:
 fn totals<'a>(of: impl Iterator<Item = &'a [Metric]>) -> Vec<(String, (f64, f64))> {
     let mut all: Vec<(String, (f64, f64))> = Vec::new();
     for metric in of.flatten() {
-        // Omitted, because this metric can be absent: a gap in one process would distort the sum over all processes.
+        // Skip this metric, because it can be absent: a gap in one process would distort the sum over all processes.
         let Some((count, sum)) = total(metric).filter(|_| metric.name != "dotnet.gc.heap.total_allocated") else {
             continue;
         };
@@ -142,8 +142,8 @@ fn service_totals_are_sums_over_processes() {
     }
 }
 
-/// Scenario: all recordings are replayed as processes of a service, one after the other. Each process ends before the
-/// next starts, and once reports counts that start again at zero.
+/// Scenario: all recordings are replayed as processes of a service. Each process ends before the next process starts,
+/// and once reports counts that start again at zero.
 /// Guarantee: no counter and no histogram count ever decreases.
 #[test]
 fn counters_never_decrease() {

@@ -22,9 +22,9 @@ pub enum Host {
 /// A runtime in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Runtime {
-    /// Name of its folder in the cache.
+    /// Name of the runtime's folder in the cache.
     pub name: &'static str,
-    /// Version as shown by `ps`; .NET Core 3.1 does not report its version.
+    /// Version as shown by `ps`; `None` if the runtime does not report its version, as .NET Core 3.1.
     pub version: Option<&'static str>,
     pub host: Host,
 }
