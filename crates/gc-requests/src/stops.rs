@@ -1,8 +1,8 @@
 //! The collector's stops, built from their start and end events and retained while a request can need them.
 //!
 //! The events of a stop are paired per thread, as in `clr_gc::gc`. The collections of `clr_gc` are not used, because
-//! the first stop of a background collection is reported only after the whole collection. By then, a request that was
-//! stopped has long ended.
+//! the first stop of a background collection is reported only after the end of the collection. At that time, a stopped
+//! request has long ended.
 
 use std::collections::VecDeque;
 
