@@ -96,8 +96,8 @@ pub(crate) fn describe_container(container: &ContainerSpec) -> Vec<KeyValue> {
     out.0
 }
 
-/// Returns the controller of a pod, preceded by the deployment or cron job that owns the controller. The result is
-/// empty if the pod has no controller or the controller has an unknown kind.
+/// Returns the controller of a pod, preceded by its deployment or cron job if the name of the controller contains the
+/// name of this owner. The result is empty if the pod has no controller or the controller has an unknown kind.
 fn owner(meta: &ObjectMeta) -> Vec<(&'static Attribute, String)> {
     let owners = meta.owner_references.as_deref().unwrap_or_default();
     let Some(OwnerReference { kind, name, .. }) = owners.iter().find(|owner| owner.controller == Some(true)) else {

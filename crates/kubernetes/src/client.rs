@@ -26,8 +26,8 @@ pub(crate) trait Transport: Send + Sync {
     /// The body of an answer.
     type Body: Body;
 
-    /// Sends `GET path` and waits until the answer starts. `path` includes its query, if any. A transport whose
-    /// connection could reveal the token omits the token.
+    /// Sends `GET path` and waits until the answer starts. `path` includes its query, if any. A transport that would
+    /// send the token over the network in clear text omits the token.
     fn get(
         &self,
         path: &str,

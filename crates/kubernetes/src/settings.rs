@@ -25,15 +25,15 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub source: Source,
-    /// The node whose pods are watched. If it is `None`, the pods of all nodes are watched, which is a heavy load on a
-    /// large cluster.
+    /// Name of the node whose pods are watched; `None` to watch the pods of all nodes, which is a heavy load on a large
+    /// cluster.
     pub node: Option<String>,
     /// URL of the kubelet. Requests go to `/pods` below the path of this URL.
     pub kubelet_url: String,
     /// Interval between requests to the kubelet.
     pub kubelet_interval: Duration,
-    /// PEM file of the authorities that certify the kubelet. If it is `None`, the authorities of the service account
-    /// are used, or the authorities of the system if there is no service account.
+    /// PEM file of the authorities that certify the kubelet; `None` to use the authorities of the service account, or
+    /// of the system if there is no service account.
     pub kubelet_certificate: Option<PathBuf>,
     /// Whether the kubelet's certificate is verified.
     pub kubelet_verify: bool,

@@ -9,7 +9,7 @@ pub struct Stats(Mutex<StatsNow>);
 /// A snapshot of [`Stats`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatsNow {
-    /// Whether the metadata of pods is current, because the last request succeeded.
+    /// Whether the metadata of pods is current. The metadata is current if the last request succeeded.
     pub current: bool,
     /// Number of lists that were read completely.
     pub lists: u64,
