@@ -15,7 +15,7 @@
 //!
 //! * **No clock, no waiting.** I/O is in `container::read`, [`container::ledger::read()`], `container::group`,
 //!   `container::kills`, `container::others` and [`files`]; all other code works on texts and values.
-//! * **A process cannot choose its identity.** The facts that decide on its owner ([`Provenance`]) come from the
+//! * **A process cannot choose its identity.** The facts that determine its owner ([`Provenance`]) come from the
 //!   kernel. Facts from the process itself are bounded ([`mod@text`]).
 //! * **Unknown values are absent**, never 0.
 

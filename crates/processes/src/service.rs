@@ -76,7 +76,7 @@ pub fn workload(identity: &Identity, resource: &[KeyValue]) -> String {
 }
 
 /// Returns the version of the service of a process: `service.version`, or the image of its container with tags if the
-/// resource has no version. Returns `None` if both are unknown.
+/// resource has no version. Returns `None` if version and image are unknown.
 pub fn version(resource: &[KeyValue]) -> Option<Arc<str>> {
     let image = || {
         let tags = texts(resource, "container.image.tags").map_or_else(String::new, |tags| format!(":{tags}"));

@@ -1,4 +1,4 @@
-//! Folders and files of control groups, opened such that no other files can be read.
+//! Folders and files of control groups, opened so that no other files can be read.
 //!
 //! Untrusted users can put files into the root of a process. Links are therefore resolved within this root, the folder
 //! must belong to a control group file system, and files are opened on the same mount. These rules guarantee that the
@@ -55,8 +55,8 @@ pub(super) fn file(folder: &OwnedFd, name: &str) -> Option<String> {
     text(File::from(file), MAX_FILE_BYTES)
 }
 
-/// Opens the groups directly below a group, at most `limit` of them. The second value states whether groups are
-/// omitted. If the group cannot be read, the list is empty.
+/// Opens the groups directly below a group, at most `limit` groups. The second value states whether groups are omitted.
+/// If the group cannot be read, the list is empty.
 pub(super) fn children(folder: &OwnedFd, limit: usize) -> (Vec<OwnedFd>, bool) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(entries) = openat(folder, ".", flags, Mode::empty()).and_then(Dir::new) else {

@@ -83,7 +83,7 @@ pub(crate) fn memory(unified: bool, read: ReadFile<'_>) -> Memory {
 
 /// Returns the kernel memory of a group of version 2. The figure `kernel` excludes network buffers, so `sock` is added.
 /// Before Linux 5.18, `kernel` does not exist, and its parts add up to nearly the same figure. Returns `None` if
-/// neither exists.
+/// neither `kernel` nor `slab` exists.
 fn kernel(stat: &dyn Fn(&str) -> Option<u64>) -> Option<u64> {
     let parts = || {
         let others = ["kernel_stack", "pagetables", "percpu"].into_iter().filter_map(stat);
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(processes(&version_2), Some(2));
     }
 
-    /// Scenario: there are no limits, in the notation of both versions; files are missing or empty.
+    /// Scenario: groups of both versions have no limits; files are missing or empty.
     /// Guarantee: every value is `None`.
     #[test]
     fn missing_values_are_unknown() {

@@ -35,7 +35,7 @@ pub(crate) fn memberships(text: &str) -> impl Iterator<Item = Membership<'_>> {
 }
 
 /// Returns the group of a controller: in version 1 if a hierarchy of version 1 has the controller, otherwise in version
-/// 2. Returns `None` if neither exists.
+/// 2. Returns `None` if neither hierarchy exists.
 pub(crate) fn group_of<'a>(text: &'a str, controller: &str) -> Option<Membership<'a>> {
     memberships(text)
         .find(|membership| membership.has(controller))

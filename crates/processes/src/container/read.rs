@@ -149,7 +149,7 @@ impl Reader {
     }
 
     /// Returns the kill counts of the groups of a process whose figures were just read. Returns `None` if the process
-    /// has exited, its memory group is not visible, or the counts were not kept because of [`MAX_KILLS`].
+    /// has exited, its memory group is not visible, or the maximum number of counts was reached.
     pub fn kills(&self, pid: u32) -> Option<KillCounts> {
         let file = File::open(format!("/proc/{pid}/cgroup")).ok()?;
         self.kills.get(&text(file, MAX_FILE_BYTES)?).cloned()

@@ -109,7 +109,8 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
 }
 
 /// Returns the time between the newest full collection of `base` and the newest full collection of `ledger`, or `None`
-/// if both are the same collection or one is unknown. `ledger` is `passed_ns` later than `base`.
+/// if the two collections are the same or one of these collections is unknown. `ledger` is `passed_ns` later than
+/// `base`.
 fn between_full_collections(ledger: &Ledger, base: &Ledger, passed_ns: u64) -> Option<u64> {
     let ns = |seconds: u64| seconds.checked_mul(1_000_000_000);
     let (ago_ns, base_ago_ns) = (ns(ledger.not_looked_at_s?)?, ns(base.not_looked_at_s?)?);
