@@ -8,7 +8,7 @@
 //! checks every socket, and the pauses in reading a stream are shorter than this interval. The bytes that wait at one
 //! heartbeat are therefore read by the next heartbeat, and all streams are read up to the second to last heartbeat. If
 //! the second to last heartbeat is long ago, the present state of the streams is unknown, and `pipeline` does not
-//! advance the time of the rules. A stream with more bytes than can be read at once is reported separately
+//! advance the time of the rules. A stream with more waiting bytes than a pass can read is reported separately
 //! ([`RunSink::undrained`](crate::sink::RunSink::undrained)).
 //!
 //! The clock is monotonic and stops while the machine is suspended, like all processes.
@@ -126,7 +126,7 @@ mod tests {
         );
     }
 
-    /// Scenario: heartbeats come every second, then not for 75 s, then every second again.
+    /// Scenario: the reading thread sends heartbeats every second, then no heartbeat for 75 s, then every second again.
     /// Guarantee: streams count as read up to the second to last heartbeat. The first heartbeat after the silence does
     /// not count, because it can precede any read. The silence is returned once, with its length.
     #[test]

@@ -24,7 +24,7 @@
 //!
 //! # Cost
 //!
-//! A process with short suspensions costs nothing. Readings start after a suspension of at least [`LONG_NS`], or after
+//! A process with short suspensions has no cost. Readings start after a suspension of at least [`LONG_NS`], or after
 //! shorter suspensions of this total length in 1 s, and continue for [`FOR`]. In each round, one small file is read for
 //! each of at most [`MAX_THREADS_READ`] threads, and a second file for each thread that collected. The first long
 //! suspension is therefore not covered. The thread of the program that will collect next is unknown. The threads of the

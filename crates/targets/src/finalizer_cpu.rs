@@ -107,8 +107,8 @@ mod tests {
         }
     }
 
-    /// Scenario: the finalizer thread, next to another thread, uses a whole CPU, waits, is in another round, and exits.
-    /// The kernel counts nanoseconds, or units of 10 ms.
+    /// Scenario: a process has a finalizer thread and another thread. The finalizer thread uses one CPU completely,
+    /// waits, is in another round, and exits. The kernel counts nanoseconds, or units of 10 ms.
     /// Guarantee: the share of the finalizer thread between two readings of one round is returned. In all other cases,
     /// the share is unknown.
     #[test]

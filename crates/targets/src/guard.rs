@@ -2,7 +2,7 @@
 //!
 //! A runtime writes its events with blocking writes, and ends its sessions when it exits. If gcwatch is stopped
 //! (SIGSTOP, swapped out, a debugger) or its reading thread hangs, the sockets fill, the writes block, and processes
-//! cannot exit, not even after SIGTERM. A stopped process cannot help itself, so a second process holds the same
+//! cannot exit, not even after SIGTERM. A stopped process cannot close its sockets, so a second process holds the same
 //! sockets:
 //!
 //! ```text
@@ -15,10 +15,10 @@
 //!  the streams end, the sessions restart
 //! ```
 //!
-//! Beats come from the part that must be alive: a task on the executor that reads sessions. The guard counts its own
-//! wake-ups instead of the time. If both processes were stopped and resume (a frozen cgroup, a suspended machine), no
-//! stream is closed. The guard exits when its socket is closed, so it cannot outlive gcwatch. A guard that dies or does
-//! not answer is replaced, and the new guard receives all streams again.
+//! A task on the executor that reads sessions sends the beats, because this executor must be alive. The guard counts
+//! its own wake-ups instead of the time. If both processes were stopped and resume (a frozen cgroup, a suspended
+//! machine), no stream is closed. The guard exits when its socket is closed, so it cannot outlive gcwatch. A guard that
+//! dies or does not answer is replaced, and the new guard receives all streams again.
 //!
 //! # Modules
 //!

@@ -41,8 +41,8 @@ pub(crate) fn key_of(process: &Process) -> RunKey {
     }
 }
 
-/// Returns the identity of a process that has not been queried yet, sufficient for lists. `service` comes from
-/// [`service_of`].
+/// Returns the identity of a process that has not been queried yet. This identity is sufficient for lists. `service`
+/// comes from [`service_of`].
 pub(crate) fn sketch(process: &Process, service: Option<String>) -> Identity {
     let mut resource = Resource::default();
     resource.text(&row::SERVICE_NAME, service);

@@ -278,7 +278,7 @@ fn is_trusted(folder: &Path, owners: &[u32]) -> Result<(), String> {
 }
 
 /// Returns the owner of a folder, or `None` if any user other than root can write to its parent. Only root can have
-/// created the folder or given it to its owner.
+/// created the folder or changed its owner.
 fn given_by_root(folder: &Path) -> Option<u32> {
     is_trusted(folder.parent()?, &[0]).ok()?;
     Some(std::fs::symlink_metadata(folder).ok()?.uid())
@@ -318,8 +318,9 @@ fn lockers(path: &Path) -> Vec<u32> {
     lockers_in(&locks, &format!("{major:02x}:{minor:02x}:{}", there.st_ino))
 }
 
-/// Returns the processes that hold an `flock` on the file with device and inode `place`, from lines such as `7: FLOCK
-/// ADVISORY WRITE 4711 00:19:812 0 EOF`. Lines of waiting processes have an arrow after the number and are ignored.
+/// Returns the processes that hold an `flock` on a file. `place` is the device and inode of the file. A lock has a line
+/// such as `7: FLOCK ADVISORY WRITE 4711 00:19:812 0 EOF`. Lines of waiting processes have an arrow after the number
+/// and are ignored.
 fn lockers_in(locks: &str, place: &str) -> Vec<u32> {
     let of_line = |line: &str| {
         let mut fields = line.split_whitespace().skip(1);
@@ -334,8 +335,8 @@ fn is_locked(path: &Path) -> bool {
     !lockers(path).is_empty()
 }
 
-/// Returns whether lock owners are visible and no owner counts, because each owner has exited or belongs to another
-/// user than `owners`. A lock from another pid namespace is not visible and counts.
+/// Returns whether lock owners are visible and no owner counts, because each owner has exited or belongs to a user that
+/// is not in `owners`. A lock from another pid namespace is not visible and counts.
 fn is_lock_of_others(path: &Path, owners: &[u32]) -> bool {
     // The kernel returns the list in chunks. A lock can be missing if the list changes between two chunks.
     let mut read = (0..3).map(|_| lockers(path));

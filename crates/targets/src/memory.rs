@@ -231,7 +231,7 @@ mod tests {
 
     /// Scenario: twenty streams, each within its own limit, exceed the total limit together; some are stopped while
     /// others keep growing.
-    /// Guarantee: the largest streams are stopped, and no more of them than necessary; stopping streams are not counted
+    /// Guarantee: the largest streams are stopped, and no more streams than necessary; stopping streams are not counted
     /// again; small streams are never stopped; dropped streams leave no claims.
     #[test]
     fn memory_of_all_streams_is_limited() {

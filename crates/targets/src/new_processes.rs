@@ -30,7 +30,7 @@ pub(crate) const READ_INTERVAL: Duration = Duration::from_millis(250);
 const MAX_NUMBERS: usize = 100;
 /// Maximum number of pids that wait to be examined.
 const MAX_WAITING: usize = 4096;
-/// Maximum number of processes that a look passes on, on average and at once after a quiet period. Each of these
+/// Maximum number of processes that a look passes on, on average and in one look after a quiet period. Each of these
 /// processes is inspected, which takes 0.25 ms.
 const PASSED_ON: u32 = 8;
 const PASSED_ON_AT_ONCE: u32 = 64;
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(look(&mut births, 306, &machine), [400, 401]);
     }
 
-    /// Scenario: ten thousand commands run between two looks; then a thousand runtimes start at once.
+    /// Scenario: ten thousand commands run between two looks; then a thousand runtimes start at the same time.
     /// Guarantee: a look examines and passes on at most the maximum numbers; the remaining runtimes follow in later
     /// looks, and skipped pids are counted.
     #[test]

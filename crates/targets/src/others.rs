@@ -31,17 +31,17 @@
 //! * If a gcwatch instance is killed during a burst, the lease of the burst remains. The process of this burst is
 //!   healed after the next look, whether the connection was observed or not.
 //! * A connection that opened and closed between two looks ([`tables::SCAN_INTERVAL`]) is missed. A command of a few
-//!   milliseconds has no side effects. A Verbose session of that length is healed together with the next observed
+//!   milliseconds has no side effects. A Verbose session of this length is healed together with the next observed
 //!   session. Every attach of gcwatch also heals the process, because an attach starts a new session.
-//! * A connection is not visible if its client is neither in the network namespace of gcwatch nor in that of the
+//! * A connection is not visible if its client is in a network namespace other than the namespaces of gcwatch and the
 //!   process: the kernel lists a connection in the namespace of the client. A tool in a third namespace cannot be
 //!   detected from outside.
 //! * If the process's table is unreadable, or does not show gcwatch's own connections, it is unknown whether other
 //!   tools are connected. The result is then `None`, not `false`.
 //!
-//! An entry in the table proves nothing, because any user can bind any path in their own mount namespace. A forged
-//! entry makes gcwatch heal the process every 10 s, which costs the process less than a collection. A forged entry also
-//! makes gcwatch mark the pauses of the process as affected by another tool.
+//! An entry in the table does not prove that there is a connection, because any user can bind any path in their own
+//! mount namespace. A forged entry makes gcwatch heal the process every 10 s, which costs the process less than a
+//! collection. A forged entry also makes gcwatch mark the pauses of the process as affected by another tool.
 
 mod tables;
 mod watching;
@@ -159,9 +159,8 @@ impl ForeignConnections {
         false
     }
 
-    /// Records an abandoned session, which was possibly not visible to any look. The next look requests the healing. An
-    /// earlier healing would have no effect, because the runtime notices a dead client only when it writes to the
-    /// connection.
+    /// Records an abandoned session, which every look can have missed. The next look requests the healing. An earlier
+    /// healing would have no effect, because the runtime notices a dead client only when it writes to the connection.
     pub(crate) fn abandoned(&mut self) {
         self.abandoned = true;
     }

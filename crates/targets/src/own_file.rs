@@ -123,7 +123,7 @@ impl OwnFiles {
         let place = resolve(&self.root, path).map_err(failed)?;
         let stat = fstat(&place).map_err(failed)?;
         let bytes = u64::try_from(stat.st_size).unwrap_or(0);
-        // Files that the kernel generates have no size, and reading some of them has side effects.
+        // Files that the kernel generates have no size, and reading some of these files has side effects.
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || bytes == 0 {
             let path = path.to_owned();
             return Err(OpenError::NotAFile { pid, path });

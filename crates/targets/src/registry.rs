@@ -117,8 +117,8 @@ impl<T> Registry<T> {
         self.entries.values().filter(running).count()
     }
 
-    /// Returns the runs to attach to now, and the runs that wait for a free slot, both in order of discovery. Marks the
-    /// runs to attach to as running.
+    /// Returns the runs to attach to now, and the runs that wait for a free slot. Each list is in order of discovery.
+    /// Marks the runs to attach to as running.
     pub(crate) fn due(&mut self, now: Instant, limit: usize) -> (Vec<RunKey>, Vec<RunKey>) {
         let mut due: Vec<(u64, RunKey)> = Vec::new();
         for (key, entry) in &mut self.entries {

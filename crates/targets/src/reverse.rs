@@ -171,8 +171,9 @@ mod tests {
     /// Command set and number of ResumeRuntime.
     const RESUME: [u8; 2] = [0x04, 0x01];
 
-    /// Scenario: a runtime arrives and gets no session; another runtime waits when the port is closed.
-    /// Guarantee: the first runtime is resumed as soon as its arrival is dropped, and the second runtime is resumed at
+    /// Scenario: a runtime connects, and no session starts; the runtime connects again and waits when the port is
+    /// closed.
+    /// Guarantee: the runtime is resumed as soon as its arrival is dropped, and the waiting runtime is resumed at
     /// shutdown.
     #[tokio::test]
     async fn arriving_runtime_is_resumed() {

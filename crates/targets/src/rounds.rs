@@ -200,7 +200,7 @@ impl Pace {
         }
     }
 
-    /// Records that `count` bytes were read at once.
+    /// Records that one read returned `count` bytes.
     pub(crate) fn take(&mut self, count: usize, now: Instant) {
         self.bytes = self.bytes.saturating_add(count as u64);
         // More bytes are waiting, or the stream is read without pauses.
@@ -279,7 +279,7 @@ mod tests {
         }
     }
 
-    /// Scenario: a process writes nothing for an hour, then collects continuously, then exits.
+    /// Scenario: a process does not write for an hour, then collects continuously, then exits.
     /// Guarantee: the first bytes wait for one round. Then the stream is read at the rate that it needs, with short
     /// sleeps of the thread. After the exit, the stream no longer causes short sleeps.
     #[test]
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(rounds.impatient.load(Ordering::Relaxed), 0);
     }
 
-    /// Scenario: a session delivers its header at once, and its process never collects.
+    /// Scenario: a session delivers its header immediately, and its process never collects.
     /// Guarantee: after one round, the stream no longer causes short rounds, and no timer is due.
     #[test]
     fn idle_process_lets_thread_sleep() {

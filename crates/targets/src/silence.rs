@@ -125,7 +125,8 @@ fn explained(cause: Cause, pid: u32, others: Option<usize>, major: Option<u32>) 
 mod tests {
     use super::*;
 
-    /// Determines the cause for a process with a given state, tracer and wait channels of its threads.
+    /// Returns the cause for a process with this state, tracer and wait channels of its threads, or `None` if the cause
+    /// is unknown.
     fn cause_of(state: &str, tracer: &str, waits: &[&str]) -> Option<Cause> {
         let folder = tempfile::tempdir().unwrap();
         let status = format!("Name:\tx\nState:\t{state}\nTracerPid:\t{tracer}\n");

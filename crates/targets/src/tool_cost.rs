@@ -34,7 +34,7 @@ pub(crate) struct ToolCost {
 
 /// The times learned from collections without another tool. A tool is detected a few seconds after it has connected. A
 /// collection therefore counts only if a look that started after the collection found no other tool. The first look
-/// that ends after the collection can have started before it, so two looks are required.
+/// that ends after the collection can have started before the collection, so two looks are required.
 #[derive(Debug, Clone, Copy, Default)]
 struct UsualTimes {
     /// Number of looks without another tool when `newer` started.

@@ -228,8 +228,8 @@ impl<S: Sink> Attempt<S> {
         }
     }
 
-    /// Handles a stream that used too much memory. Only the first such stream of a process is logged as a warning; the
-    /// next ones are logged at level info, because the pauses between retries grow.
+    /// Handles a stream that used too much memory. Only the first such stream of a process is logged as a warning;
+    /// later streams are logged at level info, because the pauses between retries grow.
     fn over_memory(&mut self, problem: &str) {
         self.shared.sink.over_memory();
         let (pid, name) = (self.key().pid, bounded(&self.sketch.one_name()));

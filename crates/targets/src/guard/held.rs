@@ -43,7 +43,7 @@ struct HeldState {
     channel: Option<Arc<OwnedFd>>,
     streams: BTreeMap<u64, Entry>,
     last_id: u64,
-    /// Ids of streams that the guard must release. The channel had no space for these messages yet.
+    /// Ids of streams that the guard must release. The channel has had no space for these messages yet.
     to_release: Vec<u64>,
     /// Number of consecutive beats without an answer.
     unanswered: u32,
@@ -225,7 +225,8 @@ impl GuardedStream for HeldStream {
     fn was_closed(&self) -> bool {
         let Some(id) = self.id else { return false };
         let mut state = self.shared.state();
-        // The guard reports that it closes a stream before it does so, so the message has already arrived.
+        // The guard sends the message about a closed stream before it closes the stream, so the message has already
+        // arrived.
         self.shared.take_messages(&mut state);
         state.streams.get(&id).is_some_and(|entry| entry.closed)
     }

@@ -6,7 +6,8 @@ use processes::text::bounded;
 /// Maximum number of attributes taken from the target's environment.
 const MAX_OWN_ATTRIBUTES: usize = 64;
 
-/// Error in a target's `OTEL_RESOURCE_ATTRIBUTES`. The specification requires that the whole variable is then ignored.
+/// Error in a target's `OTEL_RESOURCE_ATTRIBUTES`. The specification requires that the variable is then ignored
+/// completely.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadAttributes {
     #[error("entry {0} of its OTEL_RESOURCE_ATTRIBUTES is not of the form key=value")]

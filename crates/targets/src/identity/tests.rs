@@ -97,7 +97,7 @@ fn unqueried_process_has_container() {
 }
 
 /// Scenario: processes are listed without a query to their runtimes; their environments contain the service variable,
-/// attributes with a service name, both of these, or an empty service variable.
+/// attributes with a service name, both variables, or an empty service variable.
 /// Guarantee: each process is named after its service, or after its program if no service is set; the variable takes
 /// precedence over the attributes.
 #[test]

@@ -72,7 +72,7 @@ impl OngoingLook {
             },
             LookStep::List(path) => {
                 let sockets = Scan::sockets_at(path);
-                // If the path is the path of a socket, watch the directory of this socket.
+                // If the path names a socket, watch the directory of the socket.
                 let is_socket = |path: &Path| SocketName::parse(path.file_name()?.to_str()?);
                 let directory = if is_socket(path).is_some() {
                     path.parent()

@@ -1,4 +1,4 @@
-//! Tests that feed looks at given times to [`ForeignConnections`].
+//! Tests that pass looks at fixed times to [`ForeignConnections`].
 
 use super::*;
 

@@ -119,8 +119,8 @@ impl WatchedProcesses {
             let wait = look_once(watched, self.leases.get().cloned()).await;
             tokio::select! {
                 () = sleep(wait) => {}
-                // When the daemon starts, it adds many processes at once. After this delay, one look covers all these
-                // processes.
+                // When the daemon starts, it adds many processes in a short time. After this delay, one look covers all
+                // these processes.
                 () = self.more.notified() => sleep(wait.min(RESCAN_DELAY)).await,
             }
         }

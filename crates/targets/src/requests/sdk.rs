@@ -19,7 +19,7 @@ pub(super) fn has_sdk(pid: u32) -> bool {
 mod tests {
     use super::*;
 
-    /// Scenario: this process has no thread with the name of an exporter, and then has one.
+    /// Scenario: this process has no thread with the name of an exporter, and then has such a thread.
     /// Guarantee: the SDK is detected only if the process has the thread.
     #[test]
     fn sdk_is_detected_by_exporter_thread() {
