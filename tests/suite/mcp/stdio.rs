@@ -143,8 +143,8 @@ fn refusal_without_daemon_contains_remedy() {
 }
 
 /// Scenario: with `--allow-bursts`, the client requests the callers of a process without .NET: it gets the price,
-/// confirms with another pid, then confirms correctly. Another server gets `--allow-bursts` and the listener of another
-/// host.
+/// confirms the price with another pid, and then confirms the price correctly. Another server gets `--allow-bursts` and
+/// the listener of another host.
 /// Guarantee: the first call returns the price and the command. A confirmation is valid for its command, once. An error
 /// of the command becomes the refusal. Bursts are not possible with pids of another host.
 #[test]
