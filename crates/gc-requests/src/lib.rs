@@ -1,4 +1,4 @@
-//! Determines which requests of a .NET service were paused by collections, and the duration of these pauses.
+//! Determines the requests of a .NET service that collections paused, and the duration of these pauses.
 //!
 //! ASP.NET Core reports every request that ends, with its trace and span ids, if a session enables the events of its
 //! `DiagnosticListener` ([`session`]). The same session reports the start and end of each stop of the collector, with

@@ -205,7 +205,7 @@ impl Requests {
     /// Removes and returns the next request that ended by `until`, with its lost time. Returns `None` if no such
     /// request waits. If the maximum number of requests wait, a request that ended later is returned, with unknown lost
     /// time. `is_lossy` returns whether events were lost between two times. Losses are detected up to two scans of the
-    /// runtime later, so a live caller must wait for that time.
+    /// runtime later, so a live caller must wait for this time.
     pub fn next(&mut self, until: i64, is_lossy: impl Fn(i64, i64) -> bool) -> Option<Request> {
         let (_, end) = self.waiting.front()?;
         if *end > until && self.waiting.len() < self.max_waiting {
