@@ -1,9 +1,9 @@
 //! Lists and watches of pods at the API server, and lists of pods at the kubelet.
 //!
-//! A list returns the pods at one resource version. A watch from that version returns the changes, one JSON object per
-//! line. The server ends a watch after some minutes, and the next watch continues at the last received version.
-//! Bookmarks contain a newer version even if no pod changes. If the requested version is no longer available, the
-//! server answers with 410, and all pods are listed again.
+//! A list returns the pods at one resource version. A watch from this version returns the later changes, one JSON
+//! object per line. The server ends a watch after some minutes, and the next watch continues at the last received
+//! version. Bookmarks contain a newer version even if no pod changes. If the requested version is no longer available,
+//! the server answers with 410, and all pods are listed again.
 
 use std::time::Duration;
 

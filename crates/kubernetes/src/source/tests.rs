@@ -298,7 +298,7 @@ async fn tokens_are_sent_to_trusted_kubelets_only() {
             token: path("token"),
             certificates: path("none"),
         };
-        // The server answers every request with the token of that request.
+        // The server answers every request with the token of the request.
         let answer = kubelet_client(&settings, Some(account))
             .unwrap()
             .whole("/pods", 100)
@@ -371,7 +371,7 @@ async fn immediately_ended_watches_are_retried_with_pauses() {
         let ended = (0..8).map(|_| events(&[], end));
         let scene = Scene::begin(std::iter::once(list(&[], "1", None)).chain(ended));
         scene.asked(9).await;
-        // Each pause is at least half of the backoff, which is 1 s, 2 s, 4 s, ..., 60 s.
+        // Each pause is at least half of the backoff, and the backoffs of 1 s, 2 s, 4 s, ..., 60 s add up to 123 s.
         assert!(begin.elapsed() > Duration::from_secs(60), "{:?}", begin.elapsed());
     }
 }
