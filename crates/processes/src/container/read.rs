@@ -481,7 +481,7 @@ mod tests {
         drop(cpu);
     }
 
-    /// Scenario: a memory group of version 1 has two processes, one of them in a group below, and an 8 MiB file in
+    /// Scenario: a memory group of version 1 has two processes, one of which is in a group below, and an 8 MiB file in
     /// memory that an earlier process of the group wrote. The test needs root and version 1.
     /// Guarantee: the file counts as a file in memory and as held. Each process has the other process as the largest
     /// other process, with both extents of the scan.

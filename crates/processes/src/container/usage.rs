@@ -87,8 +87,8 @@ mod tests {
         assert_eq!(reported(None), None);
     }
 
-    /// Scenario: readings include the other processes, exclude them twice, and include them when the last of these
-    /// processes has exited.
+    /// Scenario: a reading includes another process, two readings omit the other processes, and the last reading finds
+    /// that the other process has exited.
     /// Guarantee: the newest figures of the other processes are reported until newer figures are read.
     #[test]
     fn other_processes_are_kept_until_next_scan() {

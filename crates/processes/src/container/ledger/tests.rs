@@ -267,8 +267,8 @@ fn sources() -> impl Strategy<Value = Sources> {
 
 proptest! {
     /// Scenario: the sources are arbitrary and not necessarily consistent.
-    /// Guarantee: if the usage is known, the lines and the unknown rest add up to it exactly; the collector's lines are
-    /// within its resident pages; headroom plus usage is the limit, unless the limit is exceeded.
+    /// Guarantee: if the usage is known, the lines and the unknown rest add up to the usage exactly; the collector's
+    /// lines are within its resident pages; headroom plus usage is the limit, unless the limit is exceeded.
     #[test]
     fn lines_never_exceed_what_they_share(sources in sources()) {
         let ledger = divide(&sources);
