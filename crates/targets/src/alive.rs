@@ -54,7 +54,7 @@ impl Heartbeats {
         }
     }
 
-    /// Records a heartbeat of the reading thread. Only that thread calls this method.
+    /// Records a heartbeat of the reading thread. Only the reading thread calls this method.
     pub(crate) fn reading(&self, now: Instant) {
         let before = self.reading_ms.load(Ordering::Relaxed);
         self.read_ms.store(before, Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl Heartbeats {
     }
 
     /// Returns the longest silence of the reading thread since the last call, or `None` if the reading thread has sent
-    /// no heartbeat since that call.
+    /// no heartbeat since the last call.
     pub fn take_silence(&self) -> Option<Silence> {
         self.silence.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

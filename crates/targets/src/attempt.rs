@@ -307,7 +307,7 @@ impl<S: Sink> Attempt<S> {
 
     fn unattachable(&mut self, obstacle: Obstacle) -> End {
         if obstacle.reason == Reason::Exited {
-            // The run is retried soon; by then, the process has exited or responds.
+            // The run is retried soon. The process has then exited or responds.
             return End::FAILED;
         }
         self.unattachable_because(obstacle.reason.as_str(), obstacle.sentence())

@@ -1,7 +1,7 @@
 //! Converts the times of a stream to [`Moment`]s. Pure.
 //!
 //! A runtime stamps its events with CLOCK_MONOTONIC in nanoseconds, which is also the clock of [`Moment`]s. The header
-//! of a stream contains the values of that clock and of the wall clock at the start of the session, but the value of
+//! of a stream contains the values of this clock and of the wall clock at the start of the session, but the value of
 //! the wall clock is truncated to a millisecond. gcwatch can read both clocks of the host without truncation. gcwatch
 //! therefore computes the base of the stream from the host's clocks, so that spans line up with the spans of requests.
 //!

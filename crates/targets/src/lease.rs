@@ -19,10 +19,10 @@
 //! folders that precede the folder of its lease again. If two instances take leases in different folders at the same
 //! time, the lease in the later folder is therefore released.
 //!
-//! A folder is accepted if it is a real directory and no other users can write to it. It must belong to root, to the
-//! user of gcwatch or to the user of the process. The configured folder can belong to any user if only root can have
-//! created it, as for a service with a dedicated user. A user can therefore keep gcwatch away from their own processes,
-//! but not from processes of other users.
+//! A folder is accepted if it is a real directory and no other users can write to it. The folder must belong to root,
+//! to the user of gcwatch or to the user of the process. The configured folder can belong to any user if only root can
+//! have created it, as for a service with a dedicated user. A user can therefore keep gcwatch away from their own
+//! processes, but not from processes of other users.
 //!
 //! Abstract sockets are not used as locks, although they need no folder: they are local to a network namespace, which
 //! differs between containers, and any user can bind an abstract socket.

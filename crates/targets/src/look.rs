@@ -1,4 +1,4 @@
-//! Scans processes on a dedicated thread, step by step. A scan determines which processes exist, which of them are
+//! Scans processes on a dedicated thread, step by step. A scan determines which processes exist, which processes are
 //! selected, and which runs have exited.
 //!
 //! A socket directory can be on any file system, including one that a target controls, so any access to the directory

@@ -97,7 +97,7 @@ impl ThreadMakers {
         for _ in 0..MAX_NUMBERS {
             let Some(pid) = self.waiting.pop_front() else { break };
             match thread(pid) {
-                // The first thread of a process. Its pid can have belonged to another process before.
+                // This thread is the first thread of a process, whose pid can have belonged to another process before.
                 Some(thread) if thread.process == pid => {
                     self.known.remove(&pid);
                 }

@@ -1,4 +1,4 @@
-//! Opens files that a process names, in the root of that process.
+//! Opens files that a process names, in the root of the process.
 //!
 //! Every read of a file below `/proc/PID/root` starts in this module, because `clippy.toml` forbids the system calls
 //! elsewhere. The following steps keep the promises of docs/security.md:

@@ -6,7 +6,7 @@
 //! side effects in the process.
 //!
 //! `Microsoft-Diagnostics-DiagnosticSource` has only one set of filters, which belongs to the last session and is empty
-//! after that session ends. If another tool (for example, a trigger of dotnet-monitor) uses the provider, gcwatch's
+//! after the last session ends. If another tool (for example, a trigger of dotnet-monitor) uses the provider, gcwatch's
 //! events stop, either immediately or when the tool's session ends. The provider's messages show that another tool has
 //! set the filter. Requests are unknown afterwards, and gcwatch logs a warning. gcwatch neither reclaims the filter nor
 //! closes its session, because the end of its session would stop the tool's events.

@@ -87,7 +87,7 @@ impl Listening {
             // Resume the runtime after a message, if the sender was dropped, and if the message is late.
             let _whichever = timeout(HOLD_AT_MOST, waiting).await;
             resume(&client, pid).await;
-            // Keep the port open until then, so that the runtime can reconnect.
+            // Keep the port open until the runtime is resumed, so that the runtime can reconnect.
             drop(held);
         });
         Arrival {

@@ -144,7 +144,8 @@ mod tests {
         assert_eq!(threads.0.available_permits(), MAX_THREADS);
     }
 
-    /// Scenario: a read blocks; another read is requested while it blocks, and a third read after it has returned.
+    /// Scenario: a read blocks; a second read is requested while the first read blocks, and a third read after the
+    /// first read has returned.
     /// Guarantee: the blocked read is reported as late after its timeout, the second read is reported as late, and the
     /// last read succeeds.
     #[tokio::test]

@@ -39,8 +39,8 @@ pub(crate) struct ToolCost {
 struct UsualTimes {
     /// Number of looks without another tool when `newer` started.
     looks: u64,
-    /// Times since the last look (`newer`), and between the two looks before it (`older`). These times are discarded
-    /// when a tool is detected.
+    /// Times since the last look (`newer`), and between the two looks before the last look (`older`). These times are
+    /// discarded when a tool is detected.
     newer: Newest,
     older: Newest,
     known: Newest,

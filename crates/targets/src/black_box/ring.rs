@@ -88,7 +88,7 @@ struct FollowedStream {
 }
 
 impl Ring {
-    /// Starts the next stream. A recording of the previous stream ends with that stream.
+    /// Starts the next stream. A recording of the previous stream ends with the previous stream.
     pub(super) fn begin(&mut self, header: &TraceHeader, packer: &mut Compressor<'static>) {
         self.over(packer);
         *self = Self {

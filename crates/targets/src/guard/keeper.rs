@@ -92,8 +92,8 @@ fn watch(shared: &Shared, channel: &OwnedFd) {
 }
 
 /// Starts the process of the guard and returns it with gcwatch's end of the channel. The process inherits the channel.
-/// It does not inherit the environment (which can contain secrets), the output (whose reader would wait for the end of
-/// the guard) or the working directory.
+/// The process does not inherit the environment (which can contain secrets), the output (whose reader would wait for
+/// the end of the guard) or the working directory.
 fn start_child() -> std::io::Result<(Child, OwnedFd)> {
     let (ours, theirs) = pair()?;
     let child = Command::new(PROGRAM)

@@ -21,7 +21,8 @@ const SCAN_PAUSE: Duration = Duration::from_secs(2);
 const SCAN_UNWATCHED: Duration = Duration::from_secs(5);
 /// Interval between checks whether a scan makes progress.
 const CHECK: Duration = Duration::from_millis(500);
-/// Time after which a stuck subject is tried again on another thread. Another file system can be mounted by then.
+/// Time after which a stuck subject is tried again on another thread. Another file system can then be mounted at the
+/// same path.
 const TRIED_AGAIN: Duration = Duration::from_secs(600);
 /// Number of blocked threads at which all processes related to a blocked file system are skipped.
 const STUCK_THREADS_BEFORE_SKIPPING: usize = 8;
