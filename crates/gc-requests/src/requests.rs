@@ -250,8 +250,8 @@ impl Requests {
         request.stopped_ns = Some(stopped);
     }
 
-    /// Returns whether every stop since `from` was seen, apart from lost events.
-    pub fn knows(&self, from: i64) -> bool {
-        self.stops.knows(from)
+    /// Returns whether the session has started. From then on, every stop is seen, apart from lost events.
+    pub fn has_begun(&self) -> bool {
+        self.stops.has_begun()
     }
 }

@@ -72,6 +72,11 @@ impl Stops {
         self.since.get_or_insert(at);
     }
 
+    /// Returns whether the session has started.
+    pub fn has_begun(&self) -> bool {
+        self.since.is_some()
+    }
+
     /// Returns the heap size, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.closed.capacity() * size_of::<Stop>() + self.open.capacity() * size_of::<OpenStop>()
@@ -282,10 +287,12 @@ mod tests {
     }
 
     /// Scenario: there are more stops than the limit, and stops older than the retention time.
-    /// Guarantee: the stops are known from the end of the newest dropped stop, and unknown for earlier times.
+    /// Guarantee: the stops are known from the end of the newest dropped stop, and unknown for earlier times. The
+    /// session has begun from its start, whatever is dropped.
     #[test]
     fn time_of_oldest_known_stop_is_updated() {
         let mut stops = Stops::new(1_000, 3);
+        assert!(!stops.has_begun());
         stops.begin(0);
         for number in 1..6 {
             stop(
@@ -297,6 +304,7 @@ mod tests {
         assert!(stops.knows(210) && !stops.knows(209));
         stop(&mut stops, (5_000, 5_010), 9);
         assert!(stops.knows(510) && !stops.knows(509));
+        assert!(stops.has_begun(), "dropped stops do not end the session");
         assert_eq!(stops.within(0, 6_000).count(), 1);
     }
 

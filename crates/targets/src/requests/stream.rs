@@ -198,8 +198,8 @@ impl RequestStream {
         let until = now.saturating_sub(LIVE_SETTLE_NS);
         let next = || self.requests.next(until, |from, to| self.stream.is_lossy(from, to));
         let requests: Vec<Request> = std::iter::from_fn(next).collect();
-        let is_whole = self.requests.seen() > 0 && self.requests.taken().is_none();
-        let is_known = is_whole && self.requests.knows(self.whole_since);
+        // That old stops are no longer retained does not matter: no held collection is as old as these stops.
+        let is_known = self.requests.seen() > 0 && self.requests.taken().is_none() && self.requests.has_begun();
         let since_ticks = is_known.then(|| header.sync_ticks.saturating_add(self.whole_since));
         let is_news = !requests.is_empty() || std::mem::replace(&mut self.said, since_ticks) != since_ticks;
         is_news.then_some(Batch {
