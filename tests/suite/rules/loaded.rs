@@ -281,7 +281,7 @@ proptest! {
         let text = changes.iter().fold(example(), |text, change| apply(&text, change));
         let count = text.lines().count().max(1);
         let problems = match load(&[file("a.yaml", text.clone())]) {
-            Ok(loaded) => loaded.warnings,
+            Ok(loaded) => [loaded.left_out, loaded.warnings].concat(),
             Err(problems) => {
                 prop_assert!(!problems.is_empty());
                 problems

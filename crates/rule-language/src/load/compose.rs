@@ -80,9 +80,9 @@ struct RuleBuilder<'c, 'f, 'd> {
     roots: &'static [Root],
 }
 
-/// Returns the rule of a draft, or `None` if it is invalid, which is reported.
+/// Returns the rule of a draft, or `None` if it is invalid or left out, which is reported.
 pub(super) fn rule(draft: &Draft<'_>, common: &mut SharedState<'_>) -> Option<Rule> {
-    let errors = common.report.errors();
+    let (problems, errors) = (common.report.problems(), common.report.errors());
     let keys = keys_of(draft, &mut common.report);
     let builder = RuleBuilder {
         common,
@@ -95,7 +95,9 @@ pub(super) fn rule(draft: &Draft<'_>, common: &mut SharedState<'_>) -> Option<Ru
         },
         keys,
     };
-    builder.build(errors)
+    let rule = builder.build(errors);
+    common.report.excuse(draft.part, problems, errors);
+    rule
 }
 
 fn keys_of(draft: &Draft<'_>, report: &mut Report<'_>) -> document::Rule {
@@ -183,7 +185,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         // Causes and notes have no group. The default group applies only to other rules of the file.
         let is_harm = matches!(self.keys.role, None | Some(Role::Symptom));
         let group = self.group().filter(|_| is_harm);
-        if self.common.report.errors() > errors {
+        if self.common.report.errors() > errors || self.common.report.left_out.parts.contains(&draft.part) {
             return None;
         }
 
@@ -971,7 +973,7 @@ pub(super) fn check_causes(drafts: &[Draft<'_>], rules: &[Arc<Rule>], complete: 
         let named = rule.of.iter().map(|id| ("of", id));
         for (key, id) in named.chain(rule.consequence_of.iter().map(|id| ("consequence_of", id))) {
             let Some(symptom) = symptoms().find(|symptom| symptom.id == *id) else {
-                if complete {
+                if complete && !report.left_out.ids.contains(&**id) {
                     let hint = did_you_mean(id, symptoms().map(|symptom| &*symptom.id));
                     let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
                     let message = format!("{}: {key}: there is no symptom `{id}`{hint}", rule.id);

@@ -132,6 +132,7 @@ fn can_change(when: &Expression) -> bool {
 }
 
 /// Reports `service.firing[...]` with ids of rules that do not exist or that are not about processes. These are errors.
+/// A rule that counts the firings of a rule that is left out is left out as well.
 pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &mut Report<'_>) {
     let about_processes = || {
         rules
@@ -151,6 +152,12 @@ pub(super) fn unknown_rules(drafts: &[Draft<'_>], rules: &[Arc<Rule>], report: &
         }
         for id in named.into_inner() {
             if about_processes().any(|known| *known.id == *id) {
+                continue;
+            }
+            if report.left_out.ids.contains(&*id) {
+                let message = format!("{}: service.firing: the rule `{id}` is left out", draft.id);
+                report.excused(draft.place("when"), message);
+                report.left_out.parts.insert(draft.part);
                 continue;
             }
             let hint = did_you_mean(&id, about_processes().map(|known| &*known.id));

@@ -227,3 +227,84 @@ rules:
         assert!(found.contains(expected), "{expected}\n{found}");
     }
 }
+
+/// Returns a rule with these lines of keys, and values for the other required keys. It has four lines more than `keys`
+/// and its id.
+fn rule(id: &str, keys: &str) -> String {
+    let keys = keys.replace('\n', "\n    ");
+    format!("  - id: {id}\n    {keys}\n    title: T\n    summary: S\n    description: D\n    remedy: R\n")
+}
+
+/// Loads files that are valid apart from removed words. Returns the ids of the rules in force, and the errors of the
+/// parts that are left out.
+fn without_removed(files: &[SourceFile]) -> (Vec<String>, Vec<String>) {
+    let loaded = load(files).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(loaded.warnings, []);
+    assert!(loaded.rules.rules.iter().all(|rule| rule.exceptions.is_empty()));
+    let ids = loaded.rules.rules.iter().map(|rule| rule.id.to_string());
+    (ids.collect(), loaded.left_out.iter().map(ToString::to_string).collect())
+}
+
+/// Checks that the errors start with these texts.
+fn start_with(errors: &[String], starts: &[&str]) {
+    assert_eq!(errors.len(), starts.len(), "{errors:#?}");
+    for (error, start) in errors.iter().zip(starts) {
+        assert!(error.starts_with(start), "{error}, not {start}");
+    }
+}
+
+/// Scenario: a symptom uses a removed word and has another mistake. A cause explains this symptom, a rule counts the
+/// processes on which the symptom fires, an override adds an exception with a removed key, and one rule is unrelated.
+/// Guarantee: the symptom, the rule that counts its firings and the override are left out, and each error is reported at
+/// its position. The cause and the unrelated rule are in force.
+#[test]
+fn rule_with_removed_word_is_left_out() {
+    let text = [
+        "apiVersion: gcwatch/v1\nrules:\n",
+        &rule(
+            "a.old",
+            "role: symptom\non: process\nseverity: info\nharm: y\n\
+             let: {x: {fn: quantile, of: gc.pause_ns, over: 5m}, y: {fn: sum, of: gc.pause_ns, over: 5m}}\n\
+             when: x > typo",
+        ),
+        &rule(
+            "a.cause",
+            "role: cause\nof: [a.old]\non: gc\nwhen: gc.lossy\nexplains: gc.pause_ns",
+        ),
+        &rule(
+            "a.count",
+            "on: service\nseverity: info\nwhen: service.firing['a.old'] >= 2",
+        ),
+        &rule("a.fine", "on: gc\nseverity: info\nwhen: gc.lossy"),
+        "overrides:\n  - id: '*.fine'\n    add:\n      exceptions:\n        - name: n\n          \
+         between: '22:00-04:00'\n          when: gc.lossy\n",
+    ];
+    let (ids, left_out) = without_removed(&[SourceFile::new("a.yaml", text.concat())]);
+    assert_eq!(ids, ["a.cause", "a.fine"]);
+    let starts = [
+        "a.yaml:8:19: a.old: let.x.fn: `quantile` was removed: use `fn: ratio`",
+        "a.yaml:9:15: a.old: when: unknown name `typo`",
+        "a.yaml:27:11: a.count: service.firing: the rule `a.old` is left out",
+        "a.yaml:45:11: overrides[0].add.exceptions[0]: `between` was removed: mute notifications",
+    ];
+    start_with(&left_out, &starts);
+}
+
+/// Scenario: a file has a rule with a removed word and a rule with another mistake.
+/// Guarantee: the file is invalid, and both errors are reported.
+#[test]
+fn other_mistakes_make_file_invalid() {
+    let text = [
+        "apiVersion: gcwatch/v1\nrules:\n",
+        &rule(
+            "a",
+            "on: gc\nseverity: info\nlet: {x: {fn: count, over: 1m, offset: 1h}}\nwhen: x > 1.0",
+        ),
+        &rule("b", "on: gc\nseverity: info\nwhen: gc.pausems > 1.0"),
+    ];
+    let starts = [
+        "a.yaml:6:36: a: let.x: `offset` was removed",
+        "a.yaml:15:11: b: when: unknown name `gc.pausems`",
+    ];
+    start_with(&problems(&text.concat()), &starts);
+}
