@@ -127,20 +127,13 @@ impl Measure {
             Function::Share => Self::positive(Unit::Share),
             Function::Rate => Self::positive(Unit::Named("per second")),
             Function::Min | Function::Max | Function::Mean | Function::Median | Function::Newest => of,
-            Function::Mad => Self::positive(unlimited(of.unit)),
             Function::Sum => Self {
                 unit: unlimited(of.unit),
                 low: of.low.filter(|low| *low >= 0.0).map(|_| 0.0),
                 high: None,
             },
             Function::Change => Self::unlimited(unlimited(of.unit)),
-            Function::RelativeChange => Self {
-                unit: Unit::Named("ratio"),
-                low: of.low.filter(|low| *low >= 0.0).map(|_| -1.0),
-                high: None,
-            },
             Function::Slope => Self::unlimited(per_hour(of.unit)),
-            Function::RelativeSlope => Self::unlimited(Unit::Named("ratio per hour")),
         }
     }
 
@@ -280,12 +273,9 @@ min Named(\"ms\") 0 ..
 max Named(\"ms\") 0 ..
 mean Named(\"ms\") 0 ..
 median Named(\"ms\") 0 ..
-mad Named(\"ms\") 0 ..
 slope Named(\"ms per hour\") .. ..
-relative_slope Named(\"ratio per hour\") .. ..
 r2 Share 0 1
 change Named(\"ms\") .. ..
-relative_change Named(\"ratio\") -1 ..
 newest Named(\"ms\") 0 ..
 turns Count 0 5"
         );

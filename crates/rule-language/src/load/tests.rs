@@ -98,7 +98,7 @@ fn correct_rules_are_not_reported() {
         "on: gc\nwhen: gc.type == 'background' && gc.initial_pause_ms + gc.final_pause_ms > 20.0",
         "on: process\nlet:\n  p: {fn: count, over: 5m}\n  q: {fn: count, where: gc.blocking, over: 5m}\nwhen: p > 3.0 && q / p > 0.5",
         "on: process\nlet:\n  p: {fn: count, over: 5m}\nwhen: p > 3.0\nclear: p < 1.0\nkeep_firing_for: 0s",
-        "on: process\nlet:\n  p: {fn: relative_change, of: gc.promoted, over: 5m}\nwhen: p > 3.0\nsummary: '{{ p | percent }}'",
+        "on: process\nlet:\n  c: {fn: change, of: gc.promoted, over: 5m}\n  n: {fn: newest, of: gc.promoted, over: 5m}\nwhen: c / (n - c) > 3.0\nsummary: '{{ c / n | percent }}'",
         "on: process\nlet:\n  p: {fn: slope, of: gc.promoted, over: 5m}\nwhen: p > 3000.0\nsummary: '{{ p | bytes }} an hour'",
         "on: process\nselect: settings.server\nwhen: process.runtime_major < 8\nkeep_firing_for: 0s",
         "on: process\nselect: process.attributes['k8s.pod.label.team'] == 'a' && process.attributes['team'] == 'b'\nwhen: stream.silent_s > 60.0",
