@@ -320,13 +320,8 @@ fn log_end(ExportLosses { lost, before, kept }: ExportLosses) {
             spans,
             points,
             records,
-            profiles,
         } = lost;
-        let mut text = format!("{spans} spans, {points} data points, {records} log records");
-        if profiles > 0 {
-            text += &format!(", {profiles} profiles");
-        }
-        text
+        format!("{spans} spans, {points} data points, {records} log records")
     };
     let mut text = if lost.is_nothing() {
         "stopped; nothing lost".to_owned()

@@ -113,7 +113,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<bool> {
     if !loaded.config.names_otlp() {
         // Without a configured receiver, there is no receiver to send to.
         let otlp = &mut options.otlp;
-        (otlp.traces, otlp.metrics, otlp.logs, otlp.profiles) = (None, None, None, None);
+        (otlp.traces, otlp.metrics, otlp.logs) = (None, None, None);
     }
     options.pipeline.clock = Clock::Live;
     options.pipeline.metrics.interval = options.pipeline.metrics.interval.min(METRICS_INTERVAL);

@@ -155,12 +155,7 @@ fn greet(options: &Options, services: &Services) {
         ("traces", &otlp.traces),
         ("metrics", &otlp.metrics),
         ("logs", &otlp.logs),
-        ("profiles", &otlp.profiles),
     ];
-    // Profiles are mentioned only if they are configured.
-    let signals = signals
-        .into_iter()
-        .filter(|(signal, to)| *signal != "profiles" || to.is_some());
     for (signal, receiver) in signals {
         match receiver {
             Some(receiver) => info!("exporting {signal} to {}", receiver.shown()),

@@ -266,12 +266,8 @@ impl Services {
         // Without these parts, the command reads by itself.
         let behind = alive.map_or(Duration::ZERO, |alive| alive.behind(now));
         self.pipeline.tick(clocks, behind);
-        self.bursts.tick(
-            &self.pipeline,
-            &self.exporter,
-            behind > BEHIND,
-            std::time::Instant::now(),
-        );
+        self.bursts
+            .tick(&self.pipeline, behind > BEHIND, std::time::Instant::now());
         if let Some((_, incidents)) = &self.state {
             incidents.tick(&self.pipeline, &self.notifier);
             self.history.tick(&self.pipeline, now);
@@ -414,7 +410,6 @@ impl Services {
             spans: count(&stats.traces),
             points: count(&stats.metrics),
             records: count(&stats.logs),
-            profiles: count(&stats.profiles),
         };
         let all = of(|stats| stats.dropped.total() + stats.rejected);
         ExportLosses {
@@ -423,7 +418,6 @@ impl Services {
                 spans: all.spans.saturating_sub(lost.spans),
                 points: all.points.saturating_sub(lost.points),
                 records: all.records.saturating_sub(lost.records),
-                profiles: all.profiles.saturating_sub(lost.profiles),
             },
             kept: of(|stats| stats.stored),
         }
