@@ -94,7 +94,7 @@ impl RuleFiles {
                 error!("{message}");
             }
             if !left_out.is_empty() {
-                warn!("the rules with these errors are left out; all other rules are in force");
+                warn!("left out the rules and overrides with these errors; all other rules are in force");
             }
             return;
         };

@@ -24,7 +24,7 @@ mod token;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use rule_engine::expression::Expression;
@@ -52,8 +52,8 @@ pub const MAX_NODES: usize = 1000;
 pub struct Names<'a> {
     /// Macros by name.
     pub macros: &'a BTreeMap<String, Macro>,
-    /// Lists of texts by name.
-    pub lists: &'a BTreeMap<String, Vec<Box<str>>>,
+    /// Names of the removed section `lists`.
+    pub lists: &'a BTreeSet<String>,
     /// Windows by name, with their indexes in the rule set.
     pub windows: &'a BTreeMap<String, usize>,
     /// Measures of the windows by index. Measures of later windows are unknown.
@@ -85,7 +85,7 @@ pub struct CompiledExpression {
     pub fields: Vec<&'static Field>,
     /// Places of the distinct windows in the expression.
     pub windows: Vec<usize>,
-    /// The distinct macros and lists in the expression, including those in macros.
+    /// The distinct macros in the expression, including those in macros.
     pub used: Vec<String>,
     /// Constructs that are allowed but probably wrong.
     pub warnings: Vec<Mistake>,
@@ -100,13 +100,20 @@ pub struct Mistake {
     pub column: usize,
     /// The mistake and its remedy, in one sentence without a full stop.
     pub message: String,
+    /// Whether the construct was valid in an earlier version.
+    pub is_removed: bool,
 }
 
 impl Mistake {
     /// Creates a mistake at a byte of a text.
     pub(crate) fn at(text: &str, at: usize, message: String) -> Self {
         let (line, column) = place(text, at);
-        Self { line, column, message }
+        Self {
+            line,
+            column,
+            message,
+            is_removed: false,
+        }
     }
 }
 

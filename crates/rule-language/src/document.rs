@@ -19,10 +19,17 @@ mod window;
 pub(crate) use text::{EvidenceName, Id, Moment, Name, Version, is_name};
 pub(crate) use window::WindowKeys;
 
+/// Message that replaces the removed section `lists`.
+pub(crate) const LISTS_REMOVED: &str =
+    "a macro can be a list: `macros: {induced: \"['Induced', 'LowMemory']\"}` for `gc.reason in induced`";
+
 /// A rule file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-#[schemars(title = "gcwatch rules", extend("required" = ["apiVersion"]))]
+#[schemars(
+    title = "gcwatch rules",
+    extend("required" = ["apiVersion"], "x-removed" = {"lists": LISTS_REMOVED})
+)]
 pub(crate) struct RuleFile {
     /// The version of the format: `gcwatch/v1`.
     pub(crate) api_version: Version,
@@ -32,9 +39,8 @@ pub(crate) struct RuleFile {
     pub(crate) family: Family,
     /// Defaults for the rules of this file.
     pub(crate) defaults: Defaults,
-    /// Lists of strings by name, for `in` in the expressions of this file: `gc.reason in induced`.
-    pub(crate) lists: BTreeMap<String, TextList>,
-    /// Expressions by name, for the expressions of this file. A macro is inserted as if it were in parentheses.
+    /// Expressions by name, for the expressions of this file. A macro is inserted as if it were in parentheses. It can be
+    /// a list of strings, for `in`.
     pub(crate) macros: BTreeMap<String, String>,
     /// Groups: name and description. All alerts of a group on one process form one incident. Its name is that of the
     /// first of its rules in the order of the files, so list causes before consequences. If the conditions of several
@@ -362,4 +368,8 @@ pub(crate) struct ParamText(
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
-pub(crate) struct TextList(#[schemars(length(max = 1000))] pub(crate) Vec<String>);
+pub(crate) struct TextList(
+    #[schemars(length(max = 1000))]
+    #[allow(dead_code, reason = "it is read from the tree; the type is for the schema")]
+    Vec<String>,
+);

@@ -6,7 +6,7 @@
 //!       -> compose: expressions and templates compiled, keys checked against each other -> RuleSet
 //! ```
 //!
-//! Macros and lists are local to their file; groups and ids are shared by all files. An error inside an expression is
+//! Macros are local to their file; groups and ids are shared by all files. An error inside an expression is
 //! reported at its position in the file, even inside a block scalar.
 //!
 //! An error makes all files invalid, except a removed word: after an update of gcwatch, the rule with this word is left
@@ -167,7 +167,7 @@ fn load_without(files: &[SourceFile], left_out: LeftOut) -> Pass {
     let mut words = Vec::new();
     let mut roots = Vec::new();
     for (file, tree) in trees.iter().enumerate() {
-        let root = tree.as_ref().map(|node| PlacedValue { file, node });
+        let root = tree.as_ref().map(|node| PlacedValue { file, node, part: None });
         let Some(root) = root.filter(|root| file::is_readable(*root, &mut report)) else {
             words.push(FileDefinitions::default());
             continue;
@@ -180,7 +180,9 @@ fn load_without(files: &[SourceFile], left_out: LeftOut) -> Pass {
     let drafts = draft::drafts(&roots, complete, &mut report);
     let left_out = &mut report.left_out;
     let parts = left_out.parts.len();
-    let (out, drafts): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|draft| left_out.parts.contains(&draft.part));
+    let (out, drafts): (Vec<_>, Vec<_>) = drafts
+        .into_iter()
+        .partition(|draft| left_out.parts.contains(&draft.part));
     left_out.ids.extend(out.iter().map(|draft| draft.id.clone()));
     let mut common = SharedState {
         words,

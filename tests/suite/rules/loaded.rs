@@ -98,7 +98,7 @@ fn errors_of_overrides_are_reported_in_their_file() {
         .collect();
     assert_eq!(
         lines(&errors),
-        "change.yaml:4:21: gc.pause.long: when: unknown name `full_blocking`: no window, parameter, macro or list has this name, and fields have a dot \
+        "change.yaml:4:21: gc.pause.long: when: unknown name `full_blocking`: no window, parameter or macro has this name, and fields have a dot \
          (`gc.pause_ms`)\n\
          change.yaml:7:20: gc.pause.long: summary: unknown name `process.nam`; did you mean `process.name`?\n\
          change.yaml:7:20: process.pause.share: summary: unknown name `process.nam`; did you mean `process.name`?\n\

@@ -10,6 +10,7 @@ use strict_yaml::check::{did_you_mean, nearest};
 use super::measure::{Measure, Unit};
 use super::syntax::{Call, Shape, Tree};
 use super::{CompiledExpression, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, RequiredType, attribute, lint, place};
+use crate::document::LISTS_REMOVED;
 
 /// Maximum size of a compiled pattern, in bytes. `\w` alone takes some thousand.
 const PATTERN_BYTES: usize = 1 << 20;
@@ -391,9 +392,14 @@ impl<'a> Checker<'a> {
             self.used(name);
             return self.expand(at, name, known);
         }
-        if let Some((name, list)) = names.lists.get_key_value(name) {
-            self.used(name);
-            return Some(plain(Node::Texts(list.as_slice().into()), Type::Texts));
+        if names.lists.contains(name) {
+            let message = format!("`{name}` is one of `lists`, which was removed: {LISTS_REMOVED}");
+            let is_removed = true;
+            self.mistakes.push(Mistake {
+                is_removed,
+                ..self.located(at, message)
+            });
+            return None;
         }
         if let Some((name, value)) = names.params.get_key_value(name) {
             self.used(name);
@@ -497,7 +503,7 @@ impl<'a> Checker<'a> {
             Some(near) => format!("unknown name `{name}`; did you mean `{near}`?"),
             None if name.contains('.') => format!("unknown field `{name}`"),
             None => format!(
-                "unknown name `{name}`: no window, parameter, macro or list has this name, and fields have a dot (`gc.pause_ms`)"
+                "unknown name `{name}`: no window, parameter or macro has this name, and fields have a dot (`gc.pause_ms`)"
             ),
         }
     }
@@ -505,8 +511,11 @@ impl<'a> Checker<'a> {
     /// Returns the known names that are not fields.
     fn own(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let names = self.names;
-        let in_file = names.macros.keys().chain(names.lists.keys());
-        let own = names.windows.keys().chain(in_file).chain(names.params.keys());
+        let own = names
+            .windows
+            .keys()
+            .chain(names.macros.keys())
+            .chain(names.params.keys());
         own.map(String::as_str)
     }
 
@@ -839,7 +848,7 @@ impl<'a> Checker<'a> {
     /// Checks `has(gc.trigger)`.
     fn has(&mut self, tree: &'a Tree, argument: &'a Tree) -> Option<TypedNode> {
         let known = match &argument.shape {
-            Shape::Name(name) => !self.names.macros.contains_key(&**name) && !self.names.lists.contains_key(&**name),
+            Shape::Name(name) => !self.names.macros.contains_key(&**name),
             Shape::Index(_) => true,
             _ => false,
         };

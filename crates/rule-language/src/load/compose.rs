@@ -57,7 +57,7 @@ const KEYS_OF_ROLES: [(&str, Role); 5] = [
 
 /// State shared by all rules while they are built.
 pub(super) struct SharedState<'f> {
-    /// Macros and lists by file.
+    /// Macros by file.
     pub(super) words: Vec<FileDefinitions>,
     pub(super) groups: Groups,
     pub(super) used_groups: BTreeSet<usize>,
@@ -370,6 +370,10 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             }
             Err(mut mistakes) => {
                 mistakes.retain(|mistake| !words.is_reported(text, mistake));
+                // An override is left out without the rule whose key it replaces.
+                if mistakes.iter().any(|mistake| mistake.is_removed) {
+                    report.left_out.parts.extend(placed.part);
+                }
                 report.mistakes(placed, text, &what, &mistakes, Level::Error);
                 None
             }
@@ -398,6 +402,9 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             })
         };
         let filling = template::parse(text, &mut compile, &is_value);
+        if filling.mistakes.iter().any(|mistake| mistake.is_removed) {
+            report.left_out.parts.extend(placed.part);
+        }
         report.mistakes(placed, text, &what, &filling.mistakes, Level::Error);
         report.mistakes(placed, text, &what, &filling.warnings, Level::Warning);
         for value in &filling.values {
@@ -693,7 +700,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         let words = self.common.words.get(file);
         let taken = words.is_some_and(|words| words.places.contains_key(name));
         let fault = is_name(name).err();
-        fault.or_else(|| taken.then(|| format!("the file has a macro or list `{name}`")))
+        fault.or_else(|| taken.then(|| format!("the file has a macro `{name}`")))
     }
 
     // The windows under `let`, and their samples.

@@ -64,7 +64,12 @@ pub(super) fn drafts<'a>(roots: &[PlacedValue<'a>], complete: bool, report: &mut
         let file = root.file;
         for (index, node) in items_of(root.node, "rules").iter().enumerate() {
             let part = Part::Rule { file, index };
-            let Some(draft) = draft(part, PlacedValue { node, ..*root }, defaults) else {
+            let placed = PlacedValue {
+                file,
+                node,
+                part: Some(part),
+            };
+            let Some(draft) = draft(part, placed, defaults) else {
                 continue;
             };
             let id_at = entry(node, "id").map_or(node.at, |id| id.value.at);
@@ -85,8 +90,14 @@ pub(super) fn drafts<'a>(roots: &[PlacedValue<'a>], complete: bool, report: &mut
             drafts.push(draft);
         }
         for (index, node) in items_of(root.node, "overrides").iter().enumerate() {
-            if !report.left_out.parts.contains(&Part::Override { file, index }) {
-                change(PlacedValue { node, ..*root }, &mut drafts, complete, report);
+            let part = Part::Override { file, index };
+            if !report.left_out.parts.contains(&part) {
+                let placed = PlacedValue {
+                    file,
+                    node,
+                    part: Some(part),
+                };
+                change(placed, &mut drafts, complete, report);
             }
         }
     }
@@ -117,7 +128,7 @@ fn draft<'a>(part: Part, rule: PlacedValue<'a>, defaults: Option<&'a Node>) -> O
 }
 
 fn change<'a>(placed: PlacedValue<'a>, drafts: &mut [Draft<'a>], complete: bool, report: &mut Report<'_>) {
-    let (file, node) = (placed.file, placed.node);
+    let node = placed.node;
     let Some(id) = entry(node, "id") else { return };
     let Some(text) = scalar(&id.value).map(|scalar| scalar.text.as_str()) else {
         return;
@@ -133,13 +144,13 @@ fn change<'a>(placed: PlacedValue<'a>, drafts: &mut [Draft<'a>], complete: bool,
             // The check refuses an `id`.
             if entry.key != "id" && !entry.value.is_null() {
                 let node = &entry.value;
-                draft.replace(&entry.key, PlacedValue { file, node });
+                draft.replace(&entry.key, PlacedValue { node, ..placed });
             }
         }
         for entry in entries_of(node, "add") {
             if LAYERED.contains(&entry.key.as_str()) && !entry.value.is_null() {
                 let node = &entry.value;
-                draft.add(&entry.key, PlacedValue { file, node });
+                draft.add(&entry.key, PlacedValue { node, ..placed });
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Reads one file: check against the schema, macros and lists.
+//! Reads one file: check against the schema, and macros.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::report::{Part, Place, PlacedValue, Report};
 use super::text::{condition_trap, entries_of, entry, items, items_of, scalar};
 use crate::compile::{Macro, Mistake, parse_macro};
 use crate::document::schema::schema;
-use crate::document::{TextList, Version, is_name};
+use crate::document::{Version, is_name};
 
 /// Limits of a file. A thousand rules have about 60,000 values.
 const BOUNDS: Bounds = Bounds {
@@ -24,16 +24,17 @@ const BOUNDS: Bounds = Bounds {
     faults: 100,
 };
 
-/// Macros and lists of one file.
+/// Macros of one file.
 #[derive(Debug, Default)]
 pub(super) struct FileDefinitions {
     pub(super) macros: BTreeMap<String, Macro>,
-    pub(super) lists: BTreeMap<String, Vec<Box<str>>>,
-    /// Positions of the macros and lists.
+    /// Names of the removed section `lists`.
+    pub(super) lists: BTreeSet<String>,
+    /// Positions of the macros.
     pub(super) places: BTreeMap<String, Position>,
-    /// Names of invalid macros and lists.
+    /// Names of invalid macros.
     pub(super) broken: Vec<String>,
-    /// Names of used macros and lists.
+    /// Names of used macros.
     pub(super) used: BTreeSet<String>,
 }
 
@@ -185,30 +186,18 @@ pub(super) fn typed<T: DeserializeOwned>(node: &Node, path: &KeyPath) -> Option<
 }
 
 pub(super) fn words(root: PlacedValue<'_>, report: &mut Report<'_>) -> FileDefinitions {
-    let mut words = FileDefinitions::default();
-    for list in entries_of(root.node, "lists") {
-        if let Err(message) = is_name(&list.key) {
-            report.error(root.at(list.at), format!("lists: {message}"));
-            continue;
-        }
-        words.places.insert(list.key.clone(), list.at);
-        match typed::<TextList>(&list.value, &KeyPath::from_dotted("lists").key(&list.key)) {
-            Some(TextList(texts)) => {
-                let texts = texts.into_iter().map(String::into_boxed_str).collect();
-                words.lists.insert(list.key.clone(), texts);
-            }
-            None => words.broken.push(list.key.clone()),
-        }
-    }
+    let mut words = FileDefinitions {
+        lists: entries_of(root.node, "lists")
+            .iter()
+            .map(|list| list.key.clone())
+            .collect(),
+        ..FileDefinitions::default()
+    };
     for entry in entries_of(root.node, "macros") {
         let name = &entry.key;
         let what = format!("macros.{}", short(name));
         if let Err(message) = is_name(name) {
             report.error(root.at(entry.at), format!("macros: {message}"));
-            continue;
-        }
-        if words.places.contains_key(name) {
-            report.error(root.at(entry.at), format!("{what}: there is a list with this name"));
             continue;
         }
         words.places.insert(name.clone(), entry.at);

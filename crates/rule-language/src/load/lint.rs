@@ -197,19 +197,17 @@ pub(super) fn label(placed: PlacedValue<'_>, what: &str, values: &[CompiledExpre
     }
 }
 
-/// Warns about unused macros and lists.
+/// Warns about unused macros.
 pub(super) fn unused_words(words: &[FileDefinitions], report: &mut Report<'_>) {
     for (file, words) in words.iter().enumerate() {
         for (name, at) in &words.places {
             if words.used.contains(name) || words.broken.contains(name) {
                 continue;
             }
-            let kind = if words.lists.contains_key(name) {
-                "lists: the list"
-            } else {
-                "macros: the macro"
-            };
-            report.warning(Place { file, at: *at }, format!("{kind} `{name}` is not used"));
+            report.warning(
+                Place { file, at: *at },
+                format!("macros: the macro `{name}` is not used"),
+            );
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct PartialRule<'d> {
     pub(super) measures: Vec<Measure>,
     pub(super) params: BTreeMap<String, Expression>,
     pub(super) params_at: BTreeMap<String, Place>,
-    /// Macros, lists and parameters that its expressions use.
+    /// Macros and parameters that its expressions use.
     pub(super) named: BTreeSet<String>,
 }
 
@@ -38,7 +38,7 @@ impl<'d> PartialRule<'d> {
         }
     }
 
-    /// Returns the names that an expression can use, with the macros and lists of its file.
+    /// Returns the names that an expression can use, with the macros of its file.
     pub(super) fn names<'n>(&'n self, words: &'n FileDefinitions, roots: &'n [Root]) -> Names<'n> {
         Names {
             macros: &words.macros,

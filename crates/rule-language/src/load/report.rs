@@ -28,6 +28,8 @@ pub(super) enum Part {
 pub(super) struct PlacedValue<'a> {
     pub(super) file: usize,
     pub(super) node: &'a Node,
+    /// The rule or the override that the value belongs to; `None` for other sections.
+    pub(super) part: Option<Part>,
 }
 
 impl PlacedValue<'_> {
@@ -41,9 +43,13 @@ impl PlacedValue<'_> {
         Place { file: self.file, at }
     }
 
-    /// Returns a value in the same file.
+    /// Returns a value in the same part of the same file.
     pub(super) fn with(self, node: &Node) -> PlacedValue<'_> {
-        PlacedValue { file: self.file, node }
+        PlacedValue {
+            file: self.file,
+            node,
+            part: self.part,
+        }
     }
 }
 
@@ -120,6 +126,7 @@ impl<'a> Report<'a> {
             let place = placed.at(inside.unwrap_or(placed.node.at));
             let message = format!("{what}: {}", mistake.message);
             match level {
+                Level::Error if mistake.is_removed => self.excused(place, message),
                 Level::Error => self.error(place, message),
                 Level::Warning => self.warning(place, message),
             }
