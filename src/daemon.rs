@@ -316,11 +316,7 @@ async fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options)
 /// Logs the losses, at the shutdown and since the start.
 fn log_end(ExportLosses { lost, before, kept }: ExportLosses) {
     let items = |lost: LostItems| {
-        let LostItems {
-            spans,
-            points,
-            records,
-        } = lost;
+        let LostItems { spans, points, records } = lost;
         format!("{spans} spans, {points} data points, {records} log records")
     };
     let mut text = if lost.is_nothing() {

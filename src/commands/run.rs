@@ -222,7 +222,9 @@ fn check_rules(sources: &RuleSources, out: &mut dyn std::io::Write) -> anyhow::R
         }
     }
     let loaded = load::load(&files);
-    let invalid = loaded.as_ref().map_or_else(|problems| problems, |loaded| &loaded.left_out);
+    let invalid = loaded
+        .as_ref()
+        .map_or_else(|problems| problems, |loaded| &loaded.left_out);
     let problems: Vec<_> = problems.iter().chain(invalid).collect();
     for problem in &problems {
         writeln!(out, "{problem}")?;

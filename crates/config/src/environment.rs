@@ -202,7 +202,9 @@ pub(crate) fn settings(environment: &Environment) -> (Vec<Setting>, Vec<Problem>
 /// Returns one warning about all variables for profiles. They are often set for all programs of a host.
 fn profiles(environment: &Environment) -> Option<Problem> {
     let set = environment.iter().filter(|(_, value)| !value.is_empty());
-    let mut names = set.map(|(name, _)| name.as_str()).filter(|name| name.starts_with(OF_PROFILES));
+    let mut names = set
+        .map(|(name, _)| name.as_str())
+        .filter(|name| name.starts_with(OF_PROFILES));
     let first = names.next()?;
     let others: String = names.map(|name| format!(", {name}")).collect();
     Some(Problem {

@@ -224,7 +224,9 @@ impl Store {
 
 /// Removes a log that no signal uses, and returns the number of its unsent items.
 fn remove_log(path: PathBuf) -> u64 {
-    let log = path.is_dir().then(|| Log::open(Folder::new(path.clone()), SMALLEST_SEGMENT));
+    let log = path
+        .is_dir()
+        .then(|| Log::open(Folder::new(path.clone()), SMALLEST_SEGMENT));
     let items = log.and_then(Result::ok).map_or(0, |log| log.items());
     // If this fails, the next opening removes the log.
     fs::remove_dir_all(path).map_or(0, |()| items)

@@ -106,30 +106,6 @@ pub struct Group {
     pub follows: Vec<usize>,
 }
 
-/// Destinations of the alerts of a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Emit {
-    /// Whether alerts become log records.
-    pub log: bool,
-    /// Whether alerts become events on the collection's span, and set its error status for severity `error` and above.
-    pub span: bool,
-    /// Whether alerts become metrics: counters and state.
-    pub metric: bool,
-    /// Whether alerts are sent to Alertmanager and webhooks.
-    pub notify: bool,
-}
-
-impl Default for Emit {
-    fn default() -> Self {
-        Self {
-            log: true,
-            span: true,
-            metric: true,
-            notify: true,
-        }
-    }
-}
-
 /// A parameter of a rule as written. Its values are part of the expressions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
@@ -229,8 +205,6 @@ pub struct Rule {
     pub annotations: Vec<(Arc<str>, Template)>,
     /// Exceptions of the rule.
     pub exceptions: Vec<Exception>,
-    /// Destinations of its alerts.
-    pub emit: Emit,
     /// Evidence that is gathered for its incidents.
     pub evidence: Vec<Evidence>,
     /// Whether the rule is evaluated. A disabled rule is only checked and listed.

@@ -12,8 +12,8 @@ use std::fs;
 use base::pattern::Pattern;
 use gc_telemetry::aggregate::rule_name;
 use gc_telemetry::definition::{
-    Attribute, Instrument, MetricDefinition, Row, Stability, ValueKind, anomaly, container, metric, own,
-    resource, settings, span,
+    Attribute, Instrument, MetricDefinition, Row, Stability, ValueKind, anomaly, container, metric, own, resource,
+    settings, span,
 };
 use gc_telemetry::options::{GenerationKey, MetricOptions};
 use gc_telemetry::series::Series;

@@ -85,11 +85,7 @@ impl RunningExport {
             .unwrap_or_else(PoisonError::into_inner)
             .clear();
         let [spans, points, records] = lost;
-        LostItems {
-            spans,
-            points,
-            records,
-        }
+        LostItems { spans, points, records }
     }
 }
 

@@ -170,7 +170,10 @@ impl StoreHandle {
                 }
                 if store.unsendable() > 0 {
                     let profiles = store.unsendable();
-                    note(true, format!("removed {profiles} unsent profiles in {path}: gcwatch no longer sends profiles"));
+                    note(
+                        true,
+                        format!("removed {profiles} unsent profiles in {path}: gcwatch no longer sends profiles"),
+                    );
                 }
                 let mut status = self.status();
                 status.note(&store);

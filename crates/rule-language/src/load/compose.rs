@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use rule_engine::expression::{Double, Expression, Node};
 use rule_engine::field::{EXPECTED, Root};
 use rule_engine::rule::{
-    ComparisonKey, Emit, EvaluationTrigger, Exception, Extent, Function, HarmUnit, Param, Role, Rule, Severity,
-    Template, TemplatePart, Texts, Window,
+    ComparisonKey, EvaluationTrigger, Exception, Extent, Function, HarmUnit, Param, Role, Rule, Severity, Template,
+    TemplatePart, Texts, Window,
 };
 use rule_engine::value::Type;
 use serde_json::{Map, Value};
@@ -30,7 +30,7 @@ use super::window::{Windows, digest, move_rule, moved};
 use super::{Level, Problem, lint};
 use crate::compile::{CompiledExpression, Measure, RequiredType, Unit, compile};
 use crate::document::schema::schema;
-use crate::document::{self, Destination, ExceptionKeys, Moment, WindowKeys, is_name};
+use crate::document::{self, ExceptionKeys, Moment, WindowKeys, is_name};
 use crate::template;
 
 /// The annotation with the URL of a rule's page.
@@ -140,15 +140,6 @@ fn texts_of(draft: &Draft<'_>) -> Texts {
     }
 }
 
-fn emit(destinations: &[Destination]) -> Emit {
-    Emit {
-        log: destinations.contains(&Destination::Log),
-        span: destinations.contains(&Destination::Span),
-        metric: destinations.contains(&Destination::Metric),
-        notify: destinations.contains(&Destination::Notify),
-    }
-}
-
 fn ns(duration: HumanDuration) -> u64 {
     u64::try_from(duration.0.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -225,7 +216,6 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             summary: summary?.template,
             annotations,
             exceptions,
-            emit: keys.emit.as_deref().map_or_else(Emit::default, emit),
             evidence: keys.evidence.into_iter().flatten().map(|name| name.0).collect(),
             enabled: keys.enabled.unwrap_or(true),
             location: format!("{}:{}", self.common.report.name(draft.begin.file), draft.begin.at).into(),
