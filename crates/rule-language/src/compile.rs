@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text -> tokens, literals, bounds (token, literal) -> tree with positions (syntax, parser)
-//!      -> types, names, macros (check) -> can it be true, can it be false (lint) -> Expression
+//!      -> types, names, macros, units (check) -> Expression
 //! ```
 //!
 //! All mistakes are reported at once, each with its position. A syntax mistake hides all later mistakes, so there is
@@ -14,12 +14,11 @@
 
 mod attribute;
 mod check;
-mod lint;
 mod literal;
-mod measure;
 mod parser;
 mod syntax;
 mod token;
+mod unit;
 
 #[cfg(test)]
 mod tests;
@@ -33,8 +32,7 @@ use syntax::Tree;
 
 pub(crate) use attribute::attribute_of_label;
 pub use attribute::{Access, RESOURCE_ATTRIBUTES};
-pub(crate) use lint::certain;
-pub use measure::{Measure, Unit};
+pub use unit::Unit;
 
 /// Maximum length of a text, in bytes.
 pub const MAX_TEXT: usize = 2048;
@@ -56,8 +54,8 @@ pub struct Names<'a> {
     pub lists: &'a BTreeSet<String>,
     /// Windows by name, with their indexes in the rule set.
     pub windows: &'a BTreeMap<String, usize>,
-    /// Measures of the windows by index. Measures of later windows are unknown.
-    pub measures: &'a [Measure],
+    /// Units of the windows by index. Units of later windows are unknown.
+    pub units: &'a [Unit],
     /// Parameters by name.
     pub params: &'a BTreeMap<String, Expression>,
     /// Roots of the fields that the text can use.
@@ -79,8 +77,8 @@ pub enum RequiredType {
 #[derive(Debug, Clone)]
 pub struct CompiledExpression {
     pub expression: Expression,
-    /// Measure of the expression if it is a number.
-    pub measure: Measure,
+    /// Unit of the expression if it is a number.
+    pub unit: Unit,
     /// The distinct fields in the expression, in the order of their first use.
     pub fields: Vec<&'static Field>,
     /// Places of the distinct windows in the expression.

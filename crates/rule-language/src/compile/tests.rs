@@ -7,7 +7,6 @@ mod oracle;
 mod texts;
 
 use std::fmt::Write as _;
-use std::sync::LazyLock;
 use std::{fs, thread};
 
 use base::time::Moment;
@@ -21,8 +20,8 @@ const SUSPENSION: [Root; 1] = [Root::Suspension];
 
 static NO_PARAMS: BTreeMap<String, Expression> = BTreeMap::new();
 
-/// Measures of the windows in the tests.
-static MEASURES: LazyLock<[Measure; 2]> = LazyLock::new(|| [Unit::Share, Unit::Count].map(Measure::positive));
+/// Units of the windows in the tests.
+const UNITS: [Unit; 2] = [Unit::Share, Unit::Count];
 
 /// Names that the texts of the tests can use in addition to fields.
 struct TestNames {
@@ -63,7 +62,7 @@ impl TestNames {
             macros: &self.macros,
             lists: &self.lists,
             windows: &self.windows,
-            measures: &*MEASURES,
+            units: &UNITS,
             params: &NO_PARAMS,
             roots,
         }

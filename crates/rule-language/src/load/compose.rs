@@ -28,7 +28,7 @@ use super::report::{Place, PlacedValue, Report};
 use super::text::{condition_trap, entries, entry, items, scalar, template_trap};
 use super::window::{Windows, digest, move_rule, moved};
 use super::{Level, Problem, lint};
-use crate::compile::{CompiledExpression, Measure, RequiredType, Unit, compile};
+use crate::compile::{CompiledExpression, RequiredType, Unit, compile};
 use crate::document::schema::schema;
 use crate::document::{self, ExceptionKeys, Moment, WindowKeys, is_name};
 use crate::template;
@@ -571,7 +571,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             Role::Note => return None,
         };
         let compiled = self.compile_key(key, self.roots, RequiredType::Number)?;
-        let unit = match compiled.measure.unit {
+        let unit = match compiled.unit {
             Unit::Named("ns") => HarmUnit::Nanoseconds,
             Unit::Named("bytes") => HarmUnit::Bytes,
             Unit::Named("bytes per hour") => HarmUnit::BytesPerMinute,
@@ -710,8 +710,8 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
                 self.common.report.error(place, format!("{}: let: {fault}", draft.id));
                 continue;
             }
-            let (window, measure) = self.window(placed, own).unzip();
-            self.partial.measures.push(measure.unwrap_or_default());
+            let (window, unit) = self.window(placed, own).unzip();
+            self.partial.units.push(unit.unwrap_or_default());
             self.partial.places.insert(name.clone(), self.partial.windows.len());
             self.partial.windows.push(LocalWindow {
                 name,
@@ -722,7 +722,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         }
     }
 
-    fn window(&mut self, placed: PlacedValue<'_>, own: &Entry) -> Option<(Window, Measure)> {
+    fn window(&mut self, placed: PlacedValue<'_>, own: &Entry) -> Option<(Window, Unit)> {
         let errors = self.common.report.errors();
         let keys = self.keys.windows.remove(&own.key)?;
         let on = self.keys.on;
@@ -784,7 +784,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             return None;
         }
         let extent = extent?;
-        let measure = Measure::for_window(function, of.as_ref().map(|compiled| compiled.measure), extent);
+        let unit = Unit::for_window(function, of.as_ref().map(|compiled| compiled.unit));
         let window = Window {
             function,
             of: of.map(|compiled| compiled.expression),
@@ -796,7 +796,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             min_watched_ns: keys.min_watched.map_or(0, ns),
             unknown_share: Double(keys.unknown_share.unwrap_or(UNKNOWN_SHARE)),
         };
-        Some((window, measure))
+        Some((window, unit))
     }
 }
 

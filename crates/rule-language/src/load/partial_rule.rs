@@ -9,7 +9,7 @@ use rule_engine::rule::Window;
 use super::draft::Draft;
 use super::file::FileDefinitions;
 use super::report::Place;
-use crate::compile::{CompiledExpression, Measure, Names};
+use crate::compile::{CompiledExpression, Names, Unit};
 
 /// Names in the rule that is being built, and the names that it uses.
 pub(super) struct PartialRule<'d> {
@@ -17,8 +17,8 @@ pub(super) struct PartialRule<'d> {
     /// Windows by name. Places refer to `windows` until the rule is complete.
     pub(super) places: BTreeMap<String, usize>,
     pub(super) windows: Vec<LocalWindow<'d>>,
-    /// Measures of the windows.
-    pub(super) measures: Vec<Measure>,
+    /// Units of the windows.
+    pub(super) units: Vec<Unit>,
     pub(super) params: BTreeMap<String, Expression>,
     pub(super) params_at: BTreeMap<String, Place>,
     /// Macros and parameters that its expressions use.
@@ -31,7 +31,7 @@ impl<'d> PartialRule<'d> {
             draft,
             places: BTreeMap::new(),
             windows: Vec::new(),
-            measures: Vec::new(),
+            units: Vec::new(),
             params: BTreeMap::new(),
             params_at: BTreeMap::new(),
             named: BTreeSet::new(),
@@ -44,7 +44,7 @@ impl<'d> PartialRule<'d> {
             macros: &words.macros,
             lists: &words.lists,
             windows: &self.places,
-            measures: &self.measures,
+            units: &self.units,
             params: &self.params,
             roots,
         }
