@@ -1,11 +1,11 @@
 //! Measures the cost of the rules: collections of a process that pass through its engine, including ticks.
 //!
-//! Run with `cargo bench --bench rules`. The process performs ten collections per second, and no rule fires. The
-//! thousand rules to load are generated, of the same kinds as the shipped rules: two of five are about the process,
-//! most have windows over minutes, and some have quantiles and medians by kind.
+//! Run with `cargo bench --bench rules`. The process performs ten collections per second, and no rule fires. The bench
+//! generates a thousand rules of the same kinds as the shipped rules. Two of five rules are about the process, most
+//! have windows over minutes, and some have medians by kind.
 //!
-//! Figures and the machine are in docs/performance.md: with the shipped rules, a collection takes about 8 us in one
-//! process, and the collections of one second of 200 processes, which do not fit into the caches, take 13 ms.
+//! Figures and the machine are in docs/performance.md. With the shipped rules, a collection takes about 8 us in one
+//! process. The collections of one second of 200 processes, whose state does not fit into the caches, take 13 ms.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -193,8 +193,8 @@ fn collections_shipped(bencher: Bencher<'_, '_>) {
         .bench_local(|| (0..1000).map(|_| watched.next()).sum::<usize>());
 }
 
-/// Evaluates one second of a full host: ten collections of each of 200 processes, in turn, with the shipped rules.
-/// Their state does not fit into the caches of a core.
+/// Evaluates one second of a full host: ten rounds with one collection of each of 200 processes, with the shipped
+/// rules. The state of the processes does not fit into the caches of a core.
 #[divan::bench]
 #[allow(clippy::print_stderr, reason = "a figure that is not a duration")]
 fn a_second_of_200_processes(bencher: Bencher<'_, '_>) {

@@ -1,7 +1,7 @@
 //! The commands: each reads its input and writes with [`report`] and [`api`].
 //!
 //! Each command has a `run` function. `Ok(false)` means that the result is incomplete, which the command has reported.
-//! Errors are reported here.
+//! This module reports errors.
 
 mod alerts;
 mod allocations;
@@ -43,7 +43,7 @@ use self::output::say;
 /// Runs the command that the arguments of this process select. Exit codes: 0 success, 1 failure, 2 invalid usage (by
 /// clap).
 pub fn main() -> ExitCode {
-    // Must come first: the guard needs no other part of the program.
+    // Check for child processes first, because they need no other part of the program.
     if guard::child::is_asked_for() {
         return guard::child::main();
     }

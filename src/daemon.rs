@@ -6,8 +6,8 @@
 //!  SIGHUP, file change --+    every interval: the metrics of each run --------+
 //! ```
 //!
-//! Shutdown takes at most ten seconds: sessions are stopped and drained, the metrics are exported a last time, the
-//! queues are flushed, and losses are logged. A second signal ends the daemon at once.
+//! The shutdown stops and drains the sessions, exports the metrics a last time, flushes the queues, and logs losses.
+//! The shutdown takes at most ten seconds if the disk responds. A second signal ends the daemon at once.
 
 mod bursts;
 mod history_keeping;
@@ -48,8 +48,9 @@ use delivery::otlp::stats::LostItems;
 use targets::{self, Readers, or_pending};
 use web::PartAge;
 
-/// Number of parts in which the metrics of one interval are exported. The metrics of hundreds of processes at once take
-/// megabytes, twice while they are sent, and the allocator keeps memory that was used once.
+/// Number of parts in which the metrics of one interval are exported. The metrics of hundreds of processes take
+/// megabytes, and twice as much while they are sent. The allocator keeps memory that was used once, so smaller parts
+/// keep the memory use of gcwatch low.
 const SHARES: u32 = 8;
 
 /// Timeout for stopping and draining the sessions at shutdown.
@@ -63,15 +64,17 @@ pub trait Reload: Send {
     /// Completes when the file with the options has changed.
     fn changed(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Loads the options. Returns an error if they are invalid or cannot be read in time; the errors have been logged.
+    /// Loads the options. Returns an error if the options are invalid or cannot be read in time; the errors have been
+    /// logged.
     fn load(&mut self) -> impl Future<Output = Result<Options, OptionsError>> + Send;
 }
 
-/// Error returned if the new options are invalid. The errors have been logged.
+/// Error returned if the new options are invalid or cannot be read in time. The errors have been logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionsError;
 
-/// The signals that the daemon handles. It must be created first, because until then SIGHUP ends the process.
+/// The signals that the daemon handles. This value must be created before all other parts, because SIGHUP ends a
+/// process that has no handler for it.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
@@ -84,7 +87,7 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// The system refuses a handler.
+    /// Returns an error if the system refuses a handler.
     pub fn new() -> anyhow::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("cannot handle SIGTERM")?,
@@ -103,8 +106,8 @@ impl Signals {
 }
 
 /// Runs until SIGTERM or SIGINT, then shuts down and logs unsent data. Sessions are read on `readers`; everything else
-/// runs on the caller's runtime. Returns `false` if a part failed. In that case the failure has been logged, and the
-/// sessions have ended anyway.
+/// runs on the caller's runtime. Returns `false` if a part failed. In that case, the failure has been logged, and the
+/// daemon has shut down in the same way.
 #[expect(clippy::too_many_lines, reason = "one select over all events of the daemon")]
 pub async fn run(
     mut options: Options,
@@ -117,7 +120,7 @@ pub async fn run(
     services.bursts.set_guard(readers.guard());
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = async {
-        // A dropped sender means the same.
+        // A dropped sender also means that the sessions must stop.
         let _stopped_or_dropped = stopped.await;
     };
     let mut supervisor = tokio::spawn(targets::supervise(
@@ -146,7 +149,7 @@ pub async fn run(
         .rules
         .reload(&options.rules, &services.pipeline)
         .await;
-    // Half the timeout of the service supervisor, as sd_watchdog_enabled(3) recommends.
+    // Notify the service supervisor at half its timeout, as sd_watchdog_enabled(3) recommends.
     let mut watchdog = sd_notify::watchdog_enabled().map(|limit| every(limit / 2));
     let failed = loop {
         let watchdog_is_due = or_pending(watchdog.as_mut().map(Interval::tick));
@@ -156,7 +159,7 @@ pub async fn run(
             ended = &mut supervisor => break Some(PartError::new("the supervisor of the targets", ended.map(drop))),
             ended = &mut measuring => break Some(PartError::new("the task that reads the figures of containers", ended)),
             ended = &mut following, if !followed => {
-                // Without Kubernetes, this task has nothing to do.
+                // Without Kubernetes, this task completes, which is not a failure.
                 followed = true;
                 if ended.is_err() {
                     break Some(PartError::new("the task that follows the pods", ended));
@@ -177,7 +180,7 @@ pub async fn run(
                 }
                 late = say_late(&services, late);
             }
-            // Only if no part is late: the service supervisor must notice a part that hangs.
+            // Notify only if no part is late, so that the service supervisor notices a part that hangs.
             _ = watchdog_is_due => if !late {
                 notify_service(&[NotifyState::Watchdog]);
             },
@@ -252,7 +255,7 @@ pub async fn run(
     failed.is_none()
 }
 
-/// A part of the daemon that must not end has ended.
+/// Error returned if a part of the daemon has ended although it must run until shutdown.
 struct PartError {
     part: &'static str,
     why: String,
@@ -268,7 +271,7 @@ impl PartError {
     }
 }
 
-/// Returns whether a part is late. Logs the first late part, and the end of lateness.
+/// Returns whether a part is late. Logs one late part when parts become late, and logs when all parts are alive again.
 fn say_late(services: &Services, were_late: bool) -> bool {
     let mut late = services.live_parts();
     late.retain(|part| part.is_late);
@@ -313,7 +316,7 @@ async fn apply(reload: &mut impl Reload, services: &mut Services, old: &Options)
     Some(new)
 }
 
-/// Logs the losses, at the shutdown and since the start.
+/// Logs the items lost during the shutdown, the items lost earlier, and the items that wait on disk.
 fn log_end(ExportLosses { lost, before, kept }: ExportLosses) {
     let items = |lost: LostItems| {
         let LostItems { spans, points, records } = lost;

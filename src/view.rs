@@ -21,17 +21,18 @@ use run::history::Causes;
 
 /// Maximum number of recordings per page.
 pub const MAX_RECORDINGS: usize = 32;
-/// Maximum number of processes; the processes with the longest stopped time are kept. A recording of one machine has
-/// thousands of processes.
+/// Maximum number of processes; the processes with the longest stopped time are kept. A recording of one machine can
+/// have thousands of processes.
 const MAX_PROCESSES: usize = 32;
 /// Maximum number of collection marks, over all processes.
 const MAX_MARKS: usize = 150_000;
-/// Maximum number of heap points, over all processes and per process: more than a wide screen has pixels.
+/// Maximum number of heap points, over all processes and per process. The second limit is more than the pixels across a
+/// wide screen.
 const ALL_HEAP_POINTS: usize = 32_000;
 const MAX_HEAP_POINTS: usize = 3_000;
 /// Maximum number of the longest collections that are kept in full, over all processes and per process.
 const MAX_LONGEST_COLLECTIONS: (usize, usize) = (200, 100);
-/// Number of requests with the most lost time.
+/// Maximum number of requests; the requests that lost the most time are kept.
 const WORST: usize = 20;
 
 /// Returns the record of a page.
@@ -42,7 +43,7 @@ pub fn page(recordings: Vec<ReportedRecording>) -> ReportRecord {
     }
 }
 
-/// Returns the record of a recording that is one of `among` on a page. `found` has the findings for each process, in
+/// Returns the record of a recording on a page with `among` recordings. `found` has the findings for each process, in
 /// the order of the recording; it is `None` if no rules were evaluated. The command line can contain secrets, so it is
 /// included only if `with_command_line` is set.
 pub fn recorded(
@@ -162,10 +163,10 @@ fn process(
     }
 }
 
-/// Returns the display name of a process. It contains the command line if the recording has it.
+/// Returns the display name of a process. The name contains the command line if the recording has one.
 pub fn name(recording: &Recording, subject: Subject, several: bool) -> String {
     let pid = subject.pid.map(|pid| format!("pid {pid}"));
-    // The instance distinguishes runtimes of one process; it is not a version.
+    // The ClrInstanceID distinguishes the runtimes in one process; the number is not a version.
     let instance = subject.clr_instance.filter(|_| several);
     let parts = [
         recording.program.name(subject.pid),
@@ -175,8 +176,8 @@ pub fn name(recording: &Recording, subject: Subject, several: bool) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the collector settings, if the recording has them, and the number of heaps. Without the settings, the number
-/// of heaps reveals server GC.
+/// Returns the collector settings, if the recording has them, and the number of heaps. Without the settings, more than
+/// one heap means server GC. Returns `None` if the recording has neither.
 pub fn collector(recording: &Recording, collections: &[Collection]) -> Option<String> {
     let settings = row::collector(&recording.program.settings.attributes());
     let heaps = collections

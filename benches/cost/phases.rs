@@ -76,7 +76,7 @@ impl StartedPhase {
         })
     }
 
-    /// Finishes the phase. The process must have the same threads as at its start.
+    /// Finishes the phase. The process must have the same threads as at the start of the phase.
     fn end(self) -> anyhow::Result<Phase> {
         let (to, switches) = (monotonic_ns(), Self::now(self.pid)?.switches);
         let seconds = (to - self.at) as f64 / 1e9;
@@ -157,7 +157,7 @@ impl Program {
 }
 
 impl Piece {
-    /// Parses a line `CLOCK_MONOTONIC_ns cpu_us wall_us collections`.
+    /// Parses a line `CLOCK_MONOTONIC_ns cpu_us wall_us collections`. Returns `None` for any other line.
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         let start = words.next()?.parse().ok()?;
@@ -248,7 +248,8 @@ async fn with(client: &Client, pid: u32) -> anyhow::Result<Phase> {
     Ok(phase)
 }
 
-/// Returns the mean duration of the fastest pieces of work in a phase.
+/// Returns the mean duration of the fastest pieces of work in a phase, in microseconds, or `None` if the phase has
+/// fewer than [`FEWEST_PIECES`] pieces.
 fn typical(pieces: &[Piece], span: (i128, i128)) -> Option<f64> {
     let mut times: Vec<f64> = pieces
         .iter()
@@ -263,7 +264,8 @@ fn typical(pieces: &[Piece], span: (i128, i128)) -> Option<f64> {
     Some(times.iter().sum::<f64>() / times.len() as f64)
 }
 
-/// Returns the voluntary and involuntary context switches of all threads of a process.
+/// Returns the voluntary and involuntary context switches of all threads of a process, or `None` if the process has
+/// exited.
 fn context_switches(pid: u32) -> Option<u64> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let of_thread = threads.filter_map(|thread| {

@@ -22,7 +22,7 @@ pub(crate) struct Place {
     pub(crate) receiver: SocketAddr,
     /// Whether the shipped rules are evaluated.
     pub(crate) rules: bool,
-    /// State directory of the daemon, if it has one.
+    /// State directory of the daemon; `None` if the daemon keeps its state in memory.
     pub(crate) state: Option<PathBuf>,
 }
 
@@ -35,8 +35,8 @@ impl Place {
             rules,
             state,
         } = self;
-        // The daemon ignores other .NET processes of the machine. Every collection becomes spans, because the test
-        // awaits each of them at the receiver.
+        // The daemon ignores other .NET processes of the machine. Every collection becomes spans, because the bench
+        // awaits each collection at the receiver.
         let mut config = format!(
             "targets: {{include: [{{environment: {{{MARK}: {folder:?}}}}}]}}\nrules: {{shipped: {rules}}}\n\
              spans: {{min_pause: 0s}}\nmetrics: {{interval: 10s}}\n\

@@ -19,7 +19,8 @@ const SAMPLE: Duration = Duration::from_secs(1);
 pub(crate) struct Window {
     length: Duration,
     cpu: Duration,
-    /// CPU time of the fake runtimes. It does not belong to the daemon, but they share the machine.
+    /// CPU time of the fake runtimes. This time does not belong to the daemon, but the fake runtimes share the machine
+    /// with the daemon.
     targets_cpu: Duration,
     rss_first_kib: u64,
     rss_last_kib: u64,
@@ -62,7 +63,7 @@ impl Window {
         })
     }
 
-    /// Returns the additional cost compared to a window without viewers.
+    /// Describes the cost of the viewers compared to a window without viewers.
     pub(crate) fn beside(&self, without: &Self, view: &str, viewers: usize, bytes: u64) -> String {
         let share = |window: &Self| 100.0 * window.cpu.as_secs_f64() / window.length.as_secs_f64();
         let more = share(self) - share(without);

@@ -11,7 +11,7 @@ use test_support::daemon::MARK;
 
 use crate::Arguments;
 
-/// A fake runtime. It exits when its standard input closes.
+/// A fake runtime, which exits when its standard input closes.
 #[derive(Debug)]
 pub(crate) struct Target {
     child: Child,
@@ -20,7 +20,7 @@ pub(crate) struct Target {
     read: String,
 }
 
-/// Totals of one target, as reported by it.
+/// Totals of one target, as the target reports them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SentTotals {
     pub(crate) pid: u32,
@@ -57,7 +57,7 @@ impl Target {
         self.child.id()
     }
 
-    /// Stops the collections of the target. [`Target::totals`] follows.
+    /// Stops the collections of the target. The target then reports its totals, which [`Target::totals`] reads.
     pub(crate) fn quiet(&mut self) -> anyhow::Result<()> {
         let stdin = self.stdin.as_mut().context("standard input is closed")?;
         stdin

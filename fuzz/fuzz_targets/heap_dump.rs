@@ -1,4 +1,4 @@
-//! Reads any bytes as the stream of a heap dump, which is refused, or described in every format.
+//! Reads any bytes as the stream of a heap dump. The dump is refused, or described in every format.
 #![no_main]
 
 use clr_heap::reading::{DumpDetail, DumpReading};

@@ -1,4 +1,5 @@
-//! Decodes any bytes as the payload of a bridged event, which is a request or not.
+//! Decodes any bytes as the payload of a bridged event. The payload is ignored, or is a completed request with a valid
+//! path and trace id.
 #![no_main]
 
 use gc_requests::payload::{CompletedRequest, MAX_PATH_CHARS};

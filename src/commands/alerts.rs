@@ -1,8 +1,8 @@
 //! `gcwatch alerts test`: sends a test incident to every configured receiver, and prints each answer.
 //!
-//! A webhook gets the end of the incident at once. An Alertmanager does not: it waits (`group_wait`, 30 s by default)
-//! before it notifies, and it does not notify of an alert that has ended by then. In Alertmanager the alert expires by
-//! itself, after four times `alerts.resend_interval`.
+//! A webhook gets the end of the incident at once. An Alertmanager does not get the end: it waits (`group_wait`, 30 s
+//! by default) before it notifies, and it does not notify of an alert that has ended by then. In Alertmanager the alert
+//! expires by itself, after four times `alerts.resend_interval`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn test(args: &AlertsTestArgs) -> anyhow::Result<bool> {
         .webhooks
         .iter_mut()
         .for_each(|to| to.min_severity = Severity::Info);
-    // These lines would appear between the answers.
+    // Alerts on standard output would appear between the answers.
     settings.stdout = false;
     if settings.alertmanagers.is_empty() && settings.webhooks.is_empty() {
         say("no receiver is configured: alerts.alertmanagers and alerts.webhooks are empty");

@@ -47,7 +47,8 @@ pub(crate) fn run(args: &AllocationsArgs) -> anyhow::Result<bool> {
     let Some((gathered, output)) = gathered else {
         return Ok(true);
     };
-    // For a process that allocates little, no samples are a valid answer. A recording without samples is not.
+    // For a process that allocates little, no samples are a valid answer. A recording without samples has the wrong
+    // events.
     if gathered.facts.pid.is_none() && gathered.burst.allocations().total.samples == 0 {
         say(format_args!(
             "{} has no allocation events; record them with `gcwatch record --profile gc-verbose`, or keep a burst with \

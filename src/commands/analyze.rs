@@ -210,12 +210,12 @@ fn within(at: Option<i64>, args: &AnalyzeArgs) -> bool {
         && args.to.is_none_or(|to| at.is_some_and(|at| at < ns(to)))
 }
 
-/// Returns the time of GCStart in RFC 3339.
+/// Returns the time of GCStart in RFC 3339, or `None` if the stream has no header or the start is unknown.
 fn start_time(recording: &Recording, collection: &Collection) -> Option<String> {
     rfc3339(recording.header.as_ref()?, collection.start?)
 }
 
-/// Converts an instant of the stream to RFC 3339.
+/// Converts an instant of the stream to RFC 3339. Returns `None` if the time is not representable.
 pub(crate) fn rfc3339(header: &TraceHeader, at: i64) -> Option<String> {
     let ns = header.unix_ns_of_offset(at)?;
     jiff::Timestamp::from_nanosecond(ns).ok().map(|time| time.to_string())

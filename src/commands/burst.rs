@@ -65,7 +65,7 @@ pub(crate) struct Facts {
     pub(crate) name: String,
     runtime: Option<String>,
     pub(crate) stopped_by: StoppedBy,
-    /// Time from the request to stop to the end of the stream, in nanoseconds.
+    /// Time from the request to stop to the end of the stream, in nanoseconds; `None` for a recording.
     stop_ns: Option<u64>,
     #[serde(flatten)]
     pub(crate) of_burst: BurstFacts,
@@ -180,7 +180,8 @@ impl BurstTarget {
         self.runtime.as_deref().and_then(major)
     }
 
-    /// Runs a burst once the burst lock is free. Returns `None` if the command was stopped before.
+    /// Runs a burst once the burst lock is free, or at once with `--force`. Returns `None` if the command was stopped
+    /// before the burst started.
     async fn burst(
         self,
         args: &BurstArgs,
@@ -191,7 +192,8 @@ impl BurstTarget {
         let stop = || stopped.notified();
         let pid = self.process.pid;
         let turn = if args.force {
-            // Take the lock only if it is free. The lease also names the process to heal if this program is killed.
+            // With `--force`, take the lock only if it is free, and do not wait for it. The lease also names the
+            // process to heal if this program is killed.
             BurstLock::take(args.lease_folder.clone(), pid, self.process.uid).ok()
         } else {
             let waits = |holder: &str| say(format_args!("waiting: another burst runs on this host ({holder})"));
@@ -326,7 +328,7 @@ impl Signals {
     }
 }
 
-/// Returns a notification for each of the two signals.
+/// Returns an object that notifies of each Ctrl-C and each SIGTERM.
 pub(crate) fn stops() -> anyhow::Result<Arc<Notify>> {
     let mut signals = Signals::new()?;
     let stopped = Arc::new(Notify::new());

@@ -1,4 +1,4 @@
-//! The command line. The modules below define the arguments of the commands.
+//! The command line. The submodules define the arguments of the commands.
 
 mod configured;
 mod evidence;
@@ -163,7 +163,7 @@ const OTHER_NAMES: [(&str, &[&str]); 10] = [
 ];
 
 impl Cli {
-    /// Returns the command line with its commands in groups. Commands without a group form a separate group at the end.
+    /// Returns the command line with its commands in groups. The help does not list a command without a group.
     pub(crate) fn grouped() -> clap::Command {
         let command = Self::command();
         let named = |name: &str| command.get_subcommands().find(|known| known.get_name() == name);

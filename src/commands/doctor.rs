@@ -57,7 +57,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
 struct ExaminedProcess {
     process: Process,
     eligibility: Eligibility,
-    /// Architecture of the program, if it is for another machine.
+    /// Note about the architecture of the program; `None` if the program is for this machine.
     foreign: Option<String>,
 }
 
@@ -65,9 +65,9 @@ struct ExaminedProcess {
 #[derive(Debug)]
 struct DiagnosedProcess {
     diagnosis: Diagnosis,
-    /// Filters of the configuration that match the process.
+    /// Indexes of the filters of the configuration that match the process.
     meant_by: Vec<usize>,
-    /// Path of the socket.
+    /// Path of the socket; `None` if the process has no socket.
     socket: Option<PathBuf>,
 }
 

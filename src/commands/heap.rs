@@ -50,13 +50,14 @@ pub(crate) fn run(args: &HeapArgs) -> anyhow::Result<bool> {
 /// Destination and format of the answer.
 struct Destination {
     form: Form,
-    /// Output for tables and records.
+    /// Output for tables and records; `None` for other formats.
     output: Option<Output<EvidenceFormat>>,
-    /// File in the format of another program. A thread writes it, and it is completed at the end.
+    /// File in the format of another program; `None` for tables and records. Another thread writes the file, and
+    /// [`Self::complete`] completes it.
     file: Option<Shared>,
 }
 
-/// A file or standard output that another thread writes. This side completes it.
+/// A file or standard output that another thread writes. [`Destination::complete`] completes the file.
 #[derive(Clone)]
 struct Shared(std::sync::Arc<std::sync::Mutex<Option<AtomicFile>>>);
 
@@ -294,8 +295,8 @@ async fn live(pid: u32, args: &HeapArgs, mut target: Destination) -> anyhow::Res
     Ok(is_whole)
 }
 
-/// Number of times that Ctrl-C was pressed or SIGTERM arrived. The first cancels the answer but not the stream, because
-/// the runtime would write the dump anyway. The second closes the session.
+/// Number of times that Ctrl-C was pressed or SIGTERM arrived. The first interrupt cancels the answer but not the
+/// stream, because the runtime would write the dump anyway. The second interrupt closes the session.
 struct Interrupts(watch::Receiver<u32>);
 
 impl Interrupts {
@@ -315,7 +316,7 @@ impl Interrupts {
         *self.0.borrow() > 0
     }
 
-    /// Waits until the number is at least `least`. This method is cancel safe.
+    /// Waits until the number of interrupts is at least `least`. This method is cancel safe.
     async fn reach(&self, least: u32) {
         let mut count = self.0.clone();
         if count.wait_for(|count| *count >= least).await.is_err() {

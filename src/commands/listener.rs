@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 
 /// Timeout for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum size of an answer, in bytes. A thousand processes take 1 MB, the recording of an incident takes a few.
+/// Maximum size of an answer, in bytes. The records of a thousand processes take 1 MB, and the recording of an incident
+/// takes a few MB.
 const MAX_BYTES: usize = 64 << 20;
 /// Default address of the daemon on this host.
 const THIS_HOST: &str = "http://127.0.0.1:9464";
@@ -41,7 +42,7 @@ impl Listener {
 
     /// Creates a client for an address.
     pub(crate) fn at(address: String, token: Option<String>) -> anyhow::Result<Self> {
-        // Another part of the program that uses TLS can have set it before.
+        // Another part of the program that uses TLS can have installed the provider before.
         let _set = rustls::crypto::ring::default_provider().install_default();
         Ok(Self {
             client: Client::builder()
@@ -53,7 +54,8 @@ impl Listener {
         })
     }
 
-    /// Returns whether a server listens at the address.
+    /// Returns whether a server listens at the address. A server that accepts the connection but does not answer
+    /// counts, too.
     pub(crate) async fn listens(&self) -> bool {
         let asked = self.client.get(format!("{}/livez", self.address)).send().await;
         asked.map_or_else(|error| !error.is_connect(), |_| true)

@@ -55,13 +55,14 @@ pub(crate) async fn ask(process: &Process, within: Duration) -> Result<Option<Pr
     client.probe().await.map_err(|error| error.obstacle())
 }
 
-/// Returns the major number of a runtime version.
+/// Returns the major number of a runtime version, or `None` if the text does not start with a number.
 pub(crate) fn major(version: &str) -> Option<u32> {
     version.split('.').next()?.parse().ok()
 }
 
-/// Returns the version of the runtime. The answer of a process is not trusted. .NET Core 3.x does not report its
-/// version; it is in the directory of its library.
+/// Returns the version of the runtime. The answer of a process is not trusted, so unsafe characters in it are replaced.
+/// .NET Core 3.x does not report its version, so the version is read from the path of its library. Returns `None` if
+/// neither is available.
 pub(crate) fn runtime_version(process: &Process, info: Option<ProcessInfo>) -> Option<String> {
     let answered = info.and_then(|info| info.runtime_version);
     answered.map(|version| shown(&version)).or_else(|| {

@@ -48,14 +48,14 @@ pub(crate) fn run(args: &McpArgs) -> anyhow::Result<bool> {
         let serving = serving.context("standard input is not from a client of the Model Context Protocol")?;
         serving.waiting().await.context("serving ended")
     });
-    // A thread can be blocked on standard input.
+    // Do not wait for the threads, because a thread can be blocked on standard input.
     runtime.shutdown_background();
     served.map(|_| true)
 }
 
 /// The data sources for answers over standard input and output.
 struct Stdio {
-    /// `None` if only recordings are served.
+    /// Client of the daemon; `None` if only recordings are served.
     listener: Option<Listener>,
     files: Vec<PathBuf>,
     /// Limits the work to one recording or command at a time.

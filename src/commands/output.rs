@@ -15,7 +15,7 @@ use report::table::{self, Escape, Folding};
 
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// Writes results as a table, as records, or in another format.
+/// An output that writes results as a table, as records, or in another format.
 pub(crate) struct Output<F = Format> {
     pub(crate) format: F,
     out: Folding<BufWriter<Destination>>,

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Returns the command to repeat as root, if the current user is not root.
+/// Returns the command to repeat as root, or `None` if the current user is root.
 pub(crate) fn sudo(command: &'static str) -> Option<&'static str> {
     (!rustix::process::geteuid().is_root()).then_some(command)
 }
@@ -99,7 +99,8 @@ pub(crate) async fn name(process: Process, info: Option<ProcessInfo>) -> Option<
     look(move || name_of(&process, info.as_ref())).await.ok()
 }
 
-/// Returns the reason why gcwatch would not attach to a process that responds, unless the process is already read.
+/// Returns the reason why gcwatch would not attach to a process that responds. Returns `None` if gcwatch would attach,
+/// or if the process is already read.
 async fn at_limit(process: Process) -> Option<String> {
     look(move || eligibility(&process, &TargetOptions::default()).at_limit)
         .await

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
     options.pipeline.clock = Clock::Recorded;
     options.export_own_metrics = false;
     without_notifications(&mut options);
-    // A daemon on this host may use the same address.
+    // A daemon on this host can use the same address.
     if args.config.listen.is_none() {
         options.listen = None;
     }
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<bool> {
 /// Disables notifications and the queue on disk. Alerts of recordings are exported only over OTLP and written to
 /// standard output.
 pub(crate) fn without_notifications(options: &mut Options) {
-    // The daemon of this host uses the directory.
+    // A daemon on this host can use the directory.
     options.state_directory = None;
     options.alerts.alertmanagers.clear();
     options.alerts.webhooks.clear();
@@ -108,7 +108,7 @@ async fn one(services: &Services, options: &Options, args: &ReplayArgs, file: &P
     let base = TimeBase::at(match (args.now, args.realtime) {
         (false, _) => recorded,
         (true, true) => now_unix_ns().into(),
-        // The recording ends now.
+        // Shift the recording so that it ends now.
         (true, false) => i128::from(now_unix_ns()) - i128::from(length_ns(file)?),
     });
     let cast = ReplayIdentity {
@@ -153,7 +153,8 @@ async fn one(services: &Services, options: &Options, args: &ReplayArgs, file: &P
     ended.map_err(Into::into)
 }
 
-/// Waits while the queues are half full, so that no item is dropped because the file is read faster than it is sent.
+/// Waits while the queues are half full, so that no item is dropped because the file is read faster than the items are
+/// sent.
 async fn wait_for_queues(exporter: &Exporter, options: &Options) {
     let stats = exporter.stats();
     let limits = options.otlp.limits;

@@ -54,7 +54,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
             .worker_threads(1)
             .thread_name(READING_THREAD)
             // After a wake-up from another thread during the rest, the thread continues without checking for readable
-            // sockets. Five such wake-ups per second would delay that check for 61 tasks, which is tokio's default.
+            // sockets. By default, tokio makes this check only after 61 tasks, which is too late with five such
+            // wake-ups per second.
             .event_interval(4)
             .on_thread_park(move || sleep(resting.rest())),
     )?;
@@ -71,7 +72,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<bool> {
     // A scan of /proc that hangs in a file system must not delay the shutdown.
     reading.shutdown_background();
     executor.shutdown_background();
-    // The last lines report losses. A reader that does not read them does not delay the exit.
+    // The last lines report losses. A reader that does not read these lines delays the exit by at most
+    // [`LAST_LINES_TIMEOUT`].
     let _not_read = log.flush(LAST_LINES_TIMEOUT);
     match served {
         Ok(done) => done,
@@ -122,8 +124,8 @@ async fn serve(
     Ok(daemon::run(options, services, signals, reload, readers).await)
 }
 
-/// Approximate start time of this process. It is the same at every reload, so that an unchanged configuration is not a
-/// change.
+/// Approximate start time of this process. The value is the same at every reload, so that an unchanged configuration is
+/// not a change.
 static STARTED: LazyLock<u64> = LazyLock::new(now_unix_ns);
 
 /// Returns the options of a configuration, with the identity of this process as the daemon's own resource.
@@ -173,7 +175,7 @@ fn greet(options: &Options, services: &Services) {
 }
 
 /// Loads the configuration according to the flags and reports its errors, one per line. Returns `None` if the flags
-/// only requested to check or print it, which is done.
+/// only requested to check or print the configuration, which has been done.
 pub(crate) fn load(flags: &ConfigFlags) -> anyhow::Result<Option<LoadedConfig>> {
     let mut stderr = std::io::stderr();
     let loaded = match config::load(flags) {
@@ -243,7 +245,8 @@ fn check_rules(sources: &RuleSources, out: &mut dyn std::io::Write) -> anyhow::R
     Ok(report::units::plural(rules as u64, "rule"))
 }
 
-/// Logs warnings and errors to standard error, for commands that report their own results.
+/// Starts to log warnings and errors to standard error, for commands that report their own results. Logs the warnings
+/// of the configuration.
 pub(crate) fn log_lines(loaded: &LoadedConfig) -> anyhow::Result<()> {
     let quiet = LogOptions {
         filter: "warn".to_owned(),
@@ -257,7 +260,7 @@ pub(crate) fn log_lines(loaded: &LoadedConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns one sentence per signal with items that were not delivered, and whether this is an error.
+/// Returns one sentence per signal with items that were not delivered, and whether the sentence reports an error.
 pub(crate) fn troubles(stats: &Stats) -> Vec<(bool, String)> {
     let mut troubles = Vec::new();
     for signal in Signal::ALL {
@@ -290,11 +293,12 @@ pub(crate) fn executor() -> anyhow::Result<Runtime> {
     start(Builder::new_multi_thread().worker_threads(1))
 }
 
-/// Maximum number of blocking threads. A receiver name that a server does not resolve holds one thread for up to 30
-/// seconds.
+/// Maximum number of blocking threads. If a name server does not answer, a lookup of a receiver blocks one thread for
+/// up to 30 s.
 const BLOCKING_THREADS: usize = 64;
 
-/// Files of processes are read on blocking threads. Idle threads exit soon, because each takes memory.
+/// Starts an executor. Its blocking threads read the files of processes. Idle blocking threads exit soon, because each
+/// takes memory.
 fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
     builder
         .max_blocking_threads(BLOCKING_THREADS)
@@ -304,7 +308,7 @@ fn start(builder: &mut Builder) -> anyhow::Result<Runtime> {
         .context("cannot start")
 }
 
-/// Reloads the configuration file and the files that it refers to.
+/// The reload of the configuration file and of the files that it refers to.
 struct FileReload {
     flags: ConfigFlags,
     config: Config,

@@ -23,10 +23,10 @@ use report::top::{Action, Connection, Overview, Process, Screen, View, draw};
 
 mod own;
 
-/// Timeout for a private daemon to find the processes, for a single frame.
+/// Timeout for a private daemon to find the processes before a single frame is printed.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTLES_STEP: Duration = Duration::from_millis(50);
-/// Observation time of a private daemon before the frame.
+/// Time for which a private daemon observes the processes before the frame.
 const SEEN_FOR: Duration = Duration::from_secs(3);
 /// Refresh interval of a demonstration.
 const FRAME_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<bool> {
     let state = daemon.begin(args.memory);
     let done = runtime.block_on(live(&Arc::new(daemon), &mut terminal, state, args.interval));
     ratatui::restore();
-    // The thread that reads keys waits for the next key.
+    // Do not wait for the thread that reads keys, because this thread waits for the next key.
     runtime.shutdown_background();
     done.map(|()| true)
 }
@@ -73,7 +73,7 @@ pub(crate) async fn show(address: String) -> anyhow::Result<()> {
 /// The daemon that provides the data.
 struct Daemon {
     listener: Listener,
-    /// The private daemon, if no daemon listens on this host.
+    /// The private daemon; `None` if a daemon already listens or `--connect` names one.
     own: Option<OwnDaemon>,
 }
 
@@ -193,7 +193,7 @@ async fn live(
     let mut terminated = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
     let mut hung_up = signal(SignalKind::hangup()).context("cannot handle SIGHUP")?;
     let (sender, mut events) = mpsc::channel(16);
-    // Reading blocks. The thread ends with the program.
+    // Reading keys blocks, so a separate thread reads them. The thread ends with the program.
     std::thread::spawn(move || {
         while let Ok(event) = event::read() {
             if sender.blocking_send(event).is_err() {
@@ -203,7 +203,7 @@ async fn live(
     });
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // One query at a time. A daemon that hangs must not block the keys.
+    // At most one query runs at a time, in a separate task, so that a daemon that hangs does not block the keys.
     let mut asked = JoinSet::new();
     loop {
         terminal.draw(|frame| draw(frame, &state))?;

@@ -11,9 +11,9 @@
 //! burst ends with an attempt to heal the process. If gcwatch is killed during a burst, the burst lease names the
 //! process that the next instance heals (`targets::others`).
 //!
-//! A thread that waits for a file system can hang indefinitely. A burst that is still running [`LEFT_AFTER`] its
-//! deadlines is left behind: it releases the burst lock of the host, its incident gets the reason, and other bursts can
-//! start.
+//! A thread that waits for a file system can hang indefinitely. A burst that is still running [`LEFT_AFTER`] after its
+//! deadlines is left behind: the daemon releases the burst lock of the host and adds the reason to the incident.
+//! Afterwards, other bursts can start.
 
 mod census;
 mod marks;
@@ -51,13 +51,15 @@ use targets::thread_names::{FINALIZER, names};
 use self::census::Censuses;
 pub(super) use self::marks::BurstMarks;
 
-/// Maximum number of runs and of services whose last burst is remembered. Beyond this number, the oldest is dropped.
+/// Maximum number of runs, of services and of tenants whose last burst is remembered. Beyond this number, the oldest
+/// entry is dropped.
 const MAX_REMEMBERED: usize = 4096;
 
 /// A run, the number of its incident, and the requested evidence.
 type EvidenceRequestKey = (RunKey, u64, Evidence);
 
-/// Duration of a burst of stacks. This gives a few hundred samples per thread; each sample suspends all threads.
+/// Duration of a burst of stacks. A burst of this duration gives a few hundred samples per thread; each sample suspends
+/// all threads.
 const STACKS_FOR: Duration = Duration::from_millis(300);
 /// Maximum duration of a heap dump, not counting its forecast suspensions: reading, decoding names, healing. The limit
 /// matters because the burst lock is host-wide.
@@ -104,7 +106,7 @@ impl BurstStats {
         self.enabled.load(Ordering::Relaxed) || self.counts().any(|(_, _, count)| count > 0)
     }
 
-    /// Returns the kind, the outcome and the number of bursts.
+    /// Returns the number of bursts for each kind and outcome.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
         let kinds = OF_BURSTS.into_iter().map(|kind| kind.name());
         kinds.zip(&self.counts).flat_map(|(kind, counts)| {
@@ -167,7 +169,7 @@ struct Hold {
     is_left: bool,
 }
 
-/// Locks the hold of a burst. A thread that panicked leaves it consistent.
+/// Locks the hold of a burst. A thread that panics leaves the hold consistent, so a poisoned lock is safe to use.
 fn held(hold: &Mutex<Hold>) -> MutexGuard<'_, Hold> {
     hold.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -199,7 +201,7 @@ struct BurstsState {
     newest: BTreeMap<RunKey, Instant>,
     /// Pending requests, their order, and the time for which they waited while no burst was running.
     waiting: BTreeMap<EvidenceRequestKey, QueuedRequest>,
-    /// Number of requests so far.
+    /// Counter that numbers requests in the order of their arrival.
     came: u64,
     /// End of the newest late burst of each service.
     late: BTreeMap<QuotaOwner, Instant>,
@@ -247,8 +249,8 @@ struct QueuedRequest {
 }
 
 impl Bursts {
-    /// Creates the bursts of a daemon. `marks` are the burst marks in the state directory; `None` without state
-    /// directory.
+    /// Creates the bursts of a daemon. `marks` are the burst marks in the state directory; `None` if there is no
+    /// state directory.
     pub(super) fn new(stats: Arc<BurstStats>, marks: Option<BurstMarks>) -> Self {
         let state = BurstsState {
             marks: marks.map(Arc::new),
@@ -365,7 +367,7 @@ impl Bursts {
         state.censuses.retain(|key| keys.contains(key));
         let is_any_dump = wants.iter().any(|want| want.evidence == Evidence::Census);
         let available = is_any_dump.then(price::available).flatten();
-        // Time during which another burst held the lock does not count as waiting time.
+        // Time during which this daemon runs another burst does not count as waiting time.
         let last = state.last_tick.replace(now).filter(|_| state.running.is_none());
         let passed = last.map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         for want in &wants {
@@ -376,8 +378,8 @@ impl Bursts {
             };
             state.waiting.entry(want.key()).or_insert(came).waited += passed;
         }
-        // Tenants without a burst come first, then tenants whose last burst is oldest, so that a new name gives no
-        // advantage. Services within a tenant are ordered the same way, then requests by arrival.
+        // Tenants without a burst come first, then tenants whose last burst is oldest, so that a new service name gives
+        // its tenant no advantage. Services within a tenant are ordered the same way, then requests by arrival.
         wants.sort_by_key(|want| {
             (
                 state.of_tenant.get(&want.share.tenant).copied(),
@@ -446,7 +448,7 @@ impl Bursts {
             state.running.take()
         };
         if let Some(running) = running {
-            // A second notification would skip decoding names.
+            // Notify only once, because a second notification would make the burst skip decoding names.
             running.stop.notify_one();
             let _late = running.ended.recv_timeout(within);
         }
@@ -498,7 +500,7 @@ fn leave(running: &RunningBurst) -> BurstResult {
     )
 }
 
-/// Maximum time for which an incident waits for a suitable moment.
+/// Returns the maximum time for which a request waits for a suitable moment.
 fn patience(evidence: Evidence) -> Duration {
     match evidence {
         Evidence::Census => decision::DUMP_WAIT_TIMEOUT,
@@ -514,7 +516,7 @@ fn none(censuses: &mut Censuses, want: &EvidenceRequestKey, because: String) -> 
     }
 }
 
-/// Records a time. If there are too many entries, the oldest is dropped.
+/// Records a time. If there are too many entries, the oldest entry is dropped.
 fn remember<K: Ord + Clone>(times: &mut BTreeMap<K, Instant>, key: K, now: Instant) {
     times.insert(key, now);
     if times.len() > MAX_REMEMBERED {
@@ -635,8 +637,8 @@ impl Task {
             hold.turn = Some(turn);
         }
         let ended = self.in_turn(endpoint).await;
-        // Building the derived output took memory, too. If this burst was left behind, the mark now belongs to another
-        // burst.
+        // Remove the mark only now, because building the derived output took memory, too, and gcwatch could have died.
+        // If this burst was left behind, the mark now belongs to another burst.
         let mut hold = held(&self.hold);
         if !hold.is_left
             && let Some(Err(error)) = self.marks.as_ref().map(|marks| marks.end())
@@ -677,7 +679,8 @@ impl Task {
         let (survey, not_healed) = census::take(&client, self.run.pid, plan, &self.left_processes).await;
         self.say_not_healed(not_healed.as_deref());
         let survey = survey.map(|mut survey| {
-            // Types of one process are distinguished by number.
+            // Set the pid, so that a comparison of two dumps matches types by their numbers, which are unique within
+            // one process.
             survey.heap.pid = Some(self.run.pid);
             self.keep_survey(&survey);
             Box::new(survey)
@@ -717,7 +720,8 @@ impl Task {
         let window = done.burst.facts().window;
         let (finding, drawn) = match self.evidence {
             Evidence::Allocations => {
-                // Compute these one after the other: each has its own copy of the stacks, by reference.
+                // Compute the allocations and the weighted stacks one after the other, because each result has its own
+                // references to all stacks.
                 let allocations = done.burst.allocations();
                 let finding = automatic::allocations(&allocations, window);
                 drop(allocations);

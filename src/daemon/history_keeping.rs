@@ -15,7 +15,7 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum time for which the shutdown waits for the disk.
 const DISK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Writes the history; at most one write runs at a time.
+/// The task that writes the history. At most one write runs at a time.
 #[derive(Debug, Default)]
 pub(super) struct HistoryKeeping {
     last: Mutex<Option<Instant>>,
@@ -39,7 +39,7 @@ impl HistoryKeeping {
         });
     }
 
-    /// Writes the rest of the history, unless the disk hangs.
+    /// Writes the rest of the history, unless an earlier write is still running. Waits for at most [`DISK_TIMEOUT`].
     pub(super) async fn close(&self, pipeline: &Pipeline) {
         if self.writing.swap(true, Ordering::Acquire) {
             return;

@@ -6,8 +6,8 @@
 //! | supervisor | the task that finds processes and attaches | in its loop, every second |
 //! | exporter | the tasks that send spans, metrics and logs | each task, every second, also while it sends |
 //!
-//! The same thread answers `/livez` and runs the last two parts. If it hangs, there is no answer at all, which a probe
-//! treats as a failure. A task that panics ends the daemon, which logs the reason.
+//! The same thread answers `/livez` and runs the last two parts. If this thread hangs, there is no answer at all, which
+//! a probe treats as a failure. A task that panics ends the daemon, which logs the reason.
 
 use std::time::Duration;
 

@@ -18,14 +18,14 @@ use gc_telemetry::spans::EncodedSpans;
 use incidents::{IncidentChange, IncidentRecord, key_of_record};
 use kubernetes::Events;
 
-/// Sends spans and metrics to the exporter, and alerts to the notifier.
+/// An outlet that sends spans and metrics to the exporter, and alerts to the notifier.
 #[derive(Debug)]
 pub(crate) struct DeliveryOutlet {
     pub(crate) exporter: Exporter,
     pub(crate) notifier: Notifier,
-    /// Store that keeps evidence outside the host.
+    /// Store that keeps evidence outside the host; `None` if evidence stays on the host.
     pub(crate) store: Option<Store>,
-    /// Creates Kubernetes Events on pods, if enabled.
+    /// Creates Kubernetes Events on pods; `None` if disabled.
     pub(crate) events: Option<Events>,
 }
 

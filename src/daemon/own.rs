@@ -86,7 +86,8 @@ pub struct Sources {
 #[derive(Debug)]
 pub struct OwnMetrics {
     resource: Arc<Origin>,
-    /// Start of all totals. It moves back if the wall clock is set back, so that no total starts after it is read.
+    /// Start of all totals. The start moves back if the wall clock is set back, so that no total starts after the time
+    /// at which it is read.
     start_unix_ns: AtomicU64,
     pub(super) sources: Sources,
     /// Reloads of the daemon.
@@ -160,7 +161,7 @@ impl OwnMetrics {
         sheet.put_one(&row::STALL_DURATION, Some(seconds(stalled_ns)));
     }
 
-    /// Adds no metric if bursts for incidents are disabled and none has run.
+    /// Adds the numbers of bursts, unless bursts for incidents are disabled and no incident has requested one.
     fn bursts(&self, sheet: &mut MetricSnapshot) {
         if !self.bursts.is_known() {
             return;
@@ -175,7 +176,7 @@ impl OwnMetrics {
         sheet.put(&row::BURSTS, points);
     }
 
-    /// Adds no metric if incidents are not recorded.
+    /// Adds the numbers of incident recordings, unless incidents are not recorded.
     fn black_box(&self, sheet: &mut MetricSnapshot) {
         let Some(files) = Records::new(&self.sources.pipeline).black_box_files() else {
             return;
@@ -183,7 +184,7 @@ impl OwnMetrics {
         sheet.put(&row::RECORDINGS, by(&row::OUTCOME, files.counts()));
     }
 
-    /// Adds no metric if evidence stays on the host.
+    /// Adds the metrics of the store for evidence, unless evidence stays on the host.
     fn store(&self, sheet: &mut MetricSnapshot) {
         let Some(store) = self.sources.pipeline.store() else {
             return;
@@ -194,7 +195,7 @@ impl OwnMetrics {
         sheet.put_one(&row::STORE_SIZE, Some(whole(bytes)));
     }
 
-    /// Adds no metric without Kubernetes.
+    /// Adds the metrics of Kubernetes Events and of pods, if gcwatch uses Kubernetes.
     fn pods(&self, sheet: &mut MetricSnapshot) {
         if let Some(events) = &self.sources.events {
             sheet.put(&row::POD_EVENTS_CREATED, by(&row::OUTCOME, events.counts().now()));

@@ -20,7 +20,7 @@ use targets::host;
 /// State of the rule files.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RuleStatus {
-    /// The files that were read last, by their names.
+    /// Names of the files that were read last.
     pub files: Vec<String>,
     /// `ok`, or `err` if the files are invalid and the previous rules are in force, or if rules are left out.
     pub health: &'static str,
@@ -29,9 +29,9 @@ pub struct RuleStatus {
     pub left_out: Vec<String>,
     /// Warnings about the rules in force.
     pub warnings: Vec<String>,
-    /// Time at which the rules in force were read, in RFC 3339.
+    /// Time at which the rules in force were read, in RFC 3339; `None` if no files have been valid yet.
     pub loaded: Option<String>,
-    /// The same time, in Unix nanoseconds.
+    /// Time at which the rules in force were read, in Unix nanoseconds; `None` if no files have been valid yet.
     #[serde(skip)]
     pub loaded_unix_ns: Option<u64>,
     /// Number of reloads that were applied.
@@ -54,7 +54,7 @@ struct Texts {
 #[derive(Debug, Default)]
 pub struct RuleFiles {
     status: Mutex<RuleStatus>,
-    /// The contents of the last read, so that equal contents do not count as a change.
+    /// The contents that were read last, so that equal contents do not count as a change.
     last: Mutex<Option<Texts>>,
     reading: FileReading,
 }
@@ -72,9 +72,9 @@ impl RuleFiles {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files for the first time. If they are invalid, there are no previous rules. In that case the shipped
-    /// rules are in force until the files are valid, provided that they are configured. The daemon starts in any case.
-    /// The errors are logged by the [`reload`](Self::reload) that follows once the daemon logs.
+    /// Reads the files for the first time. If the files are invalid, there are no previous rules: the shipped rules are
+    /// in force until the files are valid, provided that the shipped rules are configured. The daemon starts in any
+    /// case. The errors are logged by the [`reload`](Self::reload) that follows once the daemon logs.
     pub async fn begin(&self, sources: &RuleSources, pipeline: &Pipeline) {
         if self.read(sources, pipeline, true).await.is_ok() || !sources.shipped {
             return;
@@ -185,7 +185,7 @@ impl RuleFiles {
     }
 }
 
-/// Awaits changes of rule files, and files that are added to or removed from folders.
+/// A watch for changes of rule files, and for files that are added to or removed from folders.
 #[derive(Debug, Default)]
 pub(crate) struct RuleWatch {
     paths: Vec<PathBuf>,

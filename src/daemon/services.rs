@@ -44,13 +44,13 @@ use web::{PartAge, Server, Site, WatcherInfo as _};
 /// Timeout for flushing the queues at shutdown.
 const FLUSH: Duration = Duration::from_secs(4);
 
-/// Delay of reading from which gcwatch counts as behind. Streams are read several times per second.
+/// Reading delay above which the daemon counts as behind. Streams are read several times per second.
 const BEHIND: Duration = Duration::from_secs(5);
 
 /// Timeout for completing the recordings of incidents.
 const COMPLETE: Duration = Duration::from_secs(1);
 
-/// Timeout for open requests to the listener after that.
+/// Timeout for open requests to the listener, after the queues are flushed.
 const CLOSE_WEB: Duration = Duration::from_secs(1);
 
 /// The pipeline and all parts that export and show its data, as shared by `run`, `replay` and `demo`.
@@ -68,12 +68,13 @@ pub struct Services {
     ready: Arc<AtomicBool>,
     web: Option<(watch::Sender<bool>, JoinHandle<io::Result<()>>)>,
     address: Option<SocketAddr>,
-    /// State that outlives this daemon. No other process uses the directory at the same time.
+    /// State that outlives this daemon; `None` if state is kept in memory only. No other process uses the directory at
+    /// the same time.
     state: Option<(StateDirectory, IncidentFile)>,
     history: Arc<HistoryKeeping>,
-    /// Records severe incidents.
+    /// Records severe incidents; `None` if incidents are not recorded.
     black_box: Option<BlackBox>,
-    /// Keeps evidence outside the host.
+    /// Keeps evidence outside the host; `None` if evidence stays on the host.
     store: Option<Store>,
     /// Bursts that incidents request.
     pub(super) bursts: Arc<Bursts>,
@@ -97,8 +98,8 @@ impl Services {
     ///
     /// # Errors
     ///
-    /// The address is in use, or the settings of a receiver cannot be used, for example because a certificate cannot be
-    /// read.
+    /// Returns an error if the address is in use, or the settings of a receiver cannot be used, for example because a
+    /// certificate cannot be read.
     pub async fn open(options: &Options) -> anyhow::Result<Self> {
         // Bind the address first, so that a second daemon that was started by mistake stops here.
         let listener = match options.listen {
@@ -224,12 +225,13 @@ impl Services {
         }
     }
 
-    /// Returns the address of the listener, with the port that the system chose for port 0.
+    /// Returns the address of the listener, with the port that the system chose for port 0, or `None` if the listener
+    /// is disabled.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Returns the buffers with the last seconds of each stream.
+    /// Returns the buffers with the last seconds of each stream, or `None` if incidents are not recorded.
     pub(super) fn black_boxes(&self) -> Option<Arc<BlackBoxes>> {
         self.black_box.as_ref().map(BlackBox::boxes)
     }
@@ -263,7 +265,7 @@ impl Services {
                 length.as_secs_f64()
             );
         }
-        // Without these parts, the command reads by itself.
+        // A command without run parts reads its input itself, so gcwatch is never behind.
         let behind = alive.map_or(Duration::ZERO, |alive| alive.behind(now));
         self.pipeline.tick(clocks, behind);
         self.bursts
@@ -274,7 +276,8 @@ impl Services {
         }
     }
 
-    /// Stops the burst in progress, so that its process returns to normal.
+    /// Stops the burst in progress, so that its process returns to normal. The returned task waits up to `within` for
+    /// the end of the burst.
     pub(super) fn end_bursts(&self, within: Duration) -> JoinHandle<()> {
         let bursts = Arc::clone(&self.bursts);
         tokio::task::spawn_blocking(move || bursts.stop(within))
@@ -285,7 +288,8 @@ impl Services {
         self.own.parts()
     }
 
-    /// Returns the name of a part whose task has ended although it must not.
+    /// Returns the name of a part whose task has ended although it must run until shutdown, or `None` if there is no
+    /// such part.
     pub(super) fn failed_part(&self) -> Option<&'static str> {
         if self.running.has_failed() {
             Some("the exporter")
@@ -324,7 +328,7 @@ impl Services {
         }
     }
 
-    /// Applies new options. If one of them cannot be used, nothing changes.
+    /// Applies new options. If an option cannot be used, nothing changes.
     pub(super) fn reconfigure(&mut self, options: &Options) -> anyhow::Result<()> {
         self.reconfigure_receivers(options)?;
         self.pipeline.reconfigure(options.pipeline.clone());
@@ -347,8 +351,8 @@ impl Services {
         Ok(())
     }
 
-    /// Leaves open incidents to the next daemon if it will find them. Otherwise notifies receivers that the processes
-    /// are no longer monitored. Returns whether the incidents were left.
+    /// Leaves open incidents to the next daemon if the next daemon will find the state directory. Otherwise notifies
+    /// receivers that the processes are no longer monitored. Returns whether the incidents were left.
     async fn leave_incidents(&self) -> bool {
         match &self.state {
             Some((state, incidents)) if !state.goes_with_pod() => {
@@ -379,7 +383,7 @@ impl Services {
             let stopping = tokio::task::spawn_blocking(move || black_box.stop(COMPLETE));
             let _late = tokio::time::timeout(COMPLETE, stopping).await;
         }
-        // This must follow the recordings, some of which were completed just now.
+        // Close the store after the black box, because some recordings were completed just now.
         let storing = async {
             if let Some(store) = &self.store {
                 let _late = tokio::time::timeout(FLUSH, store.close(FLUSH)).await;
@@ -389,7 +393,8 @@ impl Services {
             tokio::join!(self.running.shutdown(FLUSH), self.notifier.shutdown(FLUSH), storing);
         let count = kept.len() as u64;
         let is_kept = match &self.state {
-            // This must happen even if all changes have been sent: the file still has changes that waited before.
+            // Write the file even if all changes have been sent, because the file still lists the changes that were
+            // waiting.
             Some((_, incidents)) if are_left => incidents.close(&self.pipeline, kept, FLUSH).await,
             _ => false,
         };
@@ -402,7 +407,7 @@ impl Services {
         }
         if let Some((close, served)) = self.web {
             close.send_replace(true);
-            // Closes connections that are still open.
+            // The listener closes the connections that are still open.
             let _closed = tokio::time::timeout(CLOSE_WEB, served).await;
         }
         let stats = self.exporter.stats();
@@ -424,7 +429,7 @@ impl Services {
     }
 }
 
-/// Adds the address of evidence outside the host to the settings of alerts.
+/// Adds the address of the store for evidence outside the host to the settings of alerts.
 fn with_store(alerts: &AlertSettings, store: Option<&Store>) -> AlertSettings {
     let mut alerts = alerts.clone();
     alerts.links.store = store.map(|store| store.base().to_string());

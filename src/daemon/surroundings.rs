@@ -26,8 +26,8 @@ use targets::host;
 /// Interval between readings of the figures of processes and their containers.
 const ROUND: Duration = Duration::from_secs(15);
 
-/// Timeout for one reading. A reading that takes longer hangs at one process, which is skipped until the reading
-/// returns.
+/// Timeout for one reading. A reading that takes longer is assumed to hang at one process. gcwatch skips this process
+/// until the reading returns.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of hanging readings. While this number is reached, no figures are read.
@@ -36,23 +36,24 @@ const MAX_HUNG: usize = 8;
 /// Delay of the first reading.
 const FIRST: Duration = Duration::from_secs(2);
 
-/// If a memory group would be full within this time at its current growth, gcwatch reads it every [`LOOK`].
+/// If a memory group would be full within this time at its current growth, gcwatch reads the group every [`LOOK`].
 const RUSH: Duration = Duration::from_secs(120);
 
-/// Duration of the frequent readings after such growth. A group with a limit is also read frequently for this long
-/// after its first reading.
+/// Duration of the frequent readings after a reading that shows such growth. A group with a limit is also read
+/// frequently for this duration after its first reading.
 const FAST_READING_DURATION: Duration = Duration::from_secs(10);
 
 /// Interval between checks of long finalizer rounds, and minimum duration of a round before it is checked.
 const FINALIZERS: Duration = Duration::from_secs(5);
 
-/// Interval between checks for new and dead processes.
+/// Interval between checks for new and dead processes, between frequent readings of a group, and between checks for
+/// processes whose pages must be counted.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Time after the last reading of a process during which its groups can still reveal how it died.
 const DEAD_FOR: Duration = Duration::from_secs(60);
 
-/// Starts a task that follows the pods on this node. No other task waits for it.
+/// Starts a task that follows the pods on this node. No other task waits for this task.
 pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle<()> {
     let (pipeline, sources) = (services.pipeline.clone(), &services.own.sources);
     let pods = Arc::clone(&sources.pods);
@@ -71,14 +72,15 @@ pub(crate) fn follow_pods(settings: Settings, services: &Services) -> JoinHandle
     ))
 }
 
-/// Reads the memory and the container figures of every attached process every [`ROUND`], and those of a new process
-/// within a second. Also reads the kill counts in the groups of dead processes, and counts the pages of processes whose
-/// incidents request it. Never completes.
+/// Reads the memory and the container figures of every attached process every [`ROUND`]. New processes, and processes
+/// whose group fills quickly, are read every [`LOOK`]. Also reads the kill counts in the groups of dead processes, and
+/// counts the pages of processes whose incidents request it. Never completes.
 pub(crate) async fn measure(pipeline: Pipeline) {
     let counting = async {
         loop {
             tokio::time::sleep(LOOK).await;
-            // The kernel can block for one process; this must not delay the figures of other processes.
+            // The kernel can block while the pages of one process are counted. This separate loop keeps the count from
+            // delaying the figures of other processes.
             count_for_incidents(&pipeline).await;
         }
     };
@@ -102,7 +104,7 @@ async fn finalizers(pipeline: Pipeline) {
         if long.is_empty() {
             continue;
         }
-        // This reads a few files of each process, and the kernel can block.
+        // Use a blocking thread, because the kernel can block while the files of a process are read.
         let pipeline = pipeline.clone();
         let read = spawn_blocking(move || {
             for (begun, run) in long {
@@ -156,14 +158,15 @@ async fn figures(pipeline: Pipeline) {
             continue;
         }
         let living: Vec<RunKey> = living.into_iter().collect();
-        // This reads a few files of each process. The kernel can block, and the path to a control group can lead
-        // through a file system of the process.
+        // Use a blocking thread for the few files of each process. The kernel can block, and the path to a control
+        // group can lead through a file system of the process.
         let at = Arc::new(Mutex::new(None));
         let reads_at = Arc::clone(&at);
         let mut read = spawn_blocking(move || {
             let killed = |(run, kills): (RunKey, Arc<KillCounts>)| Some((run, kills.have_grown()?));
             let killed: Vec<_> = dead.into_iter().filter_map(killed).collect();
-            // Rounds in between are one second apart. They read only the other processes in small containers.
+            // Rounds between two full rounds are one second apart, so they scan the other processes of a container only
+            // if the container is small.
             let mut reader = Reader::with(if all { ProcessScan::Full } else { ProcessScan::Small });
             let (host, read_at) = (host::pressure(), host::now());
             let measured = |run: Arc<ObservedRun>| {
@@ -236,7 +239,7 @@ async fn figures(pipeline: Pipeline) {
                     }
                 }
                 if all {
-                    // Changes can arrive between the first report of a process and its entry in the list.
+                    // Metadata can change between the first report of a process and its entry in the list of runs.
                     pipeline.surroundings_changed(read_at);
                 }
             }
@@ -248,32 +251,34 @@ async fn figures(pipeline: Pipeline) {
     }
 }
 
-/// The kill counts of a process's groups, and the time of their reading.
+/// The kill counts of a process's groups, the time of their reading, and the growth of the memory group.
 struct KillReading {
     kills: Arc<KillCounts>,
     read: Instant,
     rush: MemoryGrowthProbe,
 }
 
-/// Returns the memory in the group of a process that the kernel cannot reclaim, and the group's limit.
+/// Returns the memory in the group of a process that the kernel cannot reclaim (or the working set if this memory is
+/// unknown), and the group's limit. Returns `None` if the memory is unknown or there is no limit.
 fn level(figures: Figures) -> Option<(u64, u64)> {
     let memory = &figures.memory;
     Some((memory.held.or(memory.working_set)?, figures.memory_limit?))
 }
 
-/// Decides whether the memory group of a process is read before the next round. A group that fills within a minute or
-/// two would be full before two rounds could show it.
+/// A probe that decides whether the memory group of a process is read before the next round. A group that fills quickly
+/// can be full before the readings of regular rounds show the growth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct MemoryGrowthProbe {
     first: Instant,
-    /// The newest reading, if the group has a limit.
+    /// The newest reading; `None` if the group has no limit.
     newest: Option<(Instant, u64)>,
     /// Time until which the group is read every [`LOOK`].
     until: Instant,
 }
 
 impl MemoryGrowthProbe {
-    /// Returns the state after a reading of use and limit, based on the previous state.
+    /// Returns the state after a reading, based on the previous state. `level` is the use and the limit of the group;
+    /// `None` if the group has no limit or the use is unknown.
     fn after(before: Option<Self>, level: Option<(u64, u64)>, now: Instant) -> Self {
         let first = before.map_or(now, |before| before.first);
         let Some((used, limit)) = level else {
@@ -286,7 +291,7 @@ impl MemoryGrowthProbe {
         let fills = before.and_then(|before| before.newest).is_some_and(|(at, was)| {
             let passed = now.saturating_duration_since(at).as_secs_f64();
             let grown = used.saturating_sub(was) as f64;
-            // Whether the group would be full within this time at its current growth.
+            // Whether the group would be full within [`RUSH`] at its current growth.
             grown > 0.0 && limit.saturating_sub(used) as f64 * passed < grown * RUSH.as_secs_f64()
         });
         let before = before.map_or(now, |before| before.until);
@@ -313,8 +318,9 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Scenario: one group has no limit. Another group has a limit; it is read for the first time, rests, grows so that
-    /// it would be full in an hour, then in 20 s, and rests again.
+    /// Scenario: one group has no limit. Another group has a limit and is read for the first time. Its memory grows so
+    /// slowly that the group would be full after an hour, then so fast that it would be full after seconds, and finally
+    /// stays constant.
     /// Guarantee: the group without a limit is never read early. The group with a limit is read early in its first
     /// seconds, and during fast growth and for a while afterwards.
     #[test]

@@ -74,7 +74,7 @@ fn describe_signal(signal: Signal, stats: &SignalStats) -> ReceiverRecord {
     let state = match stats {
         SignalStats { configured: false, .. } => "off",
         SignalStats { unsupported: true, .. } => "unsupported",
-        // Items are waiting although they were tried: the newest attempt failed.
+        // Items wait after an attempt to send them: the newest attempt failed.
         _ if error.is_some() && stats.in_flight > 0 => "failing",
         SignalStats { exported: 0, .. } if error.is_some() => "failing",
         SignalStats { exported: 0, .. } => "idle",

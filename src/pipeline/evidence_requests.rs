@@ -1,4 +1,4 @@
-//! Evidence requests of open incidents, and their results.
+//! Evidence requests of open incidents, with the facts that decide whether a burst or a heap dump runs.
 
 use std::sync::Arc;
 
@@ -45,7 +45,8 @@ impl EvidenceRequest {
     }
 }
 
-/// Returns the requests for bursts of the open incidents of a run, each with its severity.
+/// Returns the requests of the open incidents of a run for bursts and heap dumps, each with the severity of its
+/// incident.
 pub(crate) fn for_run(run: &Run) -> Vec<(Severity, EvidenceRequest)> {
     let Some(rules) = &run.rules else { return Vec::new() };
     let mut requests = Vec::new();

@@ -17,8 +17,8 @@ use targets::sink::RunSink;
 use crate::pipeline::observed_run::ObservedRun;
 use crate::pipeline::shared::Shared;
 
-/// Accepts the outcomes that one task reads from one run. If it is dropped without [`end`](Self::end), the run stays,
-/// detached.
+/// A feed that accepts the outcomes that one task reads from one run. If a feed is dropped without [`end`](Self::end),
+/// the run stays in the pipeline, detached.
 #[derive(Debug)]
 pub struct Feed {
     run: Arc<ObservedRun>,
@@ -65,7 +65,8 @@ impl RunSink for Feed {
             return;
         }
         let recordings = self.shared.black_box.get().map(|black_box| black_box.recordings());
-        // Take the incidents before `hand`: its caller must not hold their lock.
+        // Take the incidents before calling `hand`, because the caller of `hand` must not hold the lock of the
+        // incidents.
         let incidents = self.shared.incidents().waiting.take(self.run.key());
         self.hand(Input::Attached(Box::new(Attachment {
             base: self.base,

@@ -6,9 +6,9 @@
 //! /api/v1/processes/PID/history                     <- its file, and the buckets in memory
 //! ```
 //!
-//! There is one writer, which only appends. Readers see whole frames only ([`stored`]). Buckets that cannot be written
-//! are missing from the file only. Files belong to one boot of the machine, because pids and start times mean nothing
-//! after a reboot.
+//! There is one writer, which only appends. Readers see whole frames only ([`stored`]). A bucket that cannot be written
+//! is missing only in the file and stays in memory. Files belong to one boot of the machine, because pids and start
+//! times mean nothing after a reboot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -38,7 +38,7 @@ const MAX_BOOT: u64 = 256;
 const DAY: u64 = 24 * 3600 * 1_000_000_000 / BUCKET_NS;
 /// A file is rewritten when its oldest bucket is older than a day by this number of buckets.
 const MAX_EXCESS_BUCKETS: u64 = DAY / 12;
-/// Maximum size of one file, in bytes. A busy day takes a quarter of it.
+/// Maximum size of one file, in bytes. A busy day takes a quarter of this size.
 const MAX_FILE: u64 = 2 << 20;
 /// Maximum number of files. A host on which programs start frequently has many small files.
 const MAX_FILES: usize = 1024;
@@ -64,7 +64,7 @@ pub struct HistoryFolder {
 struct FileFacts {
     /// Number of bytes up to the end of the last whole frame.
     whole: u64,
-    /// Index of the oldest and of the newest bucket.
+    /// Index of the oldest and of the newest bucket; `None` if the file has no bucket.
     span: Option<(u64, u64)>,
 }
 
@@ -84,7 +84,7 @@ impl HistoryFolder {
         (opened, prepared)
     }
 
-    /// Path of the directory.
+    /// Returns the path of the directory.
     pub fn path_of_all(&self) -> &Path {
         &self.folder
     }
@@ -112,7 +112,8 @@ impl HistoryFolder {
         self.folder.join(format!("{}-{}{ENDING}", run.pid, run.start_time))
     }
 
-    /// Returns the oldest bucket that is kept of a run, if it is known without reading the disk.
+    /// Returns the index of the oldest bucket that is kept of a run, or `None` if the index is unknown without reading
+    /// the disk.
     pub(crate) fn first(&self, run: RunKey) -> Option<u64> {
         self.known().get(&run)?.span.map(|(first, _)| first)
     }
@@ -125,7 +126,7 @@ impl HistoryFolder {
     ///
     /// # Errors
     ///
-    /// The file exists but cannot be read.
+    /// Returns an error if the file exists but cannot be read.
     pub(crate) fn read(&self, run: RunKey) -> io::Result<Vec<Bucket>> {
         // Before preparation, the files can belong to another boot.
         if !self.is_prepared.load(Ordering::Acquire) {
@@ -134,8 +135,8 @@ impl HistoryFolder {
         Ok(look(&self.path(run))?.buckets)
     }
 
-    /// Appends those of the given buckets that are new. The buckets must be in order and final. Returns whether this
-    /// succeeded; the first failure is reported. Blocks the calling thread.
+    /// Appends the given buckets that are new. The buckets must be in order and final. Returns whether the write
+    /// succeeded; only the first of several failures in a row is reported. Blocks the calling thread.
     pub(crate) fn keep(&self, run: RunKey, buckets: &[Bucket]) -> bool {
         let done = self.prepare().and_then(|()| self.add(run, buckets));
         let was_failed = self.failed.swap(done.is_err(), Ordering::Relaxed);
@@ -223,12 +224,14 @@ impl HistoryFolder {
         Ok(files)
     }
 
-    /// Removes the files of runs that ended a day ago. If the files are too large or too many, also removes the files
-    /// with the oldest write time. `runs`: runs that are still remembered. Blocks the calling thread.
+    /// Removes the files that were last written more than a day ago and whose runs are no longer remembered. If the
+    /// remaining files are too large or too many, also removes more files, in the order of their write times: first the
+    /// files of runs that are no longer remembered, then the files of remembered runs. `runs`: runs that are still
+    /// remembered. Blocks the calling thread.
     ///
     /// # Errors
     ///
-    /// The directory cannot be read, or a file cannot be removed.
+    /// Returns an error if the directory cannot be read, or a file cannot be removed.
     pub(crate) fn prune(&self, runs: &BTreeSet<RunKey>, now: SystemTime) -> io::Result<()> {
         if !self.is_prepared.load(Ordering::Acquire) {
             return Ok(());
@@ -286,8 +289,8 @@ fn anew(path: &Path, buckets: &[Bucket]) -> io::Result<FileFacts> {
     Ok(FileFacts::new(bytes.len(), buckets))
 }
 
-/// Appends a frame after the last whole frame. The file is not synced: damage after a power failure only costs the
-/// frames behind it.
+/// Appends a frame after the last whole frame. The file is not synced: after a power failure, only the damaged frames
+/// and the frames behind them are lost.
 fn append(path: &Path, whole: u64, frame: &[u8]) -> io::Result<u64> {
     let mut file: File = OpenOptions::new()
         .append(true)
@@ -335,8 +338,8 @@ mod tests {
         kept.iter().map(|bucket| bucket.index).collect()
     }
 
-    /// Scenario: the newest 30 minutes of a run are kept repeatedly, by one gcwatch instance and then by a second one
-    /// in the same boot; then the machine reboots.
+    /// Scenario: the newest 30 minutes of a run are kept repeatedly, by one gcwatch instance and then by a second
+    /// instance in the same boot; then the machine reboots.
     /// Guarantee: each bucket is stored once and unchanged. The file is private to its user and grows only by new
     /// buckets. No file of another boot remains, and files of another format version are not touched.
     #[test]
@@ -365,8 +368,8 @@ mod tests {
 
     /// Scenario: the last bytes of a file are missing, or garbage follows the last frame; the file has another format,
     /// a link leads out of the directory, or a write fails.
-    /// Guarantee: whole frames are read, and later buckets are appended. The target of the link is neither read nor
-    /// written. A failure does not affect the caller, and later buckets are kept again.
+    /// Guarantee: whole frames are read, and later buckets are appended. A file in another format is replaced. The
+    /// target of the link is neither read nor written. After the failed write, later buckets are kept again.
     #[test]
     fn damaged_file_loses_only_broken_frames() {
         let state = tempfile::tempdir().unwrap();
@@ -468,11 +471,12 @@ mod tests {
         assert_eq!(kept.last(), Some(&(last - 301)));
     }
 
-    /// Scenario: the directory has the file of a remembered run, files of two runs that ended (one of them two days
-    /// ago), and a foreign file; then the files exceed the maximum total size and number.
-    /// Guarantee: the file from two days ago is removed. If there are too many bytes or files, files of ended runs are
-    /// removed before the file of the remembered run. Foreign files stay. A run whose file was removed starts a new
-    /// file.
+    /// Scenario: the directory has the file of a remembered run, the files of two runs that ended, and a foreign file.
+    /// The file of the remembered run and the file of one ended run were last written two days ago. Then the files
+    /// exceed the maximum total size and number.
+    /// Guarantee: the old file of the ended run is removed, and the equally old file of the remembered run stays. If
+    /// there are too many bytes or files, files of ended runs are removed before the file of the remembered run.
+    /// Foreign files stay. A run whose file was removed starts a new file.
     #[test]
     fn old_files_are_removed_first() {
         let state = tempfile::tempdir().unwrap();

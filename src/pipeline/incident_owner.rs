@@ -11,11 +11,12 @@
 //! ```
 //!
 //! Changes are sent in the order in which they happened: changes of a run while the run is locked, all other changes
-//! while the owner is locked. The end of an incident therefore cannot overtake its start, and a viewer finds an
-//! incident that passes from a run to the exited processes in exactly one of the two.
+//! while the owner is locked. The end of an incident therefore cannot overtake its start. An incident that passes from
+//! a run to the exited processes is in exactly one of the two at each moment.
 //!
-//! Locks are taken in this order and never in another: the processes, the counts of rules, a run, the owner. The
-//! remaining locks come last and are held without further locks (settings, rules, surroundings, delivery).
+//! Locks are taken in this order and never in another: the processes, the counts of rules or the series of services, a
+//! run, the owner. The remaining locks come last and are held without further locks (settings, rules, surroundings,
+//! delivery).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +32,8 @@ use crate::pipeline::resumed::{ResumedIncidents, StoredState};
 use crate::pipeline::service::{FleetRules, ServiceBook, WatcherLog};
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 
-/// Maximum number of exited processes whose incidents are kept. Beyond it, the incidents of the earliest exit end.
+/// Maximum number of exited processes whose incidents are kept. Beyond this number, the incidents of the earliest exit
+/// end.
 const MAX_EXITED: usize = 256;
 
 /// Maximum number of ended incidents that are kept, over all processes.
@@ -46,8 +48,8 @@ const WELL_FOR_NS: u64 = 5 * 60_000_000_000;
 /// All incidents without a living process, and the state needed to evaluate services.
 #[derive(Debug, Default)]
 pub(crate) struct IncidentOwner {
-    /// Incidents of exited processes, in the order of the exits. They stay open until a successor is healthy, or for 15
-    /// minutes.
+    /// Incidents of exited processes, in the order of the exits. These incidents stay open until a successor is
+    /// healthy, or for 15 minutes.
     pub(crate) exited: Vec<SubjectIncidents>,
     /// Incidents from before a restart of gcwatch whose process is not attached yet.
     pub(crate) waiting: ResumedIncidents,
@@ -56,7 +58,7 @@ pub(crate) struct IncidentOwner {
     pub(crate) book: ServiceBook,
     pub(crate) watcher: WatcherLog,
     pub(crate) judged: FleetRules,
-    /// gcwatch itself, if it runs as a daemon.
+    /// Run and resource of gcwatch itself; `None` if gcwatch does not run as a daemon.
     pub(crate) own: Option<(RunKey, Arc<Origin>)>,
 }
 
@@ -125,7 +127,8 @@ impl IncidentOwner {
         changes
     }
 
-    /// Takes over the incidents of a process that has exited. Returns the incidents that end to make room.
+    /// Takes over the incidents of a process that has exited. Returns the ends of incidents that are closed to make
+    /// room, or `None` if there is room.
     pub(crate) fn outlives(&mut self, left: SubjectIncidents, now: Moment) -> Option<Changes> {
         if left.incidents.is_empty() {
             return None;
@@ -137,7 +140,7 @@ impl IncidentOwner {
 
     /// Advances the waiting incidents and the incidents of exited processes. Called once per second. `known` contains
     /// the processes of the host after a complete scan; it is `None` if there was no complete scan, or if no incident
-    /// waits for one.
+    /// waits for its process.
     pub(crate) fn advance(&mut self, known: Option<&[RunKey]>, now: Moment) -> Vec<Changes> {
         let mut changes = Vec::new();
         self.exited.retain_mut(|left| {

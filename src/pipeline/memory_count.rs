@@ -12,8 +12,8 @@ use processes::container::ledger::{HeapFigures, read};
 use run::Input;
 use run::settings::Clock;
 
-/// Time for which a viewer waits for the count, which usually takes 20 ms. A later result appears in the next view. An
-/// answer may take twice as long (`web`).
+/// Time for which a viewer waits for the count, which usually takes 20 ms. A later result appears in the next view. The
+/// web server allows an answer to take twice this time.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Counts the pages of a process for a viewer, unless they were counted in the last 10 s.

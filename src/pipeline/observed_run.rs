@@ -1,19 +1,19 @@
-//! A run that several threads access: its reader, the tick, the scans of the host, and viewers.
+//! A run that several threads share: its session reader, the tick, the scans of the host, and viewers.
 //!
 //! ```text
 //! hand(input) --> inbox --> Run::step, by the thread that holds the run --> Deliver, while it is held
-//! look() ------------------> reads the run; inputs handed in the meantime are processed when the look ends
+//! look() ------------------> reads the run; inputs handed over during the look are processed when it ends
 //! ```
 //!
 //! Session readers never wait for viewers: a reader that finds the run locked leaves its input in the inbox and
-//! continues, and the holder of the lock processes the input before it releases the run. Inputs are therefore processed
-//! in the order in which they were handed over, and outputs leave in that order.
+//! continues. The holder of the lock processes the input before the holder releases the run. Inputs are therefore
+//! processed in the order in which they were handed over, and outputs leave in the same order.
 //!
 //! The inbox holds [`MAX_INPUTS`] inputs. If it is full, an input that a later input of the same kind replaces
-//! ([`Input::is_renewed`]) is dropped and counted. For any other input, the sender waits until the run is free.
+//! ([`Input::is_renewed`]) is dropped and counted. The sender of any other input waits until the run is free.
 //!
 //! Delivery takes the lock of the incident owner (`incident_owner` defines the order of locks). A thread that holds
-//! that lock must call neither `hand` nor `look`.
+//! this lock must call neither `hand` nor `look`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -28,7 +28,7 @@ use processes::{Identity, RunState};
 use run::settings::{Clock, PipelineSettings};
 use run::{Input, InputTime, Output, Run};
 
-/// Capacity of an inbox: the inputs of several rounds of a busy reader.
+/// Maximum number of inputs in an inbox. The inputs of several rounds of a busy reader fit.
 const MAX_INPUTS: usize = 256;
 
 /// Receiver of the outputs of a run.
@@ -47,7 +47,7 @@ pub struct ObservedRun {
     clock: Clock,
     inbox: Mutex<VecDeque<(InputTime, Input)>>,
     run: Mutex<Run>,
-    /// The pipeline of the run. Once it has been dropped, the run no longer accepts inputs.
+    /// The pipeline of the run. Once the pipeline has been dropped, the run no longer accepts inputs.
     delivery: Weak<dyn Deliver>,
 }
 
@@ -55,7 +55,7 @@ pub struct ObservedRun {
 #[derive(Debug)]
 pub(crate) struct RunView<'a> {
     run: MutexGuard<'a, Run>,
-    /// Declared after the lock, because fields are dropped in declaration order.
+    /// Declared after the lock: fields are dropped in declaration order, so the lock is free when the inbox is drained.
     _rest: DrainInboxOnDrop<'a>,
 }
 
@@ -79,7 +79,7 @@ impl ObservedRun {
         }
     }
 
-    /// Returns the pid and start time.
+    /// Returns the key of the run: pid and start time.
     pub fn key(&self) -> RunKey {
         self.key
     }
@@ -93,7 +93,7 @@ impl ObservedRun {
         self.look().session.state == RunState::Attached
     }
 
-    /// Passes an input to the run.
+    /// Passes an input to the run. Waits for the run only if the inbox is full and no later input replaces this input.
     pub(crate) fn hand(&self, at: InputTime, input: Input) {
         let Some(delivery) = self.delivery.upgrade() else {
             return;
@@ -115,7 +115,7 @@ impl ObservedRun {
         self.pass(&*delivery);
     }
 
-    /// Processes the inbox, unless another thread holds the run and will process it.
+    /// Processes the inbox, unless another thread holds the run and will therefore process the inbox.
     fn pass(&self, delivery: &dyn Deliver) {
         // The loop finds inputs that were added after the holder's last check.
         while !self.inbox().is_empty() {
@@ -140,7 +140,8 @@ impl ObservedRun {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the run for reading, after it has processed every input handed over so far.
+    /// Locks the run, processes every input handed over so far, and returns a view of the run. Blocks while another
+    /// thread holds the run.
     pub(crate) fn look(&self) -> RunView<'_> {
         let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(delivery) = self.delivery.upgrade() {
@@ -152,7 +153,7 @@ impl ObservedRun {
         }
     }
 
-    /// Runs a query that changes the run, for example because the run records the query.
+    /// Runs a query that can modify the run. For example, a query for delta metrics starts the next delta.
     pub(crate) fn ask<T>(&self, question: impl FnOnce(&mut Run) -> T) -> T {
         question(&mut self.look().run)
     }
@@ -204,7 +205,7 @@ pub(crate) mod tests {
         wall: Wall::UNIX,
     };
 
-    /// Counts dropped inputs.
+    /// A receiver that ignores outputs and counts dropped inputs.
     #[derive(Debug, Default)]
     pub(crate) struct DropCounter(AtomicU64);
 
@@ -216,7 +217,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Creates a run of the given pid without any inputs.
+    /// Creates a run with the given pid that has received no inputs.
     pub(crate) fn observed(pid: u32, delivery: &Arc<DropCounter>) -> ObservedRun {
         let identity = Identity::new(RunKey { pid, start_time: 1 }, "shop");
         let delivery = Arc::downgrade(delivery);
@@ -229,7 +230,8 @@ pub(crate) mod tests {
     }
 
     /// Scenario: inputs are handed over while a viewer holds the run.
-    /// Guarantee: the senders do not wait, the viewer sees one state, and all inputs are processed when the look ends.
+    /// Guarantee: the senders do not wait, the viewer sees a single state, and all inputs are processed when the viewer
+    /// releases the run.
     #[test]
     fn viewer_does_not_block_senders() {
         let delivery = Arc::default();
@@ -243,10 +245,10 @@ pub(crate) mod tests {
         assert_eq!(healings(&run), 3);
     }
 
-    /// Scenario: while a viewer holds the run, more inputs arrive than the inbox can hold: ticks, then inputs that are
-    /// not repeated.
-    /// Guarantee: ticks are dropped and counted; the other inputs wait for the look to end, and all of them are
-    /// processed.
+    /// Scenario: a viewer holds the run, and the inbox is full; two ticks arrive, then an input that no later input
+    /// replaces.
+    /// Guarantee: the ticks are dropped and counted. The sender of the last input waits until the viewer releases the
+    /// run, and every input except the ticks is processed.
     #[test]
     fn full_inbox_drops_only_renewed_inputs() {
         let delivery = Arc::default();
@@ -262,14 +264,14 @@ pub(crate) mod tests {
         thread::scope(|scope| {
             let late = scope.spawn(|| run.hand(AT, Input::Healed));
             drop(look);
-            late.join().expect("the sender only waits");
+            late.join().expect("the sender finishes once the run is free");
         });
         assert_eq!(healings(&run), MAX_INPUTS as u64 + 1);
         assert_eq!(delivery.0.load(Ordering::Relaxed), 2);
     }
 
-    /// Scenario: four threads hand inputs to one run while two threads look at it repeatedly.
-    /// Guarantee: each input is processed exactly once, although most senders find the run locked.
+    /// Scenario: four threads hand inputs to one run while two threads repeatedly view the run.
+    /// Guarantee: each input is processed exactly once.
     #[test]
     fn inputs_of_concurrent_senders_are_all_processed() {
         let delivery = Arc::default();

@@ -1,7 +1,7 @@
 //! Converts the pipeline's state to the records of the API and the page.
 //!
 //! This module selects and orders the processes of a record. The submodules build the part of a record about one run,
-//! without a lock. A thread that holds the incident owner must not look at a run (`incident_owner`).
+//! and take no locks. A thread that holds the incident owner must not look at a run (`incident_owner`).
 
 pub(crate) mod collection;
 pub(crate) mod history;
@@ -44,7 +44,7 @@ use crate::pipeline::shared::{UnreadProcess, add_unknown};
 /// Number of buckets per hour.
 const HOUR: u64 = 3600 * 1_000_000_000 / BUCKET_NS;
 
-/// Maximum number of groups of processes that are not read.
+/// Maximum number of groups that keep their namespace and workload. Further groups are merged by reason.
 const MAX_WORKLOADS: usize = 200;
 
 /// A group of processes that gcwatch does not read.
@@ -52,9 +52,11 @@ const MAX_WORKLOADS: usize = 200;
 pub struct UnattachedGroup {
     /// Reason, in one word.
     pub reason: String,
-    /// Kubernetes namespace; `None` outside Kubernetes.
+    /// Kubernetes namespace; `None` outside Kubernetes, if the processes are not read on purpose, or if the limit of
+    /// groups is reached.
     pub namespace: Option<String>,
-    /// Workload; `None` if the processes are excluded on purpose, or if the limit of groups is reached.
+    /// Workload; `None` if the processes are not read on purpose (excluded, or held by another instance), or if the
+    /// limit of groups is reached.
     pub workload: Option<String>,
 }
 
@@ -94,7 +96,7 @@ impl Records {
     }
 
     /// Returns the number of processes that are not read, by reason, namespace and workload: the largest groups with a
-    /// workload, at most `MAX_WORKLOADS`. Processes that are excluded on purpose have no workload.
+    /// workload, at most `MAX_WORKLOADS`. Processes that are not read on purpose have neither namespace nor workload.
     pub fn not_attached(&self) -> BTreeMap<UnattachedGroup, u64> {
         let mut counts = BTreeMap::new();
         let mut count = |state: &RunState, identity: &Identity, resource: &[KeyValue]| {
@@ -121,7 +123,7 @@ impl Records {
         bounded(counts)
     }
 
-    /// Counts processes by a value derived from their state.
+    /// Counts processes by a value derived from their state. A process without a value is not counted.
     fn count<W: Ord>(&self, said: impl Fn(&RunState) -> Option<W>) -> BTreeMap<W, u64> {
         let mut counts = BTreeMap::new();
         let runs = self.0.runs().into_iter();
@@ -133,7 +135,8 @@ impl Records {
         counts
     }
 
-    /// Returns the processes without a feed, or those of one pid, with the metadata of the orchestrator.
+    /// Returns the processes without a feed, or only the processes with the given pid, with the metadata of the
+    /// orchestrator.
     fn noted(&self, pid: Option<u32>) -> Vec<UnreadProcess> {
         let shared = self.0.shared();
         let is_meant = |noted: &&UnreadProcess| pid.is_none_or(|pid| noted.identity.key.pid == pid);
@@ -144,8 +147,8 @@ impl Records {
         noted
     }
 
-    /// Returns the newest run of a pid that gcwatch reads or has read. A run that exited is returned, with the reason,
-    /// only if no other process has its pid.
+    /// Returns the newest run of a pid that gcwatch reads or has read. An exited run is returned, with its exit, only
+    /// if no other process has its pid. Returns `None` if there is no such run.
     fn run_of(&self, pid: u32) -> Option<(Arc<ObservedRun>, Option<ExitedRun>)> {
         let processes = self.0.shared().processes();
         let live = processes.runs.values().rfind(|run| run.key().pid == pid);
@@ -167,7 +170,7 @@ impl Views for Records {
         let mut open: Vec<IncidentRecord> = runs.flat_map(|run| rule::incidents(&run.look(), wall)).collect();
         let owner = self.0.shared().incidents();
         open.extend(owner.open().flat_map(|subject| subject.records(wall)));
-        // An incident whose process exited during this function appears twice.
+        // An incident whose process exited during this function can appear twice.
         let mut met = HashSet::new();
         open.retain(|record| met.insert(record.id.clone()));
         open.sort_by_key(|record| (Reverse(record.severity), Reverse(record.since.clone())));
@@ -220,7 +223,8 @@ impl Views for Records {
         let (now, mut incidents) = (now(), self.incidents());
         let open = row::open_incidents(&incidents);
         incidents.retain(|incident| incident.pid == Some(pid));
-        // Must come before the runs: a process that is attached during this function is then found among the runs.
+        // Read the noted processes before the runs, so that a process that is attached during this function is found
+        // among the runs.
         let noted = self.noted(Some(pid)).into_iter().next();
         let Some((run, exited)) = self.run_of(pid) else {
             let wall = self.0.wall();
@@ -355,8 +359,9 @@ impl Views for Records {
 mod tests {
     use super::*;
 
-    /// Scenario: more workloads than the limit, the smaller ones with another reason.
-    /// Guarantee: no process is missing, the largest groups keep their workload, and the number of groups is bounded.
+    /// Scenario: there are more workloads than the limit; the smaller workloads have another reason.
+    /// Guarantee: no process is missing, the smaller workloads are merged into one group of their reason, and the
+    /// number of groups is bounded.
     #[test]
     fn groups_are_bounded() {
         let group = |number: usize, reason: &str| UnattachedGroup {

@@ -33,7 +33,8 @@ use run::{Input, InputTime, ProcessReading, RuleCounts};
 use targets::clock::Clocks;
 use targets::sink::{Sink, TargetLimitError};
 
-/// Maximum number of incidents that are stored. The most severe are kept, and the oldest among equals.
+/// Maximum number of incidents that are stored. The most severe incidents are kept, and the oldest among equally severe
+/// incidents.
 const MAX_STORED: usize = 1000;
 
 /// Number of buckets after which a bucket of the history no longer changes. Details of a collection can arrive late.
@@ -128,8 +129,9 @@ impl Pipeline {
 
     /// Advances the time of the rules of live runs, so that missing events count. Must be called once per second.
     ///
-    /// `behind` is the time since all streams were last read to their end. While it is long, gcwatch itself is the
-    /// reason for missing events, so the time advances only up to that instant.
+    /// `behind` is the time since all streams were last read to their end. While this time is long, gcwatch itself is
+    /// the reason for missing events, so the time of the rules advances only up to the instant at which the streams
+    /// were last read.
     pub fn tick(&self, clocks: Clocks, behind: Duration) {
         let now = clocks.moment();
         let wall = match self.shared.settings().clock {
@@ -150,7 +152,7 @@ impl Pipeline {
         self.learn_deaths(now);
     }
 
-    /// Adds new facts about processes that exited recently.
+    /// Passes the causes of recent exits from the book of services to the exited runs.
     fn learn_deaths(&self, now: Moment) {
         let young = self.shared.processes().exited.learning(now);
         if young.is_empty() {
@@ -164,7 +166,8 @@ impl Pipeline {
         deaths.iter().for_each(|death| processes.exited.learn(death));
     }
 
-    /// Returns a number that changes with every change of an incident. Stored incidents are outdated if it has changed.
+    /// Returns a number that changes with every change of an incident. Stored incidents are outdated if this number has
+    /// changed.
     pub fn incident_changes(&self) -> u64 {
         self.shared.counters.incident_changes.load(Ordering::Relaxed)
     }
@@ -304,7 +307,7 @@ impl Pipeline {
                 |incident| StoredState::new(left.run, &left.process, &left.resource, &left.share, incident, wall);
             open.extend(left.incidents.open().map(|incident| state(incident)));
         }
-        // An incident whose process exited during this function appears twice.
+        // An incident whose process exited during this function can appear twice.
         let mut met = BTreeSet::new();
         open.retain(|state| met.insert((state.pid, state.start_time, state.incident.number())));
         open.sort_by_key(|state| (Reverse(state.incident.severity()), state.incident.began_unix_ns()));
@@ -312,7 +315,7 @@ impl Pipeline {
         open
     }
 
-    /// Closes all open incidents, because no daemon will monitor them after this one.
+    /// Closes all open incidents, because no daemon will monitor the processes after this daemon.
     pub fn unwatch_all(&self, now: Moment) {
         for run in self.live() {
             run.hand(self.shared.at(now), Input::Unwatched);

@@ -1,12 +1,13 @@
 //! Incidents from before a restart of gcwatch.
 //!
 //! ```text
-//! file -> waiting -- its process is attached to ------> the incidents of the run: continue without a message, or end
-//!              '---- its process does not exist ------> exited: as if it had exited now
-//!              '---- no result for 15 minutes --------> ended, unknown
+//! file -> waiting -- gcwatch attaches to the process --> the incidents of the run: continue without a message, or end
+//!              '---- the process does not exist --------> the exited processes: as if the process had exited now
+//!              '---- no result for 15 minutes ----------> ended, unknown
 //! ```
 //!
-//! Receivers identify an incident by its labels and its process, so they also receive the end of a restored incident.
+//! gcwatch also sends the end of a restored incident. Receivers identify an incident by its labels and its process, so
+//! they can match this end with the start that was sent before the restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,13 +24,13 @@ use serde_json::{Value as Json, json};
 
 use crate::pipeline::subject_incidents::{Changes, SubjectIncidents};
 
-/// An open incident and its subject, for the file.
+/// An open incident and its subject, as stored in the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredState {
     pub(crate) pid: u32,
     pub(crate) start_time: u64,
     pub(crate) process: String,
-    /// Attributes of the resource: strings, integers and booleans.
+    /// Attributes of the resource that are strings, integers or booleans. Other attributes are not stored.
     resource: BTreeMap<String, Json>,
     /// Tenant and service whose quota of messages the incident uses; empty in files of earlier versions.
     #[serde(default)]
@@ -47,7 +48,7 @@ pub(crate) struct ResumedIncidents {
 }
 
 impl ResumedIncidents {
-    /// Takes the incidents of a run that is observed again.
+    /// Removes and returns the incidents of a run, or `None` if no incident of the run waits.
     pub(crate) fn take(&mut self, run: RunKey) -> Option<Incidents> {
         self.waiting.remove(&run).map(|left| left.incidents)
     }
@@ -58,13 +59,13 @@ impl ResumedIncidents {
         waiting.map(|mut left| left.end(ending, now)).collect()
     }
 
-    /// Closes incidents that have waited too long, and returns those without a process as if it had exited now. Called
-    /// once per second.
+    /// Closes all waiting incidents if they have waited too long, and returns the changes. Otherwise, removes and
+    /// returns the incidents whose process is not in `known`, as if the process had exited now. Called once per second.
     pub(crate) fn tick(&mut self, known: &[RunKey], now: Moment) -> (Vec<Changes>, Vec<SubjectIncidents>) {
         if now >= self.until {
             return (self.end(IncidentEnding::Unknown, now), Vec::new());
         }
-        // Incidents of services and of gcwatch itself have no process.
+        // Incidents of services and of gcwatch itself have no process, so they keep waiting.
         let is_gone = |(run, _): &(RunKey, SubjectIncidents)| run.pid != 0 && !known.contains(run);
         let (gone, waiting): (BTreeMap<_, _>, _) = std::mem::take(&mut self.waiting).into_iter().partition(is_gone);
         self.waiting = waiting;

@@ -33,10 +33,11 @@ use run::settings::{Clock, PipelineSettings};
 use run::{Input, InputTime, Output, RuleCounts, Run};
 use targets::clock::Clocks;
 
-/// Minimum change of the wall clock that counts, in nanoseconds. The two clocks cannot be read at the same instant.
+/// Minimum change of the wall clock that counts, in nanoseconds. The wall clock and the monotonic clock cannot be read
+/// at the same instant.
 const SAME_NS: u64 = 1_000_000;
 
-/// Change of the wall clock from which gcwatch logs that the clock was set, in nanoseconds.
+/// Minimum change of the wall clock that gcwatch logs, in nanoseconds.
 const SET_NS: u64 = 100_000_000;
 
 /// Counts since the pipeline was created, over all runs including ended runs.
@@ -238,7 +239,7 @@ impl Shared {
     /// Starts recordings for incidents that are not recorded yet.
     fn record(&self, notices: &Notices) {
         let Some(black_box) = self.black_box.get() else { return };
-        // An incident of a service has no process. It names the recording of a process that died.
+        // An incident of a service has no process. Such an incident names the recording of a process that died.
         for notice in notices.incidents.iter().filter(|notice| notice.run.pid != 0) {
             let incident = notice.change.incident();
             if let (Some(id), true) = (&incident.black_box, incident.is_open() && !incident.is_recorded_before) {
@@ -247,8 +248,8 @@ impl Shared {
         }
     }
 
-    /// Records the remains of processes that died of their memory, and adds these recordings to the incidents of
-    /// services.
+    /// Starts the recordings of processes that died because of their memory, and adds these recordings to the incidents
+    /// of services.
     pub(crate) fn record_deaths(&self, owner: &mut IncidentOwner) {
         let Some(black_box) = self.black_box.get() else { return };
         for (name, run, at) in owner.book.take_deaths_of_memory() {
@@ -271,7 +272,8 @@ impl Shared {
         Wall::ahead(self.ahead_ns.load(Ordering::Relaxed))
     }
 
-    /// Reads the clocks. Later pages, exports and stored records use the new wall clock.
+    /// Adopts the wall clock of a reading of the clocks if it differs by at least [`SAME_NS`], and returns the wall
+    /// clock in force. Later pages, exports and stored records use this wall clock.
     pub(crate) fn observe_clocks(&self, clocks: Clocks) -> Wall {
         let (known, shown) = (self.wall(), clocks.wall());
         let by_ns = shown.ahead_ns().saturating_sub(known.ahead_ns());
@@ -288,8 +290,8 @@ impl Shared {
         shown
     }
 
-    /// Advances incidents that outlive processes; called once per second. `known`: the processes of the host, once all
-    /// have been scanned.
+    /// Advances incidents that outlive processes; called once per second. `known`: the processes of the host; `None`
+    /// before the first complete scan, or if no incident waits for its process.
     pub(crate) fn tick_incidents(&self, runs: &[Arc<ObservedRun>], known: Option<&[RunKey]>, now: Moment) {
         for run in runs {
             let run = run.look();
@@ -407,15 +409,16 @@ impl Shared {
         }
     }
 
-    /// Handles the end of a live run whose changes have been sent. Transfers everything that outlives the run to a new
-    /// owner.
+    /// Handles the end of a live run whose changes have been sent. Transfers everything that outlives the run to the
+    /// incident owner.
     fn ended(&self, run: &Run, in_order: Option<bool>, left: Option<(Arc<str>, Box<Incidents>)>, at: Moment) {
-        // This must come before the cause of the death can be known.
+        // Inform the black box first, because the cause of the death can become known as soon as the book has the
+        // death.
         if let Some(black_box) = self.black_box.get() {
             black_box.ended(run.key(), run.identity.share());
         }
         let mut owner = self.incidents();
-        // The run can have ended before the first tick.
+        // Enter the run first, because it can have ended before the first tick.
         owner.book.enter(run);
         owner.book.ended(run.key(), in_order, at);
         if let Some((process, incidents)) = left {

@@ -25,8 +25,9 @@ pub(crate) fn tests(tests: &mut Tests) {
     );
 }
 
-/// Lock held by a test while a file system hangs. A call that hangs there holds a kernel lock. Threads of other
-/// processes wait for that lock, and no signal ends the wait (docs/reliability.md, what remains).
+/// Lock that a test holds while its file system hangs. A call that hangs in this file system holds a kernel lock.
+/// Threads of other processes wait for the kernel lock, and no signal ends the wait (docs/reliability.md, what
+/// remains).
 static HANGS: Mutex<()> = Mutex::new(());
 
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -61,7 +62,8 @@ pub(crate) fn need_hung() -> Need {
 
 /// A mounted file system whose server answers only the first request, which is required for the mount.
 pub(crate) struct Hung {
-    /// Server of the file system. Closing it ends the file system, and all waiting calls fail.
+    /// Server of the file system; `None` before the mount and after the release. Closing the server ends the file
+    /// system, and all waiting calls fail.
     server: Option<File>,
     pub(crate) folder: PathBuf,
 }
@@ -72,14 +74,14 @@ impl Hung {
         Self::mount_at(folder, "40000")
     }
 
-    /// Mounts the file system over a file, which then never answers.
+    /// Mounts the file system over a file. Accesses to this file then never return.
     pub(crate) fn over(file: PathBuf) -> std::io::Result<Self> {
         Self::mount_at(file, "100644")
     }
 
     fn mount_at(folder: PathBuf, mode: &str) -> std::io::Result<Self> {
         let mut server = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
-        // After this line, the file system is unmounted and removed whatever fails.
+        // From here on, dropping `hung` unmounts the file system and removes the folder, also if a later step fails.
         let mut hung = Self { server: None, folder };
         let mut mount = Command::new("mount");
         mount
@@ -92,8 +94,8 @@ impl Hung {
         if !mount.status()?.success() {
             return Err(std::io::Error::other("mount refuses"));
         }
-        // FUSE_INIT, as in Linux's fuse.h: a header of 40 bytes, `unique` at byte 8. Without an answer, no other
-        // request follows.
+        // FUSE_INIT, as in Linux's fuse.h: a header of 40 bytes, `unique` at byte 8. The kernel sends no other request
+        // before the answer.
         let mut request = [0; 16 << 10];
         let _length = server.read(&mut request)?;
         let mut answer = Vec::new();
@@ -101,9 +103,9 @@ impl Hung {
             answer.extend(number.to_ne_bytes());
         }
         answer.extend(&request[8..16]);
-        // Version 7.31, no read-ahead, FUSE_PARALLEL_DIROPS as set by every library, and zeros. Without that flag, a
-        // call in a directory holds a lock for which other processes (daemons of other tests) wait without reacting to
-        // signals.
+        // Version 7.31, no read-ahead, FUSE_PARALLEL_DIROPS as set by every library, and zeros. Without this flag, a
+        // call in a directory holds a lock. Other processes (daemons of other tests) wait for this lock without
+        // reacting to signals.
         for number in [7_u32, 31, 0, 1 << 18] {
             answer.extend(number.to_ne_bytes());
         }
@@ -133,10 +135,10 @@ impl Drop for Hung {
     }
 }
 
-/// Scenario: a configured directory, and the TMPDIR of another process, are on a file system that never answers.
-/// Processes start before and after the daemon. SIGHUP adds rule files on that file system to the configuration;
-/// SIGTERM arrives while they are read.
-/// Guarantee: every other process is attached to, before and after SIGHUP, and the daemon exits within seconds.
+/// Scenario: a configured socket directory, and the TMPDIR of another process, are on a file system that never answers.
+/// Processes start before and after the daemon. SIGHUP adds rule files on this file system to the configuration.
+/// SIGTERM arrives right after a second SIGHUP, while the daemon reads the rule files.
+/// Guarantee: the daemon attaches to every other process, before and after SIGHUP, and exits within 20 s.
 fn hung_directory_does_not_affect_others() {
     let _alone = alone();
     let hung = Hung::mount().unwrap();
@@ -161,7 +163,8 @@ fn hung_directory_does_not_affect_others() {
 
     let with_rules = config(&format!("rules: {{files: ['{}']}}", hung.folder.display()));
     std::fs::write(scene.path("gcwatch.yaml"), with_rules).unwrap();
-    // Dropped first, because a process that the test waits for can still wait for the file system.
+    // The new binding is dropped before the processes if the test fails. Otherwise, the test could wait for a process
+    // that waits for the file system.
     let hung = hung;
     daemon.signal(Signal::HUP);
     let later = start.start();
@@ -176,7 +179,7 @@ fn hung_directory_does_not_affect_others() {
 
 /// Scenario: the TMPDIR of another process is on a file system that never answers; `gcwatch ps` and `gcwatch doctor`
 /// list processes.
-/// Guarantee: both commands exit and list the other processes as usual.
+/// Guarantee: both commands exit within 30 s and list another process.
 fn commands_do_not_wait_for_hung_directory() {
     let _alone = alone();
     let hung = Hung::mount().unwrap();

@@ -1,8 +1,9 @@
-//! Streams that try to exhaust memory. Each can only affect the telemetry of the process that sends it, within a bound.
+//! Streams that try to exhaust memory. Each stream can affect only the telemetry of the process that sends it, and has
+//! a bounded cost.
 //!
 //! Each test has its own daemon and two processes: a well-behaved process, and a hostile process
-//! ([`test_support::hostile`]) that starts once the first is read. A normal run covers a few modes, one after the
-//! other; `tests/attack/run` covers all modes.
+//! ([`test_support::hostile`]) that starts once the daemon reads the well-behaved process. A normal run covers a few
+//! modes, one after the other; `tests/attack/run` covers all modes.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -52,7 +53,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     }
 }
 
-/// A fake runtime: this program, started again. It exits when its standard input ends.
+/// A fake runtime: a second process of this program, which exits when its standard input ends.
 pub(crate) struct Runtime(RunningProcess);
 
 impl Runtime {
@@ -60,7 +61,7 @@ impl Runtime {
         Self::spawn(scene, mode, &mut Command::new(std::env::current_exe().unwrap()))
     }
 
-    /// Starts a process of a service.
+    /// Starts a process with the given service name.
     pub(crate) fn start_as(scene: &Scene, mode: &str, service: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         Self::spawn(scene, mode, command.env("OTEL_SERVICE_NAME", service))
@@ -88,14 +89,14 @@ impl Runtime {
     }
 }
 
-/// Starts a daemon for these processes.
+/// Starts a daemon for the processes of a scene, with additional configuration.
 pub(crate) fn daemon(scene: &Scene, more: &str) -> Daemon {
     let mut command = scene.command(more);
     command.env("TMPDIR", scene.folder());
     Daemon::start(command)
 }
 
-/// Starts a well-behaved process and waits until collections of it were read.
+/// Starts a well-behaved process and waits until the daemon has read more than 20 of its collections.
 pub(crate) fn neighbour(scene: &Scene, daemon: &Daemon) -> Runtime {
     let neighbour = Runtime::start(scene, "well-behaved");
     daemon.await_target(neighbour.pid(), "collections of the neighbour", |target| {
@@ -113,7 +114,8 @@ pub(crate) fn number(target: &Value, name: &str) -> u64 {
     target[name].as_u64().unwrap_or_default()
 }
 
-/// Asserts that the neighbour is still read without loss: the numbers of its collections have no gap.
+/// Asserts that the daemon still reads the neighbour in its first session and without loss: the numbers of the
+/// neighbour's collections have no gap.
 pub(crate) fn assert_whole(daemon: &Daemon, neighbour: &Runtime) {
     let before = number(&target(daemon, neighbour.pid()), "collections");
     let target = daemon.await_target(neighbour.pid(), "collections of the neighbour", |target| {
@@ -126,10 +128,11 @@ pub(crate) fn assert_whole(daemon: &Daemon, neighbour: &Runtime) {
     assert_eq!(target["last_collection"], target["collections"], "{target}");
 }
 
-/// Scenario: a well-behaved process is read; then a process starts that serves the diagnostics protocol and misbehaves
-/// in this mode.
-/// Guarantee: the memory of the daemon grows by at most 16 MB. A session that needs more is ended, with a reason. The
-/// neighbour loses no data, and SIGTERM ends the daemon gracefully while the process misbehaves.
+/// Scenario: a well-behaved process is read; then a hostile process starts, which serves the diagnostics protocol and
+/// misbehaves in the given mode.
+/// Guarantee: the memory of the daemon grows by at most 16 MB. If a session needs more, the daemon ends the session,
+/// logs this once and counts it. The neighbour loses no data, and SIGTERM ends the daemon gracefully while the hostile
+/// process misbehaves.
 fn hostile_process_stays_within_budget(mode: &str) {
     let scene = Scene::begin();
     let daemon = daemon(&scene, "");
@@ -168,8 +171,8 @@ fn hostile_process_stays_within_budget(mode: &str) {
     daemon.end();
 }
 
-/// Scenario: six or twelve hostile processes run at the same time, in modes that fill different buffers, next to a
-/// well-behaved process.
+/// Scenario: 6 hostile processes (12 in a full run) run at the same time, in modes that fill different buffers, next to
+/// a well-behaved process.
 /// Guarantee: the memory of the daemon grows by at most 64 MB in total, and the neighbour loses no data.
 fn concurrent_hostile_processes_stay_within_budget() {
     let scene = Scene::begin();

@@ -1,4 +1,5 @@
-//! Heap dumps of processes that block because of their files or streams. The dump ends and releases its lock.
+//! Heap dumps of processes whose streams do not end, or whose files do not respond. The dump ends anyway, and does not
+//! block the next dump.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -23,7 +24,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need; command_does_not_wait_for_hung_assembly, next_dump_does_not_wait_for_hung_assembly);
 }
 
-/// A runtime that runs a program by its path.
+/// Returns a runtime that runs a program by its path.
 fn dotnet() -> Dotnet {
     ALL.into_iter().find(|runtime| runtime.name == "net10.0.14").unwrap()
 }
@@ -59,8 +60,8 @@ fn await_words(lines: &mut BufReader<ChildStderr>, words: &str) {
 }
 
 /// Scenario: `gcwatch heap` reads a stream that never ends; Ctrl-C is pressed twice.
-/// Guarantee: after the first Ctrl-C, the command continues to read and states the reason. After the second, it reports
-/// the state that it leaves behind, and exits with a failure.
+/// Guarantee: after the first Ctrl-C, the command continues to read and states the reason. After the second Ctrl-C, the
+/// command reports that it closed the session before its end, and exits with a failure.
 fn second_interrupt_closes_session() {
     let scene = Scene::begin();
     let endless = Runtime::start(&scene, "stays-open");
@@ -83,8 +84,7 @@ fn second_interrupt_closes_session() {
 }
 
 /// Scenario: `gcwatch heap` reads a stream that is an endless flood.
-/// Guarantee: the command exits by itself and states the reason, long before the timeout that it announced for a silent
-/// process.
+/// Guarantee: the command exits by itself with a failure, and states that the stream is too large for a dump.
 fn endless_stream_is_closed() {
     let scene = Scene::begin();
     let endless = Runtime::start(&scene, "never-stops");
@@ -95,7 +95,8 @@ fn endless_stream_is_closed() {
     assert!(said.contains("too large for a dump of"), "{said}");
 }
 
-/// Starts a program that leaks into `Cache.entries`. The scene has a copy of the program.
+/// Starts a program that leaks into `Cache.entries`, from a copy in the folder of the scene. Returns the process and
+/// the path of the copied assembly.
 fn leaks(scene: &Scene, name: &str) -> (Target, PathBuf) {
     let folder = scene.folder().join(name);
     fs::create_dir(&folder).unwrap();
@@ -116,7 +117,8 @@ fn leaks(scene: &Scene, name: &str) -> (Target, PathBuf) {
 }
 
 /// Scenario: the assembly of a process is on a file system that never answers; `gcwatch heap` dumps the process.
-/// Guarantee: the command answers, and states why static fields have no class.
+/// Guarantee: the command succeeds, prints the leaked type, and states that the files of the process did not respond in
+/// time.
 fn command_does_not_wait_for_hung_assembly() {
     let _alone = alone();
     let scene = Scene::begin();
@@ -140,10 +142,10 @@ fn command_does_not_wait_for_hung_assembly() {
     drop(hung);
 }
 
-/// Scenario: two processes leak. The assembly of one is on a file system that never answers. The daemon dumps both for
-/// incidents.
-/// Guarantee: both incidents list the live objects, the second one with the class of the static field. The log names
-/// the process whose files do not respond, and the daemon exits cleanly.
+/// Scenario: two processes leak. The assembly of the first is on a file system that never answers. The daemon dumps
+/// both processes for their incidents.
+/// Guarantee: both incidents list the leaked type with a static field as root. The incident of the second process also
+/// contains the class of the field. The log states that files did not respond in time, and the daemon exits cleanly.
 fn next_dump_does_not_wait_for_hung_assembly() {
     let _alone = alone();
     let scene = Scene::begin();

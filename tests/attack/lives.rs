@@ -1,4 +1,4 @@
-//! Many short-lived processes. Each has a limited cost, and no state of it remains.
+//! Many short-lived processes. All together have a limited cost, and none of them leaves a lease.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use test_support::scene::Scene;
 use crate::flooded::{Runtime, assert_whole, daemon, neighbour};
 use crate::is_full;
 
-/// Number of processes. A full run takes five minutes, at seventeen processes per second.
+/// Returns the number of processes. A full run takes five minutes, at seventeen processes per second.
 fn lives() -> usize {
     if is_full() { 5000 } else { 100 }
 }
@@ -20,7 +20,8 @@ const CONCURRENT_PROCESSES: usize = 20;
 /// Maximum memory growth of the daemon, in bytes.
 const COST: u64 = 64_000_000;
 
-/// Maximum number of history files: 1,024, plus the files of about a minute, after which the history is pruned.
+/// Maximum number of history files: 1,024, plus twice the number of processes per minute, because the history is pruned
+/// only about once per minute.
 const FILES: usize = 1024 + 17 * 60 * 2;
 
 pub(crate) fn tests(tests: &mut Tests) {
@@ -30,8 +31,8 @@ pub(crate) fn tests(tests: &mut Tests) {
 
 /// Scenario: 5,000 processes (100 in a normal run) start one after the other, twenty at a time, serve the protocol
 /// briefly and are killed. The daemon keeps history and incidents on disk.
-/// Guarantee: the memory of the daemon grows by at most 64 MB, the history has a bounded number of files, no lease
-/// remains, a neighbour loses no data, and SIGTERM ends the daemon gracefully.
+/// Guarantee: the memory of the daemon grows by at most 64 MB, the history has a bounded number of files, only the
+/// lease of a neighbour remains, the neighbour loses no data, and SIGTERM ends the daemon gracefully.
 fn short_lived_processes_leave_no_state() {
     let scene = Scene::begin();
     let rule = scene.any(false, "severity: error");

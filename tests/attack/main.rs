@@ -3,7 +3,7 @@
 //!
 //! `cargo test --test attack` runs the tests that take seconds. `tests/attack/run` runs all tests
 //! (`GCWATCH_ATTACK=full`): on every runtime in the cache, and with faults that last for minutes. The hostile runtimes
-//! are a separate program with named modes, so that other projects can test their agents with it.
+//! are a program with named modes, so that other projects can test their agents with this program.
 //!
 //! Each module lists its tests with their requirements. A test whose requirements are missing is `ignored`, with the
 //! reason.
@@ -38,7 +38,7 @@ use std::process::ExitCode;
 
 use test_support::harness::Tests;
 
-/// Returns whether the full run was requested, which takes minutes.
+/// Returns whether the full run was requested. A full run takes minutes.
 fn is_full() -> bool {
     std::env::var("GCWATCH_ATTACK").is_ok_and(|value| value == "full")
 }
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
     let mut tests = Tests::default();
     for of_module in [
-        // One test of this module runs alone. It comes first, while no other test has started.
+        // One test of this module runs alone. This module comes first, before any other test has started.
         flooded::tests,
         others::tests,
         frozen::tests,

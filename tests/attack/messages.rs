@@ -1,4 +1,4 @@
-//! Messages of incidents have quotas: a crash loop delays and displaces only its own messages.
+//! Quotas for messages of incidents: a crash loop delays and displaces only its own messages.
 
 use serde_json::Value;
 use test_support::add_tests;
@@ -13,7 +13,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, || Ok(()); crash_loop_does_not_delay_other_messages);
 }
 
-/// Number of processes in the loop. Each has an incident, which exceeds the quota of a tenant in ten minutes.
+/// Number of processes in the loop. Each process has one incident, so the incidents exceed the ten-minute quota of a
+/// tenant.
 const LIVES: usize = 50;
 
 /// Quota of messages per tenant in ten minutes (docs/alerts.md).
@@ -31,7 +32,7 @@ fn service(body: &[u8]) -> String {
 /// Scenario: many processes of one service each have an incident of the same rule while a webhook does not answer. Then
 /// a process of another service of the same user has an incident, and the webhook answers.
 /// Guarantee: the message of the other service is among the first three. The crash loop gets its quota of messages, and
-/// further messages count as summarized. The log names the tenant.
+/// further messages count as summarized. No message is dropped. The log states that the tenant has used its quota.
 fn crash_loop_does_not_delay_other_messages() {
     let executor = tokio::runtime::Runtime::new().unwrap();
     let mut webhook = executor.block_on(Receiver::start());

@@ -50,14 +50,14 @@ fn devices() -> Need {
     }
 }
 
-/// Creates an unused device: with the number of `/dev/null`.
+/// Creates a device file with the number of `/dev/null`, which no other program opens.
 fn device(scene: &Scene) -> rustix::io::Result<PathBuf> {
     let path = scene.folder().join("device");
     mknodat(CWD, &path, FileType::CharacterDevice, Mode::RWXU, makedev(1, 3))?;
     Ok(path)
 }
 
-/// Records the names of files in a folder that any program opens.
+/// A recorder of the files in a folder that any program opens.
 struct OpenedFiles(std::os::fd::OwnedFd);
 
 impl OpenedFiles {
@@ -80,18 +80,19 @@ impl OpenedFiles {
     }
 }
 
-/// A fake runtime whose host is `dotnet` and whose command line names an assembly: a copy of this program. It exits
-/// when its standard input ends.
+/// A fake runtime: a copy of this program, named `dotnet`, whose command line names an assembly. The process exits when
+/// its standard input ends.
 struct NamedRuntime(RunningProcess);
 
 impl NamedRuntime {
-    /// Starts a process as the given user. Its configuration is a link to `config`.
+    /// Starts a process as the given user, or as the user of the test if `user` is `None`. The configuration of the
+    /// process is a link to `config`.
     fn start(scene: &Scene, user: Option<u32>, name: &str, config: &Path) -> Self {
         let folder = scene.folder().join(name);
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
         symlink(config, folder.join("app.runtimeconfig.json")).unwrap();
-        // Other users may not have access to the folder of this program.
+        // The program is copied because other users can lack access to its original folder.
         let host = folder.join("dotnet");
         fs::copy(std::env::current_exe().unwrap(), &host).unwrap();
         fs::set_permissions(&host, Permissions::from_mode(0o755)).unwrap();
@@ -136,9 +137,9 @@ fn look_at(scene: &Scene, process: &NamedRuntime) {
     daemon.end();
 }
 
-/// Scenario: the configuration of a process is a link to a FIFO of another user, whose writer waits for a reader. The
-/// daemon attaches to the process, then `gcwatch ps` and `gcwatch heap --price` examine it.
-/// Guarantee: no reader opens the FIFO, and the process is read anyway.
+/// Scenario: the configuration of a process is a link to a FIFO, whose writer waits for a reader. The daemon attaches
+/// to the process, then `gcwatch ps` and `gcwatch heap --price` examine it.
+/// Guarantee: gcwatch does not open the FIFO, and attaches to the process anyway.
 fn fifo_is_never_opened() {
     let scene = Scene::begin();
     let fifo = scene.folder().join("fifo");
@@ -160,7 +161,7 @@ fn fifo_is_never_opened() {
 }
 
 /// Scenario: the configuration of a process is a link to a device, and the same parts of gcwatch examine the process.
-/// Guarantee: the device is never opened, and the process is read anyway.
+/// Guarantee: gcwatch never opens the device, and attaches to the process anyway.
 fn device_is_never_opened() {
     let scene = Scene::begin();
     let device = device(&scene).unwrap();
@@ -171,9 +172,10 @@ fn device_is_never_opened() {
     assert!(!opened.iter().any(|name| name == "device"), "{opened:?}");
 }
 
-/// Scenario: two processes, one of root and one of another user, have a link to a file of root with mode 0600. The file
-/// claims that their heaps are full.
-/// Guarantee: gcwatch uses the file for the process of root, and does not read it for the other process.
+/// Scenario: two processes, one of root and one of another user, have a link to a configuration file of root with mode
+/// 0600. This file sets a heap limit at which the heaps of both processes are full.
+/// Guarantee: gcwatch does not attach to the process of root, because of the limit in the file. gcwatch attaches to the
+/// other process, so the daemon does not use the file for this process.
 fn file_of_another_user_is_not_read() {
     let scene = Scene::begin();
     fs::set_permissions(scene.folder(), Permissions::from_mode(0o711)).unwrap();

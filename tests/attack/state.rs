@@ -19,7 +19,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests!(tests, need_hung; hung_state_directory_only_costs_persistence);
 }
 
-/// Starts a daemon that reads no process, with this state directory.
+/// Starts a daemon that reads no process, with the given state directory.
 fn with_state(directory: &Path) -> Daemon {
     serving::alone(&format!("state: {{directory: '{}'}}\n", directory.display()))
 }
@@ -30,9 +30,9 @@ fn answers_and_ends(daemon: Daemon, what: &str) {
     daemon.end();
 }
 
-/// Scenario: in place of each file that gcwatch keeps in its state directory, there is a FIFO without a peer, a link to
-/// a foreign file, a directory, or nonsense.
-/// Guarantee: gcwatch listens, answers and exits cleanly. It touches no file outside the directory.
+/// Scenario: the state directory has a FIFO without a peer, a link to a foreign file, a directory, or a file with
+/// nonsense, in place of one of the files that gcwatch keeps there. This is repeated for each of these files.
+/// Guarantee: gcwatch listens, answers and exits cleanly, and does not change the foreign file.
 fn unexpected_files_in_state_directory_do_not_block() {
     let folder = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
     let foreign = folder.path().join("foreign");
@@ -69,7 +69,8 @@ fn unexpected_files_in_state_directory_do_not_block() {
 }
 
 /// Scenario: the state directory is on a file system that never answers.
-/// Guarantee: gcwatch reports this within seconds, listens without persistent state, and exits cleanly.
+/// Guarantee: gcwatch logs that the state directory does not respond, listens without persistent state, and exits
+/// cleanly.
 fn hung_state_directory_only_costs_persistence() {
     let hung = Hung::mount().unwrap();
     let daemon = with_state(&hung.folder.join("state"));

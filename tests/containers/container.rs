@@ -55,7 +55,7 @@ impl Default for Recipe {
     }
 }
 
-/// A running container. Its processes end with it.
+/// A running container, whose processes are killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Container {
     unshare: Child,
@@ -65,7 +65,7 @@ pub(crate) struct Container {
     pub(crate) pid: u32,
 }
 
-/// Returns the newest available runtime.
+/// Returns .NET 10.0.14 if it is available, or .NET 10.0.0.
 fn runtime() -> Runtime {
     if newest().is_there() { newest() } else { NET_10 }
 }
@@ -146,7 +146,7 @@ impl Recipe {
     fn spawn(&self) -> Container {
         let runtime = if self.musl { MUSL[0] } else { runtime() };
         let workload = test_support::repository("tests/workload");
-        // The user of the container may have no access to the runtime and the workload, so they are mounted.
+        // The user of the container can lack access to the runtime and the workload, so mount both.
         let program = match runtime.host == Host::StartupHook {
             true => "export DOTNET_STARTUP_HOOKS=\"/mnt/w/$ASSEMBLY\"; set -- /mnt/r/dosai --help",
             false => "set -- /mnt/r/run \"/mnt/w/$ASSEMBLY\"",
@@ -231,7 +231,7 @@ impl Recipe {
 }
 
 impl Container {
-    /// Returns the process of the runtime: the last process below `unshare`.
+    /// Returns the pid of the runtime's process, which is the last descendant of `unshare`.
     fn find(&self) -> u32 {
         let mut pid = self.unshare.id();
         while let Some(child) = child_of(pid) {
@@ -282,7 +282,8 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        // The child gets a signal, too. As pid 1 of its namespace, it takes all other processes with it.
+        // Because of `--kill-child`, the kernel also kills the child of `unshare`. If the child is pid 1 of its
+        // namespace, the kernel kills all other processes of the namespace.
         let _gone = self.unshare.kill();
         let _reaped = self.unshare.wait();
     }

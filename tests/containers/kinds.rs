@@ -99,7 +99,7 @@ fn kinds() -> [(&'static str, Recipe); 6] {
 }
 
 /// Scenario: a process runs in a container of each kind.
-/// Guarantee: gcwatch can attach to it with only the two capabilities.
+/// Guarantee: gcwatch can attach to the process with only SYS_PTRACE and DAC_OVERRIDE.
 fn is_reached(recipe: &Recipe) {
     let container = recipe.start();
     let found = verdict(LEAST_PRIVILEGES, container.pid);
@@ -112,8 +112,8 @@ fn is_reached(recipe: &Recipe) {
     );
 }
 
-/// Scenario: a process in a container, with glibc or with musl, is recorded with only the two capabilities.
-/// Guarantee: the recording contains its collections, under the pid on the host.
+/// Scenario: a process in a container, with glibc or with musl, is recorded with only SYS_PTRACE and DAC_OVERRIDE.
+/// Guarantee: the recording contains complete collections of the process.
 fn collections_of_container_are_recorded(recipe: &Recipe) {
     let container = recipe.start();
     let mut record = through(LEAST_PRIVILEGES);
@@ -192,7 +192,7 @@ fn missing_socket_is_explained() {
 }
 
 /// Scenario: the name of a process in a container contains an escape sequence, a newline and a right-to-left override.
-/// Guarantee: neither the table nor the records contain any of them.
+/// Guarantee: neither the tables nor the records contain these characters.
 fn names_from_containers_are_escaped() {
     let recipe = Recipe {
         assembly: "a\x1b[2J\n\u{202e}b.dll".to_owned(),
@@ -226,8 +226,8 @@ fn top_starts_private_daemon() {
             .output()
             .unwrap()
     };
-    // Separate leases, a program at a path that the container does not hide (it hides /tmp), and a working loopback
-    // device.
+    // Prepare separate leases, a program at a path that the container does not hide (it hides /tmp), and a working
+    // loopback device.
     container.inside("mount -t tmpfs t /run");
     std::fs::copy(binary(), format!("/proc/{pid}/root/run/gcwatch")).unwrap();
     assert!(enter(&["ip", "link", "set", "lo", "up"]).status.success());
@@ -247,7 +247,8 @@ fn top_starts_private_daemon() {
 }
 
 /// Scenario: gcwatch runs in its own pid namespace, as without hostPID.
-/// Guarantee: gcwatch reports this. The process of another container is not found, and the remedy says where to look.
+/// Guarantee: gcwatch reports that it is not in the pid namespace of the host, with the remedy `hostPID`. The process
+/// of another container counts as exited.
 fn missing_host_pid_namespace_is_reported() {
     let container = Recipe::default().start();
     let (records, output) = doctor(

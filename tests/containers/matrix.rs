@@ -93,7 +93,8 @@ fn sufficient_rights_are_exactly_known() {
     }
 }
 
-/// Scenario: the socket of a process is in a separate TMPDIR, and gcwatch may read everything except its environment.
+/// Scenario: the socket of a process is in a separate TMPDIR, and gcwatch can read everything except the environment of
+/// the process.
 /// Guarantee: the kernel's socket table reveals the socket, and the verdict is the missing right to connect.
 fn socket_in_unreadable_tmpdir_is_found() {
     let recipe = Recipe {

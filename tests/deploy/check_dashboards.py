@@ -20,7 +20,8 @@ DASHBOARDS = sorted((tools.DEPLOY / "grafana" / "dashboards").glob("*.json"))
 RULES = [tools.DEPLOY / "prometheus" / f"gcwatch.{name}" for name in ("rules.yaml", "fleet.rules.yaml")]
 PATIENCE = 300
 
-# Metrics without data here, with the reason: a healthy gcwatch instance does not report them. Each is in docs/telemetry.md anyway.
+# Metrics without data here, with the reason: a healthy gcwatch instance does not report them. docs/telemetry.md
+# nevertheless documents each of these metrics.
 WITHOUT_DATA = {
     "gcwatch_export_dropped_total": "nothing is dropped: the metric starts with the first lost item",
     "gcwatch_collections_unexported_total": "the metric starts with the first collection that does not become a span",
@@ -140,7 +141,8 @@ class Written(unittest.TestCase):
         tools.run(tools.DEPLOY / "grafana" / "build", "--check")
 
     def test_names(self):
-        """Scenario: the metrics in dashboards and alert rules are compared with docs/telemetry.md. Guarantee: each is documented."""
+        """Scenario: the metrics in dashboards and alert rules are compared with docs/telemetry.md. Guarantee: each
+        metric is documented."""
         known = exported()
         self.assertGreater(len(known), 60)
         rules = [rule for path in RULES for group in tools.documents(path.read_text())[0]["groups"] for rule in group["rules"]]
@@ -195,8 +197,9 @@ class Shown(unittest.TestCase):
     def test_data(self):
         """Scenario: real processes (background collections, no-GC regions, pinning, a heap at its limit) run on two nodes, each with its own
         gcwatch instance; Prometheus scrapes both.
-        Guarantee: every query of every dashboard returns a number, except for the metrics listed above. The sums match the daemons' own API.
-        Every alert rule can be evaluated, one pages for the incident on the node whose gcwatch has no receiver, and every variable has values."""
+        Guarantee: every query of every dashboard returns a number, except for the metrics listed above. The sums match
+        the daemons' own API. Every alert rule can be evaluated, one rule pages for the incident on the node whose
+        gcwatch has no receiver of alerts, and every variable has values."""
         import receivers
 
         # The version of the tests, or of the machine: the API used here has not changed since.
@@ -298,7 +301,7 @@ class Shown(unittest.TestCase):
 
         prometheus.await_true("the fleet's incidents are those of the daemons", lambda: severe() == recorded() != [], PATIENCE)
 
-        # Memory changes over time, but not the live bytes of a process with a full heap.
+        # Memory changes over time, so compare only the processes whose native memory is known.
         answer = ask("query", query='sum by (process_pid) (gcwatch_memory_usage_bytes{gcwatch_memory_line="native"})')
         pids = {series["metric"]["process_pid"] for series in answer["result"]}
         rows = [row for answer in api("processes") for row in answer["processes"] if row["memory"]]
@@ -377,7 +380,7 @@ otlp: {{endpoint: "{otlp}"}}
 metrics: {{interval: 1s}}
 # All parts with separate metrics.
 state: {{directory: {folder}/{node}-state}}
-evidence: {{bursts: on}}
+evidence: {{bursts: on, store: {{url: 'file://{folder}/{node}-store'}}}}
 requests: {{mode: diagnosticsource}}
 targets:
   include: [{{environment: {{GCWATCH_E2E: '{folder} {node}'}}}}]

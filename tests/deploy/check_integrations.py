@@ -33,7 +33,7 @@ def alertmanager():
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
-    """Records requests. The paths match the services."""
+    """Records requests. The path of a request names the replaced service."""
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -113,7 +113,8 @@ class Alertmanager(unittest.TestCase):
 
     def test_messages(self):
         """Scenario: a real Alertmanager with this configuration gets three incidents; a server on loopback replaces the services.
-        Guarantee: Slack gets every incident, PagerDuty the critical one, Opsgenie the error, each with severity, cause, remedy, command and links."""
+        Guarantee: Slack gets every incident, PagerDuty the critical incident, and Opsgenie the error, with severity,
+        cause, remedy, command and links."""
         import receivers
 
         program = alertmanager()
@@ -164,7 +165,7 @@ class Recipes(unittest.TestCase):
         return re.findall(r"```yaml\n(# gcwatch\.yaml\n.*?)```", RECIPES.read_text(), re.DOTALL)
 
     def test_configurations(self):
-        """Scenario: gcwatch reads each gcwatch.yaml in docs/integrations.md. Guarantee: it accepts each of them."""
+        """Scenario: gcwatch reads each gcwatch.yaml in docs/integrations.md. Guarantee: gcwatch accepts each file."""
         self.assertGreaterEqual(len(self.blocks()), 8)
         for block in self.blocks():
             with self.subTest(block=block.splitlines()[1]), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
@@ -283,9 +284,10 @@ class Kubectl(unittest.TestCase):
                 self.assertIn("/gcwatch top --once", calls[-1])
 
     def test_incidents(self):
-        """Scenario: the incidents of a pod, of a pod in a namespace, and one incident by its id are requested through a stand-in for kubectl. The API
-        has an incident of that pod and one of another pod.
-        Guarantee: only the incident of the pod is listed, an id selects regardless of the pod, and the records match the API."""
+        """Scenario: the incidents of a pod, one incident by its id, and the incidents of a node are requested through a
+        stand-in for kubectl. The API has an incident of the pod and an incident of another pod.
+        Guarantee: for the pod, only its incident is listed; an id selects an incident regardless of the pod; for the
+        node, both incidents are listed. The records match the API."""
         mine = {"kind": "incident", "id": "aaaa1111bbbb2222", "state": "firing", "title": "Mine", "resource": {"k8s.pod.name": "shop-1", "k8s.namespace.name": "trial"}}
         other = {**mine, "id": "cccc1111bbbb2222", "title": "Other", "resource": {"k8s.pod.name": "shop-2", "k8s.namespace.name": "trial"}}
         overview = json.dumps({"at_ms": 0, "incidents": [mine, other]})
@@ -314,7 +316,8 @@ class Kubectl(unittest.TestCase):
             self.assertIn("no .NET process of pod web-1", self.run_plugin(folder, server, "ps", "web-1", status=1)[0])
 
     def test_manifest(self):
-        """Scenario: the manifest for krew is read. Guarantee: it has the required fields and names the program in the tree."""
+        """Scenario: the manifest for krew is read. Guarantee: the manifest has the required fields and names the
+        program in the tree."""
         (manifest,) = tools.documents((PLUGIN.parent / "gcwatch.yaml").read_text())
         self.assertEqual((manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"]), ("krew.googlecontainertools.github.com/v1alpha2", "Plugin", "gcwatch"))
         spec = manifest["spec"]
@@ -413,7 +416,7 @@ class BesideObi(unittest.TestCase):
 
     @staticmethod
     def send(port, running):
-        """Returns the metric that OBI would send from the counters: the collections by generation."""
+        """Sends the metric that OBI would send from the counters: the collections by generation."""
         key = lambda name, value: {"key": name, "value": {"stringValue": value}}
         points = [
             {"attributes": [key("dotnet.gc.heap.generation", name)], "startTimeUnixNano": "1", "timeUnixNano": str(time.time_ns()), "asInt": str(count)}

@@ -21,10 +21,10 @@ UNDER = [sys.executable, tools.HERE / "under_seccomp.py", PROFILE]
 COMMANDS = [
     (["ps"], "{}"),
     (["doctor", "--pid", "{}"], "{}"),
-    (["stacks", "{}", "--for", "1s"], "Workload"),
-    (["callers", "{}", "--for", "1s"], "callers"),
-    (["allocations", "{}", "--for", "1s"], "allocations"),
-    (["heap", "{}"], "heap"),
+    (["stacks", "{}", "--for", "1s", "--lease-folder", "{folder}/leases"], "Workload"),
+    (["callers", "{}", "--for", "1s", "--lease-folder", "{folder}/leases"], "callers"),
+    (["allocations", "{}", "--for", "1s", "--lease-folder", "{folder}/leases"], "allocations"),
+    (["heap", "{}", "--lease-folder", "{folder}/leases"], "heap"),
     (["record", "--pid", "{}", "--duration", "1s", "-o", "{folder}/a.nettrace"], ""),
     (["analyze", "{folder}/a.nettrace"], "gc"),
     (["demo", "--rounds", "1", "--listen", "none"], ""),
@@ -41,7 +41,8 @@ def sections():
 
 @contextlib.contextmanager
 def workload():
-    """Starts a real process that collects every 4 MiB regardless of the machine's cache. Returns it with a folder."""
+    """Starts a real process that collects every 4 MiB regardless of the machine's cache. Returns its folder and the
+    process."""
     import process
 
     if not pathlib.Path(subprocess.run([tools.PROJECT / "tests/runtimes/fetch"], capture_output=True, text=True).stdout.strip(), process.RUNTIME).exists():
@@ -79,7 +80,7 @@ def daemon(folder, running, before):
         return [each for each in listed if (each[key] == value if value else each[key])]
 
     def reloaded():
-        """A file can be read twice if it changes while it is read."""
+        """Returns whether at least one reload was accepted. A file can be read twice if it changes while it is read."""
         lines = (answer("/metrics") or "").splitlines()
         counts = [line for line in lines if line.startswith("gcwatch_config_reloads") and 'outcome="accepted"' in line]
         return any(float(line.split()[-1]) >= 1 for line in counts)
@@ -103,7 +104,7 @@ def daemon(folder, running, before):
 
 
 def commands(folder, running, before):
-    """Returns the exit code and the output of each command."""
+    """Yields the words, the finished process and the expected output of each command."""
     for words, expected in COMMANDS:
         words = [word.replace("{folder}", folder).replace("{}", str(running.pid)) for word in words]
         done = subprocess.run([*map(str, before), tools.gcwatch(), *words], capture_output=True, text=True, timeout=tools.PATIENCE, env=environment())

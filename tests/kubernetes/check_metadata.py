@@ -42,7 +42,8 @@ exec "$@"
 
 
 class Groups:
-    """Control groups of a container, version 1 or 2, named as by containerd and systemd. They are removed at the end."""
+    """Control groups of a container, version 1 or 2, with the names that containerd and systemd give. `remove` deletes
+    them."""
 
     def __init__(self, uid, container):
         root = pathlib.Path("/sys/fs/cgroup")
@@ -64,7 +65,7 @@ class Groups:
                     try:
                         each.rmdir()
                     except OSError:
-                        # A process that has just exited may still be in the group.
+                        # A process that has just exited can still be in the group.
                         if time.monotonic() > until:
                             return
                         time.sleep(0.05)
@@ -372,7 +373,7 @@ class Metadata(unittest.TestCase):
         new = self.account / "new"
         new.write_text(api.token("gcwatch", "gcwatch"))
         new.rename(self.account / "token")
-        # The token is read before each request; the pause after failures may have grown to a minute.
+        # The token is read before each request; the pause after failures can have grown to a minute.
         self.await_told(**known, k8s_pod_label_team="green")
         self.await_own("current", 1)
 

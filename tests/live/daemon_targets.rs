@@ -32,8 +32,7 @@ pub(crate) fn tests(tests: &mut Tests) {
     );
 }
 
-/// Options of a supervisor with a short scan interval, because only the slow scan finds processes with separate
-/// folders.
+/// Options of a supervisor with a short scan interval, because only this scan finds processes with separate folders.
 fn options(scene: &Scene) -> TargetOptions {
     TargetOptions {
         include: vec![Filter {
@@ -52,15 +51,16 @@ fn collect(target: &mut Target, times: usize) {
     target.await_line("collections", |line| line.starts_with("did "));
 }
 
-/// Returns the number of event sessions of a .NET 10 process, which has a thread with this name for each session, and
-/// one for commands.
+/// Returns the number of event sessions of a .NET 10 process. Such a process has one `.NET EventPipe` thread for each
+/// session, and one for commands.
 fn sessions(pid: u32) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
     names.filter(|name| name.starts_with(".NET EventPipe")).count() - 1
 }
 
-/// Waits until the process has no session. The thread of a stopped session exits later.
+/// Waits until the process has no session. The wait is necessary because the thread of a stopped session exits only
+/// later.
 async fn no_session(pid: u32) {
     let until = std::time::Instant::now() + Duration::from_secs(10);
     while sessions(pid) > 0 {
@@ -69,10 +69,11 @@ async fn no_session(pid: u32) {
     }
 }
 
-/// Scenario: processes of all available runtimes run at once; another process is started while the supervisor runs, one
-/// process is killed and one exits; then the supervisor is stopped.
-/// Guarantee: all processes are attached to, identified and read; the exit of a process is reported once and does not
-/// affect others; no session remains, and a later attach works.
+/// Scenario: processes of all available runtimes run at the same time. Another process starts while the supervisor
+/// runs, one process is killed, and one is stopped. Then the supervisor is stopped.
+/// Guarantee: the supervisor attaches to all processes, identifies and reads them. The supervisor reports the exit of a
+/// process, and continues to read the others. After its stop, no session remains (checked for .NET 10), and each
+/// process can be recorded.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_are_followed_from_start_to_exit() {
     let scene = Scene::begin();
@@ -166,7 +167,8 @@ async fn last_collection_before_silence_is_reported(runtime: Runtime) {
     let supervised = TestSupervisor::start(options(&scene));
     supervised.until(target.pid(), "attached", Run::is_attached).await;
     // The runtime enables its events one by one after it has reported the start of the session, and sends nothing about
-    // earlier collections. A collection that it sends is reported within this time.
+    // earlier collections. If the runtime sends a collection, the supervisor reports this collection within four
+    // seconds.
     let seen = |run: &Run| !run.collections.is_empty();
     let mut tries = 0;
     collect(&mut target, 1);
@@ -187,10 +189,10 @@ async fn last_collection_before_silence_is_reported(runtime: Runtime) {
     supervised.stop().await;
 }
 
-/// Scenario: one of two processes is suspended while it is read, another one before it is attached to; later, both
-/// continue.
-/// Guarantee: the third process is read without interruption; the suspended processes are read when they continue, and
-/// no collection is reported twice.
+/// Scenario: one of three processes is suspended while the supervisor reads it, and one is suspended before the
+/// supervisor attaches to it. Later, both continue.
+/// Guarantee: the supervisor reads the third process while the others are suspended, and reads the suspended processes
+/// after they continue. No collection is reported twice.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn stopped_process_does_not_block_others() {
     let scene = Scene::begin();
@@ -236,8 +238,7 @@ async fn stopped_process_does_not_block_others() {
 }
 
 /// Scenario: a process is excluded; the options change so that it is included, and back.
-/// Guarantee: an excluded process has no session and receives no commands; a process that stays included keeps its
-/// session.
+/// Guarantee: an excluded process has no session. A process that stays included keeps its session.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn options_are_followed() {
     let scene = Scene::begin();
@@ -270,8 +271,8 @@ async fn options_are_followed() {
 }
 
 /// Scenario: two supervisors use the same folder of leases; the first supervisor stops.
-/// Guarantee: the process has one session; the second supervisor reports the holder and takes over when the lease is
-/// released.
+/// Guarantee: the process has one session. The second supervisor reports the holder of the lease, and takes over when
+/// the lease is released. In the end, no lease remains.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn two_supervisors_on_one_host_share() {
     let scene = Scene::begin();
@@ -299,8 +300,8 @@ async fn two_supervisors_on_one_host_share() {
     );
 }
 
-/// Scenario: the limit is one process, and there are two; the process that is read exits.
-/// Guarantee: the other process waits, and is then read.
+/// Scenario: two processes run, and the supervisor's limit is one process. The process that the supervisor reads exits.
+/// Guarantee: the other process is over the limit until the exit; then the supervisor attaches to it.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn process_over_limit_waits() {
     let scene = Scene::begin();
@@ -321,7 +322,8 @@ async fn process_over_limit_waits() {
 
 /// Scenario: a second process creates its socket in a folder in which a socket was found before; the scan interval of
 /// `/proc` is one hour.
-/// Guarantee: a file system event reveals the process.
+/// Guarantee: the supervisor reads the second process without a scan of `/proc`, because a file system event reveals
+/// the process.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn new_socket_is_noticed_at_once() {
     let scene = Scene::begin();
@@ -343,8 +345,8 @@ async fn new_socket_is_noticed_at_once() {
 }
 
 /// Scenario: processes on each available runtime have settings of the collector.
-/// Guarantee: for .NET 9 and later (CoreCLR), the settings are reported unchanged, and their session is closed; other
-/// runtimes report no settings. No collection is induced.
+/// Guarantee: for .NET 9 and later (CoreCLR), the supervisor reports the settings, and closes the session that read
+/// them (checked for .NET 10). For other runtimes, the supervisor reports no settings. No collection is induced.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_are_read() {
     let scene = Scene::begin();
@@ -397,8 +399,8 @@ async fn settings_are_read() {
 
 /// Scenario: three processes use gcwatch's reverse port: one starts suspended, one is excluded, and one exceeds the
 /// limit.
-/// Guarantee: all of them run; the included process is read from its first collection, and in one session, although its
-/// own socket is found as well.
+/// Guarantee: all three processes run. The supervisor reads the included process from its first collection, in one
+/// session, although the supervisor also finds the socket of this process.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn connecting_runtime_is_resumed() {
     let scene = Scene::begin();
@@ -410,7 +412,7 @@ async fn connecting_runtime_is_resumed() {
         scan_interval: Duration::from_secs(3600),
         ..options(&scene)
     });
-    // Without a listener, the process would also wait at its start.
+    // The supervisor is started first, because a process without a listener would wait at its start.
     let read = pointed(scene.start(NET_10, "steady")).start();
     let run = supervised
         .until(read.pid(), "read", |run| run.collections.len() > 2)

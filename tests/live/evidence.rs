@@ -61,7 +61,8 @@ impl KnownProgram {
         self.scene.path(name)
     }
 
-    /// Runs a command on the process, with a separate burst lock, because other tests also run bursts.
+    /// Runs a command on the process and returns the records. The command uses a separate burst lock, because other
+    /// tests also run bursts.
     fn ask(&self, command: &str, args: &[&str]) -> Vec<Value> {
         let (pid, leases) = (self.target.pid().to_string(), self.path("leases"));
         let mut all = vec![command, &pid, "--format", "ndjson", "--lease-folder", &leases];
@@ -69,8 +70,8 @@ impl KnownProgram {
         records(&all)
     }
 
-    /// Returns the count of each site in the log, for lines entirely within the window, and for lines at least partly
-    /// within.
+    /// Waits until the program exits. Returns two counts for each site in its log: the count of the lines that are
+    /// entirely within the window of the burst, and the count of the lines that are at least partly within.
     fn log(&mut self, first: &Value) -> BTreeMap<String, (u64, u64)> {
         let window = (first["start_ns"].as_i64().unwrap(), first["end_ns"].as_i64().unwrap());
         assert!(self.target.await_exit(TIMEOUT).is_some(), "the program exits");
@@ -91,10 +92,11 @@ impl KnownProgram {
     }
 }
 
-/// The start of a session precedes the time at which the runtime enables its events. Events in between may be missing.
+/// The start of a session precedes the time at which the runtime enables its events. Events between the two times can
+/// be missing.
 const ENABLING_NS: i64 = 50_000_000;
 
-/// A site in the program's log, the start of its name in gcwatch, and the call.
+/// Sites of `callers.dll`: the name in the program's log, the start of the name in gcwatch, and the call.
 const CALLERS: [(&str, &str, &str); 12] = [
     ("Shop.Program.NightlyTrim", "Shop.Program.NightlyTrim", "GC.Collect"),
     (
@@ -152,7 +154,8 @@ fn callers(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
         let of_site: Vec<&Value> = of_site.collect();
         let triggers: u64 = of_site.iter().map(|caller| number(caller, "triggers")).sum();
         let (least, most) = log.get(site).copied().unwrap_or_default();
-        // The program counts a no-GC region as a collection, so each request is one of its counts.
+        // The program counts a no-GC region as a collection, so each request for such a region is part of the program's
+        // count.
         assert!(
             (least..=most).contains(&triggers),
             "{context}: {site}: {triggers} of {least} to {most}"
@@ -160,7 +163,7 @@ fn callers(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
         for caller in &of_site {
             let called = &caller["api"];
             assert!(called.is_null() || called == api, "{context}: {caller}");
-            // For a library, the caller is named; the program's own methods have no other code to name.
+            // gcwatch names the calling method only for sites in a library.
             let called_by = caller["called_by"].as_str();
             assert_eq!(
                 called_by.is_some_and(|program| program.starts_with("Shop.Program.")),
@@ -199,9 +202,9 @@ fn callers(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
     );
 }
 
-/// Scenario: a program makes the runtime collect in thirteen ways and counts each itself.
-/// Guarantee: each way is named as a developer would write it, with the call, and has the program's count for the same
-/// time. No request is left over, and the saved recording has the same result.
+/// Scenario: a program makes the runtime collect at the sites in [`CALLERS`], and logs the count of each site.
+/// Guarantee: each site is named as a developer would write it, with the call, and has the program's count for the same
+/// time. Every request has a known site. The saved recording contains at least the same requests.
 fn every_caller_is_named(runtime: Runtime) {
     callers(runtime, &[]);
 }
@@ -214,20 +217,20 @@ fn every_caller_is_named_with_server_gc(runtime: Runtime) {
 
 /// Scenario: all code of the same program is optimized at once, including the framework. Calls of the collector are
 /// inlined, on .NET 11 into a local function.
-/// Guarantee: the result is the same, and every call of `GC.Collect` with its own frame has that name.
+/// Guarantee: the result is the same. The call is named as in [`CALLERS`], or unknown if it has no frame.
 fn every_caller_is_named_in_optimized_code(runtime: Runtime) {
     callers(runtime, &[("TieredCompilation", "0"), ("ReadyToRun", "0")]);
 }
 
-/// Returns a row as it is displayed.
+/// Returns the site of a record, with its caller, as in a displayed row.
 fn row(record: &Value) -> String {
     place(record["called_by"].as_str(), record["site"].as_str())
 }
 
 /// Scenario: a library whose name starts like the framework collects on behalf of a method of the program; the program
 /// also collects by itself.
-/// Guarantee: the library is named with the calling method of the program, and has the program's count. No two rows
-/// look the same, also in the table.
+/// Guarantee: the row of the library names the calling method of the program, and its count differs from the program's
+/// count by at most one. Each site has one row, also in the table.
 fn library_is_named_with_its_caller(runtime: Runtime) {
     let mut known = KnownProgram::start(runtime, "layers.dll", 6, &[]);
     let kept = known.path("kept.nettrace");
@@ -268,7 +271,8 @@ fn library_is_named_with_its_caller(runtime: Runtime) {
 
 /// Scenario: the same library allocates for the program, also in code compiled for a value type of the program; the
 /// framework allocates, too; a method calls itself recursively.
-/// Guarantee: each has one row with about the bytes that the program counted, and the rows cover nearly all bytes.
+/// Guarantee: each site has one row with 60 to 160 % of the bytes that the program counted, and these rows cover more
+/// than 95 % of all bytes.
 fn allocating_library_is_named_with_its_caller(runtime: Runtime) {
     let mut known = KnownProgram::start(runtime, "layers.dll", 8, &[]);
     let all = known.ask("allocations", &["--for", "4s"]);
@@ -363,7 +367,7 @@ fn forms_of_methods_are_named(runtime: Runtime) {
     assert!(others.is_empty(), "{}: {others:?}", runtime.name);
 }
 
-/// Starts a burst of one minute and waits until it gets events. Returns the program and the burst.
+/// Starts a burst of one minute and waits until the burst has received events. Returns the program and the burst.
 fn long_burst(runtime: Runtime) -> (KnownProgram, Child) {
     let known = KnownProgram::start(runtime, "callers.dll", 60, &[]);
     let (kept, leases, pid) = (known.path("kept.nettrace"), known.path("leases"), known.target.pid());
@@ -380,7 +384,7 @@ fn long_burst(runtime: Runtime) -> (KnownProgram, Child) {
     (known, burst)
 }
 
-/// Returns the first record of a burst that has succeeded, and its standard error.
+/// Waits until a burst exits, and asserts its success. Returns the first record and the standard error.
 fn first_record(burst: Child) -> (Value, String) {
     let output = burst.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -389,7 +393,7 @@ fn first_record(burst: Child) -> (Value, String) {
 }
 
 /// Scenario: Ctrl-C is pressed during a burst.
-/// Guarantee: the burst ends cleanly, long before its time is up, and reports the data so far with the names of
+/// Guarantee: the burst ends cleanly, states the signal as the reason, and reports the data so far with the names of
 /// methods.
 fn interrupted_burst_is_reported(runtime: Runtime) {
     let (known, burst) = long_burst(runtime);
@@ -404,7 +408,7 @@ fn interrupted_burst_is_reported(runtime: Runtime) {
 }
 
 /// Scenario: the process is killed during a burst.
-/// Guarantee: the burst ends at once and succeeds. It reports the data so far, and that the process exited.
+/// Guarantee: the burst succeeds, and reports the data so far and the exit of the process.
 fn process_killed_during_burst_is_reported(runtime: Runtime) {
     let (mut known, burst) = long_burst(runtime);
     known.target.kill();
@@ -469,8 +473,10 @@ fn allocating_sites_are_named(runtime: Runtime) {
 }
 
 /// Scenario: a process has many pinned objects, so a Verbose session makes its collections long; a plain session stays
-/// open. A burst runs without --tick, another is refused because of the pins, and a third is forced.
-/// Guarantee: the first does not start, the second ends at once, and after each the pauses are as before.
+/// open. The test requests three bursts: one without `--tick`, one with `--tick`, and one with `--tick --force`.
+/// Guarantee: the first burst is refused with a reference to `--tick`, the second burst is refused because of the
+/// pinned objects, and the forced burst succeeds. After the second and the third burst, pauses are at most three times
+/// as long as before.
 fn tick_sessions_leave_pauses_unchanged(runtime: Runtime) {
     let mut target = Start::pins(runtime, 60_000).spawn();
     target.await_socket();
@@ -505,7 +511,7 @@ fn tick_sessions_leave_pauses_unchanged(runtime: Runtime) {
     let forced = ask(&["--tick", "--force"]);
     assert!(forced.status.success(), "{}", stderr(&forced));
     let after_forced = target.shortest_pause(9);
-    // Pauses that are not healed are at least seven times as long.
+    // Without healing, pauses are at least seven times as long.
     let bound = before * 3;
     assert!(
         after_refused <= bound && after_forced <= bound,

@@ -27,7 +27,8 @@ fn truth() -> BTreeMap<i64, i64> {
         .collect()
 }
 
-/// Returns the values at the end of a path of lists, from all requests of a signal.
+/// Returns the elements of nested lists from all requests of a signal. `path` has the key of each list, from the
+/// outermost to the innermost list.
 fn all<'a>(requests: &'a [(String, Value)], signal: &str, path: [&str; 3]) -> Vec<&'a Value> {
     let bodies = requests.iter().filter(|(of, _)| of == signal).map(|(_, body)| body);
     path.iter().fold(bodies.collect(), |values: Vec<&Value>, key| {

@@ -27,7 +27,8 @@ pub(crate) fn tests(tests: &mut Tests) {
     add_tests_on!(tests, ALL.into_iter().filter(|runtime| runtime.is_native_aot()); native_aot_is_refused);
 }
 
-/// The program, its list of 20,000 nodes, and its own description of its heap.
+/// A running `heap.dll` with a list of 20,000 nodes. The scene contains the description that the program writes of its
+/// own heap.
 struct KnownProgram {
     target: Target,
     scene: Scene,
@@ -50,7 +51,8 @@ impl KnownProgram {
         self.scene.path(name)
     }
 
-    /// Runs `gcwatch heap` on the process, with a separate lock, because other tests also take dumps.
+    /// Runs `gcwatch heap` on the process and returns the records. The command uses a separate lock, because other
+    /// tests also take dumps.
     fn ask(&self, args: &[&str]) -> Vec<Value> {
         let (pid, leases) = (self.target.pid().to_string(), self.path("leases"));
         let mut all = vec!["heap", &pid, "--lease-folder", &leases, "--force"];
@@ -59,7 +61,8 @@ impl KnownProgram {
     }
 }
 
-/// Returns objects and bytes by the type names of the runtime, which omit the outer type of a nested type.
+/// Returns the number of objects and bytes of each type. The keys are the runtime's type names, which omit the outer
+/// type of a nested type.
 fn by_type(records: &[Value]) -> BTreeMap<String, (u64, u64)> {
     let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for row in select_kind(records, "heap_type") {
@@ -151,7 +154,7 @@ fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
         "{:?}",
         holders("Finalizing")
     );
-    // The second and third dumps have names, too: the process has forgotten that it has already sent them.
+    // The second and third dumps also have names, although the process has already sent the names in the first dump.
     for _ in 0..2 {
         let again = known.ask(&["--histogram"]);
         assert_eq!(again[0]["unnamed_types"], 0, "{}", again[0]);
@@ -159,9 +162,10 @@ fn count_types(runtime: Runtime, knobs: &[(&'static str, &'static str)]) {
     }
 }
 
-/// Scenario: a program holds memory in thirty ways and knows how much of each type lives; it is dumped three times.
-/// Guarantee: objects and bytes of every type are exact, and retained bytes match. Paths end at the field, handle,
-/// stack or queue that holds the objects. Each dump names its types.
+/// Scenario: a program holds memory in thirty ways and describes the live objects of each type. Three dumps of the
+/// program are taken.
+/// Guarantee: the numbers of objects and bytes of every type are exact, and retained bytes match the description. Paths
+/// end at the field, handle, stack or queue that holds the objects. Each dump names its types.
 fn every_type_is_counted(runtime: Runtime) {
     count_types(runtime, &[]);
 }
@@ -173,8 +177,8 @@ fn every_type_is_counted_with_server_gc(runtime: Runtime) {
 }
 
 /// Scenario: a program leaks 2,000 objects per second into a static list; the records of two dumps are compared.
-/// Guarantee: the comparison names the growing type with at least the bytes leaked in between, and the field that holds
-/// it.
+/// Guarantee: the comparison names the growing type, with more objects and the matching number of bytes, and the static
+/// field that holds the objects.
 fn leak_is_found_with_its_holder(runtime: Runtime) {
     let known = KnownProgram::start(runtime, &[], 2_000);
     let files = [known.path("a.ndjson"), known.path("b.ndjson")];
@@ -204,7 +208,7 @@ fn leak_is_found_with_its_holder(runtime: Runtime) {
         leaked["objects"].as_i64().unwrap() * 32
     );
     let held = of("root", "static Cache.entries");
-    // The stack of `Main` may hold the list, too. In that case, neither holder retains it.
+    // The stack of `Main` can hold the list, too. In this case, neither holder retains the list.
     assert!(held["bytes"].as_i64() >= leaked["retained"].as_i64(), "{held} {leaked}");
     let after = std::fs::read_to_string(&files[1]).unwrap();
     let path = after.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -226,10 +230,10 @@ fn histogram_needs_no_graph(runtime: Runtime) {
     );
 }
 
-/// Scenario: dumps are written in the formats of other programs, with their recording, which is read again. The graph
-/// of one recording does not fit into the memory limit.
-/// Guarantee: each file exists and has its format. The recording has the same types. Without enough memory, the result
-/// is a histogram with the reason.
+/// Scenario: dumps are written in the formats of other programs, together with their recordings. One recording is read
+/// again, with the default memory limit and with a limit into which the graph does not fit.
+/// Guarantee: each file has its format. The recording has the exact types. Without enough memory, the result is a
+/// histogram with exact types and the reason.
 fn other_formats_are_written(runtime: Runtime) {
     let known = KnownProgram::start(runtime, &[], 0);
     for name in ["heap.pb.gz", "heap.heapsnapshot", "heap.svg", "heap.txt"] {
@@ -258,8 +262,9 @@ fn other_formats_are_written(runtime: Runtime) {
     check_types(&known.truth(), &by_type(&without_room));
 }
 
-/// Scenario: a second dump is requested while another dump holds the lock of the host.
-/// Guarantee: the second dump is refused with the holder of the lock, and the process is not queried.
+/// Scenario: the price of a dump is requested. Then a dump is requested while the test holds the burst lock of the
+/// host.
+/// Guarantee: the price is printed without a dump. The dump is refused, because another burst runs.
 fn concurrent_dump_is_refused(runtime: Runtime) {
     let known = KnownProgram::start(runtime, &[], 0);
     let (pid, leases) = (known.target.pid().to_string(), known.path("leases"));
@@ -286,13 +291,14 @@ fn concurrent_dump_is_refused(runtime: Runtime) {
     );
 }
 
-/// Scenario: a runtime of .NET 11 waits for its reader, with 16 MB of memory.
+/// Scenario: a process on .NET 11 is dumped with `--small-buffer`: the runtime has a buffer of 16 MB and waits for its
+/// reader.
 /// Guarantee: the dump is complete and exact.
 fn small_buffer_is_sufficient(runtime: Runtime) {
     let known = KnownProgram::start(runtime, &[], 0);
     let (pid, leases) = (known.target.pid().to_string(), known.path("leases"));
     let ask = || gcwatch(["heap", &pid, "--lease-folder", &leases, "--force", "--small-buffer"]);
-    // A reader without CPU time gives up at once, so that the process is not blocked.
+    // gcwatch abandons the dump if gcwatch gets too little CPU time, so that the process is not blocked.
     let answer = (0..10).map(|_| ask()).find(|output| {
         assert!(
             output.status.success() || stderr(output).contains("was abandoned"),
@@ -306,7 +312,7 @@ fn small_buffer_is_sufficient(runtime: Runtime) {
 }
 
 /// Scenario: the process is compiled ahead of time.
-/// Guarantee: the dump is refused, also with --force.
+/// Guarantee: the dump is refused, even with `--force`.
 fn native_aot_is_refused(runtime: Runtime) {
     let target = Start::new(runtime, "steady").start();
     let output = gcwatch(["heap", &target.pid().to_string(), "--force"]);

@@ -1,5 +1,5 @@
-//! Heap limits of real processes, as the daemon shows them: the limit that NativeAOT reads from its environment, and
-//! whether a runtime sees the limit of its control group.
+//! Heap limits of real processes in the records of the daemon. NativeAOT reads its limit from the environment; other
+//! runtimes derive their limit from their control group, if they see the limit of the group.
 
 use serde_json::Value;
 use test_support::add_tests_on;
@@ -48,10 +48,10 @@ fn unseen(record: &Value) -> String {
         .collect()
 }
 
-/// Scenario: two programs run on each NativeAOT with a limit of 96 MiB in their environment, one written with `0x` and
-/// one without.
-/// Guarantee: without `0x`, the limit is shown; with `0x`, only from version 11. Records state that this runtime does
-/// not report its limit and its GC settings.
+/// Scenario: two programs run on NativeAOT with a heap limit of 96 MiB in their environment. One limit is written with
+/// `0x`, the other without.
+/// Guarantee: the daemon shows the limit without `0x` for every version, and the limit with `0x` only for version 11.
+/// The records state that the runtime does not report its limit, and does not send its GC settings.
 fn native_aot_before_11_ignores_hexadecimal_prefix(runtime: Runtime) {
     let scene = Scene::begin();
     let limited = |value: &str| scene.start(runtime, "steady").env("DOTNET_GCHeapHardLimit", value);
@@ -86,8 +86,8 @@ fn native_aot_before_11_ignores_hexadecimal_prefix(runtime: Runtime) {
 
 /// Scenario: one process starts in a memory group of 450 MiB; another is moved into such a group after its start.
 /// Guarantee: the heap limit of the first process is three quarters of the group's limit, as its runtime reports. The
-/// runtime of the second process does not see the limit. A note and an alert state this, and no rule compares with
-/// three quarters.
+/// runtime of the second process does not see the limit. A note of the limit and a fired rule state this. The daemon
+/// assumes no heap limit, and there is no incident.
 fn limit_is_seen_only_at_start(runtime: Runtime) {
     let scene = Scene::begin();
     let [inside, later] = ["inside", "later"].map(|name| {
@@ -127,7 +127,7 @@ fn limit_is_seen_only_at_start(runtime: Runtime) {
         memory["heap_limit_note"].as_str().unwrap().starts_with(NOT_SEEN),
         "{memory}"
     );
-    // The alert is a note, not an incident.
+    // The rule is a note, so it causes no incident.
     assert_eq!(record["incidents"].as_array().unwrap().len(), 0, "{record}");
     // The processes exit before their groups are removed.
     drop((seeing, blind));
@@ -135,8 +135,9 @@ fn limit_is_seen_only_at_start(runtime: Runtime) {
 
 /// Scenario: two processes run in memory groups of 450 MiB; the limits are raised to 900 MiB and lowered to 300 MiB
 /// while they run. One program continuously calls GC.RefreshMemoryLimit.
-/// Guarantee: the heap of the first process keeps its limit. A note states this after each change, with the limit that
-/// it would have. The heap limit of the second process is three quarters of each limit, and there is no note.
+/// Guarantee: the first process keeps its heap limit. After each change, a rule fires, and a note states the kept limit
+/// and the limit that the runtime would have after a restart. The heap limit of the second process is three quarters of
+/// each limit, without a note.
 fn limit_changed_in_place_is_noted(runtime: Runtime) {
     let scene = Scene::begin();
     let groups = ["keeps", "refreshes"].map(|name| {

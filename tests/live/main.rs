@@ -45,7 +45,7 @@ use std::process::ExitCode;
 
 use test_support::harness::Tests;
 
-/// Returns whether the whole matrix was requested, which takes minutes.
+/// Returns whether the whole matrix was requested. The whole matrix takes minutes.
 fn is_full() -> bool {
     std::env::var("GCWATCH_MATRIX").is_ok_and(|value| value == "full")
 }
@@ -53,7 +53,7 @@ fn is_full() -> bool {
 fn main() -> ExitCode {
     let mut tests = Tests::default();
     for of_module in [
-        // Tests that run alone come first, while no other test has started, then the longest tests.
+        // Tests that run alone come first, before any other test has started. The longest tests come next.
         profiles::tests,
         daemon_targets::tests,
         evidence::tests,
@@ -83,7 +83,8 @@ fn main() -> ExitCode {
     ] {
         of_module(&mut tests);
     }
-    // Most of the time, the tests wait: for sessions of some seconds, and for processes to exit.
+    // More tests than cores run at the same time, because the tests mostly wait: for sessions of some seconds, and for
+    // processes to exit.
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     tests.run(3 * cores)
 }

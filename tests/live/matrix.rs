@@ -1,8 +1,8 @@
-//! The matrix of runtimes and configurations: the data that each sends, and whether it adds up. docs/compatibility.md
-//! has the table.
+//! The matrix of runtimes and configurations. Each row states the data that a runtime sends; the tests check that this
+//! data is consistent. docs/compatibility.md has the table.
 //!
-//! A run compares the rows of its runtimes with the committed table; `GCWATCH_UPDATE_MATRIX=1` writes them. A row
-//! contains no counts and no times, so it is the same on every machine.
+//! A run compares the rows of its runtimes with the committed table; with `GCWATCH_UPDATE_MATRIX=1`, the run writes its
+//! rows into the table. A row contains no counts and no times, so the row is the same on every machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ fn managed(runtime: Runtime) -> bool {
     !runtime.is_native_aot()
 }
 
-/// The standalone collector library is part of packs of .NET 8 and later.
+/// Returns whether the runtime has the standalone collector library, which is part of packs of .NET 8 and later.
 fn has_clrgc(runtime: Runtime) -> bool {
     runtime.folder().join("libclrgc.so").exists()
 }
@@ -188,7 +188,7 @@ fn row(runtime: Runtime, configuration: &Configuration) -> String {
     for (feature, seen) in [
         ("committed", analyzed.has_dynamic("CommittedUsage")),
         ("DATAS", analyzed.has_dynamic("SizeAdaptationSample")),
-        // DATAS selects the number of heaps.
+        // The row states this only for `server`, because DATAS changes the number of heaps.
         (
             "several heaps",
             configuration.name == "server" && analyzed.most_heaps() > 1,
@@ -233,7 +233,7 @@ the test host; [the second table](#machines) has machines with known versions of
 |---|---|---|---|---|---|---|
 ";
 
-/// Start of the table of `tests/machines/run`, which is kept.
+/// Heading of the section that `tests/machines/run` writes. An update of the matrix keeps this section.
 const MACHINES: &str = "\n## Machines\n";
 
 fn committed() -> BTreeMap<(String, String), String> {
@@ -268,12 +268,13 @@ fn write(rows: &BTreeMap<(String, String), String>) {
     std::fs::write(table(), text).unwrap();
 }
 
-/// Scenario: a runtime runs in each of its configurations; without GCWATCH_MATRIX=full, in a selection of them.
+/// Scenario: a process runs on one runtime in one configuration, and is recorded. Without `GCWATCH_MATRIX=full`, only a
+/// selection of the configurations is tested.
 /// Guarantee: the recording is complete and agrees with the process, and the row matches docs/compatibility.md.
 fn row_is_as_committed(runtime: Runtime, configuration: &Configuration) {
     let row = row(runtime, configuration);
     let key = (runtime.name.to_owned(), configuration.name.to_owned());
-    // Rows are written one after the other, regardless of the test.
+    // The lock keeps parallel tests from overwriting each other's rows.
     static TABLE: Mutex<()> = Mutex::new(());
     let _table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut rows = committed();
@@ -295,7 +296,7 @@ pub(crate) fn tests(tests: &mut Tests) {
             } else {
                 configuration.name == "default"
             };
-            // The content of a pack is known once the pack is available.
+            // `fits` reads the content of a pack, so the function is called only if the pack is available.
             let fits = !runtime.is_there() || (configuration.fits)(runtime);
             if !fits || !(full || chosen) {
                 continue;

@@ -16,8 +16,8 @@ pub(crate) fn tests(tests: &mut Tests) {
 
 /// Scenario: a program has a thread that holds objects on its stack and sleeps, eight threads that sleep in two places,
 /// a finalizer thread that waits in a finalizer, and `Main`.
-/// Guarantee: each thread is in a group with its method, and equal stacks share a group. The finalizer thread is
-/// identified, with the finalizer on its stack.
+/// Guarantee: each named method is on the stack of exactly one thread, and equal stacks share a group. The finalizer is
+/// on one stack, and gcwatch identifies its thread as the finalizer thread (not on .NET Core 3.1).
 fn every_thread_is_described(runtime: Runtime) {
     let scene = Scene::begin();
     let start = Start::known(runtime, "heap.dll", &["300"]).env("HLIST", "100");

@@ -21,7 +21,7 @@ def counts(text):
     lines = [line.split() for line in text.splitlines()]
     done = next(line for line in lines if line[0] == "done")
     before = [line for line in lines[: lines.index(done)] if line[0] == "did"][-1]
-    # A collection of generation 2 counts in all three.
+    # A collection of generation 2 counts in all three values.
     grown = [int(after) - int(first) for first, after in zip(before[2:5], done[2:5])] + [0]
     return [grown[n] - grown[n + 1] for n in range(3)]
 
@@ -128,7 +128,7 @@ def ended(machine):
     code, _, log = machine.answer("ended").partition("\n")
     same(code, "0", "exit code of the daemon")
     assert "stopped; nothing lost" in log, f"the daemon's log ends with {log.splitlines()[-1:]}"
-    # An incident is about the process, because emulated pauses are long.
+    # An incident is not an error of gcwatch: it is about the process, whose pauses are long in the emulator.
     for line in log.splitlines():
         assert "panicked" not in line and (" ERROR " not in line or "ERROR incident" in line), line
     lines = machine.answer("served").splitlines()

@@ -94,7 +94,7 @@ def stripped(program):
 
 
 def kernel(row):
-    """Returns the kernel of a row, and its modules."""
+    """Returns the kernel of a row, and its modules in the order in which they are loaded."""
     if row.kernel == "linux-64k":
         built = sorted(packages.cache().glob("linux-64k-????????????????"))
         if not built:

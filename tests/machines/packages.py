@@ -12,7 +12,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 PINS = HERE / "pins"
-# Names of kernel packages. --update pins the newest version of a suite.
+# Names of kernel packages. --update-pins pins the newest version of a suite.
 KERNEL = re.compile(r"linux-image-\d[\w.+-]*")
 PATIENCE = 600
 
@@ -40,7 +40,8 @@ def pins():
 
 
 def debian():
-    """Returns Debian's mirror. The source of the host's own packages also has the other suites."""
+    """Returns the URL of Debian's mirror: GCWATCH_DEBIAN_MIRROR, the value of an earlier run, or the source of the
+    host's own packages, which also has the other suites."""
     mirror, kept = os.environ.get("GCWATCH_DEBIAN_MIRROR"), cache() / "mirror"
     if mirror:
         # A later run as another user does not have this variable.

@@ -45,7 +45,7 @@ class Row:
     limit: int = 900
     # Whether the row needs parts without a public package: a pack of a runtime, or a kernel that is built here.
     optional: bool = False
-    # Whether the image lacks its runtime. The row passes if this is reported.
+    # Whether the image lacks its runtime. The row passes if the missing runtime makes the machine fail.
     broken: bool = False
 
     def __post_init__(self):
@@ -131,7 +131,8 @@ steps() {
 }
 """
 
-# The work starts when the daemon reads the process, and the group is frozen for the last reading, so both count the same time.
+# The work starts when the daemon reads the process, and the group is frozen for the last reading, so that the daemon
+# and the kernel count the same time.
 THROTTLED = """
 steps() {
     described
@@ -208,7 +209,8 @@ steps() {
 }
 """
 
-# Debian's policy. Programs are started before it is enforced, because Debian's policy has no domain of a container engine for transitions.
+# Debian's policy. Programs are started before the policy is enforced, because it has no domain of a container engine
+# for transitions.
 SELINUX = """
 as() { # TYPE LEVEL
     printf "system_u:system_r:$1:$2" >/proc/self/attr/current || stop_with "no context $1:$2"
@@ -283,7 +285,7 @@ steps() {
 }
 """
 
-# A runtime of a pack has its own host.
+# A runtime of a pack starts programs with its own host, `run`.
 RUN = """
 program="/runtime/run /w/workload.dll"
 """

@@ -43,7 +43,7 @@ def profile():
 
 
 def selinux_policy():
-    """Returns Debian's policy with all its modules. It is compiled once, which takes a minute."""
+    """Returns Debian's policy with all its modules. The first call compiles the policy, which takes a minute."""
     digests = "".join(packages.pins()[name][-1] for name in TOOLS)
     made = packages.cache() / f"policy-{packages.hashlib.sha256(digests.encode()).hexdigest()[:16]}"
     if made.exists():

@@ -26,7 +26,7 @@ fn found(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns whether a browser is available.
+/// Returns an error if no browser is available, or if `GCWATCH_SKIP_LIVE` skips its tests.
 pub(crate) fn need() -> Need {
     unless_skipped("browser")?;
     if found(DRIVER).is_some() && BROWSERS.iter().any(|name| found(name).is_some()) {
@@ -42,7 +42,7 @@ fn is_refused(value: &Value) -> bool {
     value.get("error").is_some_and(|error| !error.is_null())
 }
 
-/// The browser, while no test uses it. All tests share one browser, one after the other, each with its own address.
+/// The browser, while no test uses it. The tests use one browser one after the other. Each test opens its own address.
 static RESTING: Mutex<Option<Browser>> = Mutex::new(None);
 
 /// The browser of a test. After a failed test, the browser is closed, because its state is unknown.
@@ -143,7 +143,7 @@ impl Browser {
             body.len()
         )
         .unwrap();
-        // The driver leaves the connection open.
+        // The driver leaves the connection open, so read only the announced number of bytes.
         let mut answer = BufReader::new(stream);
         let (mut line, mut length) = (String::new(), 0);
         while answer.read_line(&mut line).unwrap() > 2 {
@@ -173,8 +173,8 @@ impl Browser {
         self.command("goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
     }
 
-    /// Opens an address and waits until the page is loaded, because a new hash before that would replace the history
-    /// entry.
+    /// Opens an address and waits until the page is loaded, because a new hash in a page that still loads would replace
+    /// the history entry.
     pub(crate) fn open(&self, url: &str) {
         self.command("url", &json!({ "url": url }));
         self.until("document.readyState === 'complete'");
@@ -290,7 +290,7 @@ impl Drop for Browser {
         if !self.session.is_empty() && !thread::panicking() {
             self.ask("DELETE", &format!("/session/{}", self.session), &json!({}));
         }
-        // The driver may have exited by itself.
+        // The driver can have exited by itself.
         let _ended = self.driver.kill();
         let _status = self.driver.wait();
     }

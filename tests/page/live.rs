@@ -14,12 +14,13 @@ pub(crate) fn tests(tests: &mut Tests) {
 
 /// Scenario: a browser shows the page of a daemon before any process exists; then one program that collects
 /// continuously and one healthy program start. Later, the first program is killed.
-/// Guarantee: both appear in the overview without a reload, the faulty process first, with its name, pauses and
-/// incident. Its page has a mark for each collection and the same figures as its record; after the kill, its page
-/// reports the exit.
+/// Guarantee: both programs appear in the overview without a reload, the faulty program first, with its name and
+/// incident. The page of the faulty program shows marks of collections and the remedy, and is updated without a reload.
+/// After the kill, this page reports the exit.
 fn live_processes_are_followed() {
     let scene = Scene::begin();
-    // The share of stopped time depends on the speed of the host: about 20 %, the shipped bound of a warning.
+    // Lower the bound of the rule, because the share of stopped time depends on the speed of the host and is about 20
+    // %, the shipped bound of a warning.
     let lower =
         "apiVersion: gcwatch/v1\noverrides:\n  - id: time.stopped\n    add: { params: { share_error: 0.10 } }\n";
     std::fs::write(scene.folder().join("lower.yaml"), lower).unwrap();

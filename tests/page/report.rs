@@ -33,8 +33,8 @@ fn page_of(recordings: &[impl AsRef<Path>], folder: &Path) -> String {
     format!("file://{}", file.display())
 }
 
-/// Scenario: the reports are files: one of a web service with requests, one of a process that runs out of memory; each
-/// is opened at three widths, light and dark, and a collection is clicked.
+/// Scenario: two reports are opened as files: the report of a web service with requests, and the report of a process
+/// that runs out of memory. Each report is opened at three widths, light and dark, and a collection is clicked.
 /// Guarantee: all charts are drawn; alerts, rules without a result, and the complete collection are shown; the content
 /// fits the width, and the browser logs no error.
 fn report_opens_without_server() {

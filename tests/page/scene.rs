@@ -133,7 +133,7 @@ const ROLES: [Role; 8] = [
     role(LONG, "net9-aggressive", 5),
 ];
 
-/// The parts of the daemon without a daemon, and played processes.
+/// The services of a daemon in the test process, and the processes that play recordings.
 pub(crate) struct Scene {
     pub(crate) services: Services,
     feeds: Vec<Feed>,

@@ -38,7 +38,8 @@ fn played(more: u32) -> (Runtime, Scene) {
     (runtime, scene)
 }
 
-/// The shared scene of tests that change nothing, with 32 processes. For eight of them, 30 minutes are played once.
+/// The shared scene of tests that change nothing, with 32 processes. Eight of the processes have a history of up to 31
+/// minutes, which is played only once.
 struct SharedScene(MutexGuard<'static, Option<(Runtime, Scene)>>);
 
 fn seen() -> SharedScene {
@@ -71,7 +72,7 @@ fn is_content(browser: &Browser) {
 
 const ROWS: &str = "document.querySelectorAll('table.processes tbody tr').length";
 
-/// Scenario: there are eight services and three processes that are not read. Every view is opened at three widths, in
+/// Scenario: there are 32 services, and three processes that are not read. Every view is opened at three widths, in
 /// light and dark: first in one theme, then in the other.
 /// Guarantee: each view loads without a message of the browser and fits its width.
 fn every_view_fits() {
@@ -140,8 +141,8 @@ fn every_view_fits() {
 
 /// Scenario: the requests of one service are observed; another service is not observed.
 /// Guarantee: the page of the first service shows the requests with the most lost time as bars with their stops. Each
-/// request has its trace and its collections, which are links while they are kept, and the counts add up. The page of
-/// the other service has no such panel.
+/// request has its trace and its collections. A collection is a link while gcwatch keeps it. The counts add up. The
+/// page of the other service has no such panel.
 fn stopped_requests_are_shown() {
     let scene = seen();
     let browser = LentBrowser::new();
@@ -267,7 +268,7 @@ fn incident_opens_and_ends() {
     browser.until("document.querySelector('.incident .remedy')");
     browser.open(&scene.url("/"));
     browser.until(&format!("{ROWS} === 8 && !({card})"));
-    // The list can move, because the content above it changes.
+    // Click by a script, because the list can move while the content above it changes.
     browser.run("document.querySelector('.ended-list.ended > summary').click()");
     browser.until("document.querySelector('.ended-list.ended').innerText.includes('fell-ill')");
     browser.until("document.querySelector('.exited').innerText.includes('fell-ill')");
@@ -277,8 +278,8 @@ fn incident_opens_and_ends() {
 }
 
 /// Scenario: a burst finds the allocating code for an incident whose page is open, in a narrow and in a wide window.
-/// Guarantee: without a reload, the page shows its sites and types, with unbroken short names, and draws the flame
-/// graph.
+/// Guarantee: without a reload, the page shows the sites and types of the finding, with unbroken short names, and draws
+/// the flame graph.
 fn finding_of_burst_is_shown() {
     let runtime = Runtime::new().unwrap();
     let mut scene = runtime.block_on(Scene::empty());
@@ -479,7 +480,7 @@ fn rows_are_updated_in_place() {
 /// Scenario: a user opens the overview, clicks the service of the first incident, then a mark in the chart of pauses,
 /// goes back in the browser, and continues with the keyboard.
 /// Guarantee: the overview shows service, time and remedy; the next page shows the process; the last page shows one
-/// collection with its suspensions. Going back leads to the previous place.
+/// collection with its suspensions. Going back leads to the previous page.
 fn collection_is_three_clicks_from_overview() {
     let scene = seen();
     let browser = LentBrowser::new();

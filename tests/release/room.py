@@ -63,7 +63,7 @@ def eventually(what, seconds=60):
 
 
 class Room:
-    """A room; all programs that are started in it end with it."""
+    """A network namespace, if the user is root. All programs that are started in it are stopped with it."""
 
     def __init__(self, top):
         self.top, self.ends = top, contextlib.ExitStack()
@@ -99,7 +99,7 @@ class Room:
         process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=self.environment, start_new_session=True)
 
         def end():
-            # `unshare` only waits for its child.
+            # `unshare` only waits for its child, so signal the child.
             children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
             ended = children.read_text().split() if alone and process.poll() is None else [process.pid]
             for pid in ended:

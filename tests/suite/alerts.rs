@@ -87,8 +87,8 @@ async fn until(notifier: &Notifier, is: impl Fn(&ReceiverStats) -> bool) {
 }
 
 /// Scenario: an alert starts, continues for several intervals and ends; the Alertmanager accepts every request.
-/// Guarantee: the alert is sent at once and repeatedly while it fires, each time with the same labels, the same start
-/// time and an end time in the future. Afterwards it is sent repeatedly with its end time.
+/// Guarantee: the alert is sent repeatedly while it fires, each time with the same labels, the same start time and an
+/// end time after the start. After its end, the alert is sent repeatedly with the time of its end.
 #[tokio::test]
 async fn firing_and_resolved_alerts_are_sent_again() {
     let mut receiver = Receiver::start().await;
@@ -157,7 +157,7 @@ async fn failures_are_retried() {
     notifier.notify(&resource(), &[began(5)], Wall::UNIX);
     for _ in 0..5 {
         let request = receiver.next().await;
-        // The request on the connection that was reset was not read.
+        // The receiver did not read the body of the request whose connection it reset.
         assert!(request.body.is_empty() || pids(&request) == ["5"]);
     }
     until(&notifier, |stats| stats.sent == 1).await;
@@ -202,9 +202,9 @@ async fn rejected_alert_is_found_and_dropped() {
     assert!(!pids(&receiver.next().await).contains(&bad));
 }
 
-/// Scenario: an Alertmanager first rejects all requests (401), then accepts them.
-/// Guarantee: the notifier neither retries at once nor sends the alerts one by one. When firing alerts are due again,
-/// it sends all of them.
+/// Scenario: an Alertmanager rejects the first request, which has two alerts (401), then accepts all requests.
+/// Guarantee: the notifier does not send the alerts one by one, and drops none. When firing alerts are due again, the
+/// next request contains both alerts.
 #[tokio::test]
 async fn unauthorized_request_is_retried_when_alerts_are_due() {
     let mut receiver = Receiver::start().await;
@@ -219,7 +219,8 @@ async fn unauthorized_request_is_retried_when_alerts_are_due() {
 }
 
 /// Scenario: there are two Alertmanagers and a webhook; one Alertmanager never answers.
-/// Guarantee: the other receivers get every alert without delay.
+/// Guarantee: the other receivers get every alert while the hanging receiver blocks. At shutdown, only the alerts for
+/// the hanging receiver are lost.
 #[tokio::test]
 async fn hanging_receiver_does_not_delay_others() {
     let (mut deaf, mut well, mut hook) = (
@@ -248,10 +249,10 @@ async fn hanging_receiver_does_not_delay_others() {
     assert_eq!(lost, 3, "only the alerts for the hanging receiver are lost");
 }
 
-/// Scenario: a reload adds an Alertmanager while an alert fires; another reload removes the first Alertmanager; a third
-/// one has an invalid header.
-/// Guarantee: the new Alertmanager gets the firing alert, the removed one gets no further request, and invalid settings
-/// have no effect.
+/// Scenario: a reload adds an Alertmanager while an alert fires; a second reload removes the first Alertmanager; a
+/// third reload adds an Alertmanager with an invalid header.
+/// Guarantee: the new Alertmanager gets the firing alert, the removed Alertmanager gets no further request, and invalid
+/// settings have no effect.
 #[tokio::test]
 async fn reload_sends_firing_alerts_to_new_alertmanager() {
     let (mut first, mut second) = (Receiver::start().await, Receiver::start().await);
@@ -284,9 +285,10 @@ async fn reload_sends_firing_alerts_to_new_alertmanager() {
     assert!(first.try_next().is_none(), "a removed receiver gets no request");
 }
 
-/// Scenario: a webhook fails for a while, then rejects one change because of its content, then accepts everything.
-/// Guarantee: each change arrives once and in order, signed, in the format of Alertmanager. The rejected change is
-/// dropped and counted.
+/// Scenario: a webhook fails once (502), accepts a change, rejects a change because of its content (422), then accepts
+/// all changes.
+/// Guarantee: the webhook gets the changes in order, signed, in the format of Alertmanager. The failed request is
+/// retried; the rejected change is dropped and counted.
 #[tokio::test]
 async fn webhook_gets_each_change_in_order() {
     let mut receiver = Receiver::start().await;
@@ -344,9 +346,9 @@ async fn webhook_gets_each_change_in_order() {
     );
 }
 
-/// Scenario: the services of a daemon have a receiver of logs, and a rule fires on a process and ends with it; the same
-/// happens again with `alerts.log` switched off.
-/// Guarantee: two log records describe the alert and two its incident, with the resource of the process, the event name
+/// Scenario: the services of a daemon export spans and logs. A rule fires on a process, and its alert ends with the
+/// process. The same happens with `alerts.log` switched off.
+/// Guarantee: four log records describe the alert and its incident, with the resource of the process, the event name
 /// and the ids of a span that was sent. With `alerts.log` off, there are no records.
 #[tokio::test]
 async fn alerts_are_sent_as_log_records() {
@@ -431,8 +433,8 @@ async fn queue_of_unreachable_webhook_is_bounded() {
     assert_eq!((lost, unsent.len()), (1000, 1000));
 }
 
-/// Scenario: a webhook is unreachable, then answers like a proxy without a backend (404). gcwatch exits, and the next
-/// instance has an additional webhook.
+/// Scenario: a webhook answers like a proxy without a backend (404). gcwatch exits, and the next instance has an
+/// additional webhook.
 /// Guarantee: no change is dropped. The next instance sends the queued changes once, in order and with the same bytes,
 /// to the original webhook only.
 #[tokio::test]

@@ -44,8 +44,8 @@ fn records_have_all_names_of_contract() {
 }
 
 /// Scenario: one recording lasts a few seconds; another ends after a loss of events.
-/// Guarantee: the output lists the rules that could not be evaluated by reason, in ndjson with their names. A rule on a
-/// rate without a long window is evaluated. The loss is reported although it is only known at the end.
+/// Guarantee: the output counts the rules that could not be evaluated, by reason; ndjson also contains their ids. Rules
+/// without a long window are evaluated. An alert reports the loss, although the loss is only known at the end.
 #[test]
 fn rules_without_enough_data_are_counted() {
     let steady = recording("net10-steady");
@@ -84,9 +84,10 @@ fn rules_without_enough_data_are_counted() {
     assert_eq!(lost.count(), 1);
 }
 
-/// Scenario: recordings of three seconds, in which half of the time is stopped; one of them is at its heap limit.
-/// Guarantee: a rule that needs twenty seconds is reported as holding so far. It also counts as not evaluated, although
-/// it was known to be false at the very start.
+/// Scenario: in recordings of three seconds, collections stop the process for half of the time; one process is at its
+/// heap limit.
+/// Guarantee: a rule that needs twenty seconds is reported as holding so far. The rule also counts as not evaluated,
+/// although it was false at the start of the recording.
 #[test]
 fn rule_that_holds_so_far_is_reported() {
     let so_far = |name: &str| {
@@ -151,9 +152,8 @@ fn packaging_does_not_change_records() {
     }
 }
 
-/// Scenario: files that are not recordings.
-/// Guarantee: one sentence names the problem and the remedy, the exit code is 1, and no record could be mistaken for a
-/// complete result.
+/// Scenario: `analyze`, `events` and `diff` get files that are not recordings.
+/// Guarantee: one line on standard error names the problem, the exit code is 1, and standard output is empty.
 #[test]
 fn bad_input_is_reported_in_one_sentence() {
     let folder = tempfile::tempdir().unwrap();
@@ -227,8 +227,8 @@ fn directory_stands_for_its_recordings() {
 }
 
 /// Scenario: collections of all kinds of recordings are printed as CSV.
-/// Guarantee: every line has as many cells as the header, which has every field of the record except `kind` and
-/// `pauses`. Known values match the record, and unknown values are empty.
+/// Guarantee: every line has as many cells as the header. The header has every field of the record except `kind` and
+/// the fields that CSV flattens or omits. Known values match the record, and unknown values are empty.
 #[test]
 fn csv_matches_records() {
     for name in [
@@ -287,7 +287,7 @@ fn csv_matches_records() {
     }
 }
 
-/// Scenario: the user types command names of other tools.
+/// Scenario: the user types command names of other tools, and a misspelled command.
 /// Guarantee: the exit code is 2, and the error suggests the matching command.
 #[test]
 fn names_of_other_tools_get_suggestion() {
@@ -324,8 +324,8 @@ fn events_are_found_by_name() {
 }
 
 /// Scenario: a recording is cut short, as by a killed process or a full disk.
-/// Guarantee: its complete part is reported, `clean_end` is false, standard error has one sentence, and the exit code
-/// is 0.
+/// Guarantee: the complete part of the recording is reported, `clean_end` is false, standard error has one line, and
+/// the exit code is 0.
 #[test]
 fn truncated_recording_is_not_an_error() {
     let whole = unpacked("net10-steady");
@@ -361,7 +361,7 @@ fn damaged_recording_is_reported_up_to_damage() {
     assert!(stderr(&output).contains("byte"), "{}", stderr(&output));
 }
 
-/// Scenario: `events` reads a Verbose recording and a recording with rundown.
+/// Scenario: `events` reads a Verbose recording, a recording with rundown, and a recording with private events.
 /// Guarantee: every event blob of the stream becomes a record with the fields of the manifest, or with its bytes in
 /// hex.
 #[test]
@@ -406,8 +406,8 @@ fn every_event_is_printed() {
 }
 
 /// Scenario: one collection is printed in full, as text and as records.
-/// Guarantee: the output has its stops, marks, phases, types and events. For an unknown number, the error states the
-/// range of known numbers.
+/// Guarantee: the output has the stops, marks, phases, types and events of the collection. For an unknown number, the
+/// error names the number.
 #[test]
 fn one_collection_is_printed_in_full() {
     let file = recording("net10-steady-verbose");
@@ -473,7 +473,7 @@ fn two_recordings_are_compared() {
     assert!(table.contains("gen2 background"));
 }
 
-/// Scenario: a table is written to a pipe, without `--color` and with it before and after the command.
+/// Scenario: a table is written to a pipe, without `--color` and with the option before or after the command.
 /// Guarantee: the table has colours only if they were requested.
 #[test]
 fn colours_are_used_only_on_request() {

@@ -167,7 +167,7 @@ fn flags_override_environment_and_file() {
 
 /// Scenario: the file sets a receiver for one signal, a variable sets the common receiver, and flags set the receiver
 /// of all signals.
-/// Guarantee: the variable does not change the signal's own key; the flags do.
+/// Guarantee: the variable does not change the receiver of the signal with its own key; the flags change it.
 #[test]
 fn flags_apply_to_all_signals() {
     let file = "otlp:\n  traces: {endpoint: 'http://tempo:4318/v1/traces', protocol: http/protobuf}\n";
@@ -433,7 +433,7 @@ fn other_variables_take_effect() {
 }
 
 /// Scenario: variables have invalid values, contradict each other, or are unknown.
-/// Guarantee: each is reported by its name and ignored. gcwatch starts, and no secret is reported.
+/// Guarantee: each of these variables is reported by its name and ignored. gcwatch starts, and no secret is reported.
 #[test]
 fn invalid_variables_are_reported_and_ignored() {
     let loaded = read(
@@ -484,7 +484,7 @@ fn invalid_variables_are_reported_and_ignored() {
 /// Scenario: headers with secrets come from the configuration file, from a separate file, from a named variable, and
 /// from the environment.
 /// Guarantee: the headers are sent, and the higher layer wins for the same name. Neither printed configurations nor
-/// debug output contain them.
+/// debug output contain the secrets.
 #[test]
 fn secrets_are_sent_but_never_printed() {
     let file = "otlp:\n  headers: {X-One: hunter2, x-two: hunter2}\n  headers_from:\n    authorization: {file: /run/secrets/token}\n    x-three: {env: TOKEN}\n";
@@ -524,8 +524,8 @@ fn secrets_are_sent_but_never_printed() {
 }
 
 /// Scenario: the URL and the key of a webhook are secrets, and an Alertmanager has a header from a file.
-/// Guarantee: the secrets are used, and neither printed configurations nor debug output contain them. Their files are
-/// watched, and a changed secret counts as a change of `alerts`.
+/// Guarantee: the secrets are used, and neither printed configurations nor debug output contain them. The files of the
+/// secrets are watched, and a changed secret counts as a change of `alerts`.
 #[test]
 fn receivers_of_alerts_keep_their_secrets() {
     let file = "alerts:\n  alertmanagers:\n    - url: http://am:9093/prefix/\n      headers_from: {authorization: {file: /run/secrets/token}}\n  \
@@ -628,7 +628,7 @@ fn printed_configuration_can_be_read_again() {
 }
 
 /// Scenario: two configurations differ in keys that can change while gcwatch runs, and in keys that cannot.
-/// Guarantee: the parts get the new options, and the keys that require a restart are named.
+/// Guarantee: only the changed options differ, and the keys that require a restart are named.
 #[test]
 fn changes_apply_or_require_named_restart() {
     let old = config("", &[], &[]);
@@ -772,7 +772,7 @@ async fn changes_of_a_file_are_awaited() {
         .await
         .expect("a new file is reported");
 
-    // Neither the same contents nor another file in the folder count; only the change after them is reported.
+    // Writing the same contents or another file in the folder is not a change. Only the next change is reported.
     fs::write(&path, "listen: 127.0.0.1:3\n").unwrap();
     fs::write(folder.path().join("other"), "x").unwrap();
     let early = tokio::time::timeout(Duration::from_secs(1), watch.changed()).await;
@@ -785,7 +785,7 @@ async fn changes_of_a_file_are_awaited() {
 
 /// Scenario: a folder is mounted like a Kubernetes ConfigMap: the file is a link through `..data`, which is then
 /// switched to another directory.
-/// Guarantee: each switch is reported, whether or not the old directory is deleted.
+/// Guarantee: each switch is reported although the old directory is deleted.
 #[tokio::test]
 async fn switched_config_map_is_noticed() {
     use std::os::unix::fs::symlink;
@@ -816,8 +816,8 @@ async fn switched_config_map_is_noticed() {
     }
 }
 
-/// Scenario: another process continuously writes to a second file in the same folder; the runtime has one thread.
-/// Guarantee: the thread continues with other work, and the change of the watched file is reported.
+/// Scenario: another thread continuously writes to a second file in the same folder; the tokio runtime has one thread.
+/// Guarantee: the thread of the runtime continues with other work, and the change of the watched file is reported.
 #[tokio::test]
 async fn writer_to_second_file_does_not_block() {
     use std::io::Write as _;
@@ -846,7 +846,7 @@ async fn writer_to_second_file_does_not_block() {
     changed.expect("the change is reported despite the writer");
 }
 
-/// Scenario: the file that a flag names exists, does not exist, is a folder, or is not UTF-8.
+/// Scenario: the file that a flag names exists, does not exist, is a folder, is not UTF-8, or is too large.
 /// Guarantee: the file is read, or the error names the file and the reason.
 #[test]
 fn unreadable_file_is_reported_with_reason() {

@@ -144,9 +144,9 @@ fn modules_have_no_import_cycles() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Scenario: the sources of every crate are searched for the root of a process.
-/// Guarantee: only few modules name it: the module that opens files there, and the modules that open directories and
-/// sockets. `clippy.toml` forbids the system calls with which other modules could open a path.
+/// Scenario: the sources of every crate are searched for `/proc/PID/root`, the root folder of a process.
+/// Guarantee: only three modules name this folder: the module that opens files below it, and the modules that open
+/// directories and sockets. `clippy.toml` forbids the system calls with which other modules could open a path.
 #[test]
 fn roots_of_processes_have_few_readers() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -175,7 +175,8 @@ fn roots_of_processes_have_few_readers() {
 }
 
 /// Scenario: a file has imports in lists and expressions, and in comments and tests.
-/// Guarantee: paths in lists and expressions are found, relative to each module, but not those in comments and tests.
+/// Guarantee: paths in lists and expressions are found, relative to each module. Paths in comments and tests are
+/// ignored.
 #[test]
 fn imports_are_found_in_all_forms() {
     let text = "// crate::no\nuse crate::{a, b::{c, self}};\nlet x = super::d::f(crate::e::G { h });\n#[cfg(test)]\nmod tests {\nuse crate::no;";
@@ -186,7 +187,7 @@ fn imports_are_found_in_all_forms() {
 
 /// Scenario: three modules import each other in a cycle, one of them through a child; another module and its child
 /// import each other.
-/// Guarantee: the cycle is found, and nothing else.
+/// Guarantee: only the cycle of the three modules is found.
 #[test]
 fn cycle_is_found() {
     let folder = tempfile::tempdir().unwrap();

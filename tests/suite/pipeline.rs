@@ -24,7 +24,7 @@ use test_support::recordings;
 use test_support::replay::{outcomes, stage};
 use web::Views as _;
 
-/// Stores the output.
+/// An outlet that stores the output of a pipeline.
 #[derive(Debug, Default)]
 pub(crate) struct OutputStore {
     pub(crate) spans: Mutex<Vec<Span>>,
@@ -196,7 +196,7 @@ fn runs_are_bounded() {
     assert!(pipeline.open(identity(3)).is_ok());
 }
 
-/// Scenario: a process cannot be attached to, then is attached, then exits.
+/// Scenario: gcwatch cannot attach to a process, then attaches to it; then the process exits.
 /// Guarantee: the process is listed once with its newest state, and not listed after its exit.
 #[test]
 fn process_is_listed_with_its_newest_state() {
@@ -239,8 +239,8 @@ impl Surroundings for FixedSurroundings {
 /// Scenario: the pod of a process becomes known late, then in more detail; the process is attached to again, and the
 /// pod is forgotten.
 /// Guarantee: the attributes of the pod enter the resource when they become known; they override detected attributes
-/// and are overridden by the attributes that the process sets. A new session removes none of them, and the last known
-/// attributes stay.
+/// and are overridden by the attributes that the process sets. A new session removes no attribute, and the last known
+/// attributes of the pod stay.
 #[test]
 fn late_metadata_is_reported() {
     let live = PipelineSettings {
@@ -309,8 +309,8 @@ fn late_metadata_is_reported() {
 /// Scenario: the figures of a container are read, then a reading fails; figures of a process without a container are
 /// read.
 /// Guarantee: the figures become metrics of the process, whose counters start with the first reading. Unknown values
-/// have no points, and after the failed reading there are no points at all. The process without a container does not
-/// have these metrics.
+/// have no points. After the failed reading, the process has no points of these metrics. The process without a
+/// container does not have these metrics.
 #[test]
 fn container_figures_are_metrics() {
     let (pipeline, _kept) = pipeline(settings());

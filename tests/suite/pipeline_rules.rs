@@ -29,7 +29,7 @@ use crate::pipeline::{OutputStore, count, points};
 use test_support::notices::{self, rules};
 use test_support::replay::outcomes;
 
-/// 2026-01-02 03:04:05 UTC.
+/// Time base of the processes: 2026-01-02 03:04:05 UTC, in nanoseconds since 1970.
 const BASE: u64 = 1_767_323_045_000_000_000;
 
 const SECOND: u64 = 1_000_000_000;
@@ -124,9 +124,9 @@ fn number(attributes: &[KeyValue], key: &str) -> Option<i64> {
 
 /// Scenario: a recording has background collections; only pauses of an hour or more qualify for spans, so only
 /// anomalies are selected.
-/// Guarantee: each collection on which a rule holds is reported, and of the other collections one per second while an
-/// incident is open. Each root span names its rules, has an event for each, and has the error status with the title of
-/// the most severe rule. Child spans have no such data.
+/// Guarantee: each collection on which a rule holds is reported, and at most one other collection per second while an
+/// incident is open. The root span of an anomaly names its rules and has an event for each rule. If the most severe
+/// rule is an error, the root span has the error status with the title of this rule. Child spans have no such data.
 #[test]
 fn anomalies_are_reported_regardless_of_selection() {
     let spans = SpanOptions {
@@ -202,9 +202,9 @@ fn anomalies_are_reported_regardless_of_selection() {
 }
 
 /// Scenario: the same recording is played to its end.
-/// Guarantee: each alert starts and ends once. Both records have the ids of the span of the collection that started the
-/// alert, and its severity, body and number. The last alert ends with the process. The counter equals the number of
-/// alerts, and no alert fires any longer.
+/// Guarantee: each alert starts and ends once. Both log records have the ids of the span of the collection that started
+/// the alert, the number of this collection, and the summary of the alert. The last alert ends with the process. The
+/// counter equals the number of alerts, and no alert fires after the end of the process.
 #[test]
 fn notices_have_ids_of_collection_span() {
     let (pipeline, kept) = pipeline(Clock::Recorded, SpanOptions::default());
@@ -294,7 +294,8 @@ fn notices_have_ids_of_collection_span() {
 
 /// Scenario: a recording has ten collections per second, all of which become spans; a rule on the process holds after
 /// some young collections.
-/// Guarantee: its alert starts at a full second and has the ids of the span of the collection that the alert names.
+/// Guarantee: one alert of this rule starts at a full second. Each alert has the ids of the span of the collection that
+/// it names.
 #[test]
 fn alert_between_collections_has_ids_of_newest_span() {
     const OFTEN: &str = "\
@@ -342,8 +343,8 @@ rules:
 
 /// Scenario: a collection of a live process starts and does not finish; no further byte arrives, and only time passes.
 /// Then the process is no longer read.
-/// Guarantee: the rule fires within seconds and reports the start time; its alert ends with the collection. While the
-/// process is not read, no alert about it is reported.
+/// Guarantee: the rule fires after 5 s to 8 s, and its alert ends with the collection. While the process is not read,
+/// no alert about it is reported.
 #[test]
 fn unfinished_collection_is_reported_when_time_passes() {
     let (pipeline, kept) = pipeline(Clock::Live, SpanOptions::default());
@@ -554,8 +555,8 @@ fn rule_change_keeps_unchanged_rules() {
     );
 }
 
-/// Scenario: the environment of a process sets a heap limit; its collections leave more committed than the limit, or
-/// less; then the limit is read again.
+/// Scenario: the environment of a process sets a heap limit; its collections leave more or less committed memory than
+/// the limit; then the limit is read again.
 /// Guarantee: the rules ignore a limit that is not in force, starting with the first collection that exceeds it.
 #[test]
 fn limit_that_heap_exceeds_is_ignored() {
@@ -691,7 +692,7 @@ impl Outlet for Overtaking {
                         let pipeline = self.pipeline.get().unwrap().clone();
                         *ending = Some(std::thread::spawn(move || pipeline.unwatch_all(clocks().moment())));
                         drop(ending);
-                        // The other thread must not finish now, so there is no event to wait for, only time.
+                        // The other thread must not finish now, so no event can be awaited: wait for a fixed time.
                         self.ended.wait(Duration::from_millis(300));
                     }
                     self.changes.lock().unwrap().push("began");

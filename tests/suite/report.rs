@@ -73,7 +73,7 @@ fn incident_recording_is_rendered() {
 }
 
 /// Scenario: the rendering process waits for its input.
-/// Guarantee: its memory and CPU time are limited before it has read a byte.
+/// Guarantee: the memory and the CPU time of the process are limited before it has read a byte.
 #[test]
 fn rendering_process_is_limited() {
     let mut waiting = program::command()
@@ -98,7 +98,7 @@ fn rendering_process_is_limited() {
 
 /// Scenario: a recording is printed as a page and as records.
 /// Guarantee: the figures match the records, the page contains every collection, the charts add up to the totals, the
-/// page loads no resource, and it lists the facts that a recording does not contain.
+/// page loads no resource, and the page lists the facts that a recording does not contain.
 #[test]
 fn page_has_figures_of_records() {
     let folder = tempfile::tempdir().unwrap();
@@ -150,8 +150,8 @@ fn page_has_figures_of_records() {
 }
 
 /// Scenario: the page exists already, is a directory, or has too many recordings; rules are switched off.
-/// Guarantee: an existing file is only overwritten with --force, and each refusal contains a remedy. Without rules, the
-/// page has no incidents.
+/// Guarantee: an existing file is only overwritten with --force, and each refusal states the reason. A symbolic link
+/// with the name of the temporary file is not followed. Without rules, the page has no incidents.
 #[test]
 fn page_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
@@ -268,8 +268,8 @@ fn arguments_are_shown_only_on_request() {
 }
 
 /// Scenario: a recording has 100,000 collections: a few hundred collections are repeated with different pauses.
-/// Guarantee: its page contains all of them in at most 10 MB. The heap chart has fewer points than collections, and the
-/// page states the number of collections that the points represent.
+/// Guarantee: the page contains every collection in at most 10 MB. The heap chart has fewer points than collections,
+/// and the page states the number of collections that the points represent.
 #[test]
 fn page_holds_100_000_collections() {
     let mut source = Source::open(recording("net10-lohoos").as_ref()).unwrap();

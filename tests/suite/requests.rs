@@ -1,4 +1,4 @@
-//! Requests of a recording by `record --profile requests` of a web service on .NET 8.
+//! Requests in a recording of a web service on .NET 8 by `record --profile requests`.
 
 use serde_json::Value;
 use test_support::program::{gcwatch, records, select_kind, written};
@@ -11,8 +11,8 @@ fn build_arguments(format: &str) -> [String; 7] {
 }
 
 /// Scenario: the recording covers 1.5 s of a service that answers, fails and collects on request.
-/// Guarantee: every request has its ids. Its stopped time is at most its duration and equals the sum of its pauses.
-/// Each pause belongs to a collection of the same recording.
+/// Guarantee: every request has its ids. The stopped time of a request is at most its duration and equals the sum of
+/// its pauses. Each pause is within its request and has the number of its collection.
 #[test]
 fn stopped_time_of_requests_equals_their_pauses() {
     let all = records(build_arguments("ndjson"));
@@ -50,7 +50,7 @@ fn stopped_time_of_requests_equals_their_pauses() {
 }
 
 /// Scenario: the same recording is printed as a table.
-/// Guarantee: the table matches the committed text, which a person has reviewed.
+/// Guarantee: the part of the table about requests matches the committed text, which a person has reviewed.
 #[test]
 fn requests_are_shown_as_bars() {
     let text = written(gcwatch(build_arguments("table")));

@@ -121,8 +121,8 @@ async fn incident_survives_restart() {
 
 /// Scenario: gcwatch is stopped during an incident, and before it starts again, the process exits; or the process still
 /// runs, but the rule no longer holds.
-/// Guarantee: the webhook gets the end: after the usual 15 minutes if the process has exited, and as unknown if the
-/// rule no longer holds.
+/// Guarantee: the webhook gets the end after the usual 15 minutes, as `process-ended` if the process has exited, and as
+/// `unknown` if the rule no longer holds.
 #[tokio::test]
 async fn end_during_downtime_is_reported() {
     for (is_there, ending) in [(false, "process-ended"), (true, "unknown")] {
@@ -169,7 +169,7 @@ async fn unavailable_webhook_gets_start_later() {
 }
 
 /// Scenario: gcwatch is stopped during an incident and has no state directory.
-/// Guarantee: the webhook learns that the process is no longer monitored.
+/// Guarantee: the webhook is notified that the process is no longer monitored.
 #[tokio::test]
 async fn incidents_without_state_directory_end_with_daemon() {
     let mut host = Host::new(false).await;
@@ -179,7 +179,8 @@ async fn incidents_without_state_directory_end_with_daemon() {
 }
 
 /// Scenario: the file of the open incidents is damaged, has another version, or is from the previous boot.
-/// Guarantee: gcwatch starts. If the file is from another boot, all incidents have ended.
+/// Guarantee: gcwatch starts and ignores a damaged file and other versions. If the file is from another boot, the
+/// webhook gets the end of each incident.
 #[tokio::test]
 async fn unusable_incident_file_is_ignored() {
     let mut host = Host::new(true).await;

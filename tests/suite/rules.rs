@@ -89,8 +89,7 @@ fn page_and_schema_are_current() {
 }
 
 /// Scenario: the resource attributes that rules can read are compared with the attributes that gcwatch sets.
-/// Guarantee: both lists are the same; attributes with string values are read by their names in brackets, others are
-/// not.
+/// Guarantee: both lists are equal. Rules read only attributes with string values by their names in brackets.
 #[test]
 fn resource_attributes_are_known_to_rules() {
     let own = |name: &str| name.starts_with("dotnet.") || name.starts_with("gcwatch.");

@@ -1,8 +1,9 @@
 //! Transcripts of `Run::step`: the inputs and outputs for every recording and every hostile stream.
 //!
-//! A transcript is the safety net of a restructuring. The test plays a stream on virtual time, as the daemon would read
-//! it, and hashes the outputs of each step. The hashes cover the data that leaves the process (OTLP messages and JSON),
-//! and no type names or `Debug` texts, so they survive a rename and reveal a change of behaviour.
+//! Transcripts reveal unintended changes of behaviour, for example during a restructuring. The test plays a stream on
+//! virtual time, as the daemon would read it, and hashes the outputs of each step. The hashes cover the data that
+//! leaves the process (OTLP messages and JSON), and no type names or `Debug` texts, so they survive a rename and reveal
+//! a change of behaviour.
 //!
 //! `tests/transcripts.txt` has one block per stream. Each of its lines covers up to [`BLOCK`] collections and
 //! suspensions, with the number of inputs of each kind, the number of outputs, and a hash of all outputs so far. The
@@ -35,7 +36,7 @@ use test_support::{golden, recordings};
 /// Number of collections and suspensions that one line covers.
 const BLOCK: usize = 50;
 
-/// Maximum number of ticks between two collections; longer gaps are shortened to it.
+/// Maximum number of ticks between two collections; in a longer gap, the clock skips the rest.
 const MAX_TICKS: u64 = 120;
 
 const SECOND: u64 = 1_000_000_000;
@@ -74,7 +75,7 @@ struct Transcript {
 
 impl Transcript {
     fn new(key: ProcessKey, base: TimeBase, rules: &Arc<RuleSet>) -> Self {
-        // Trace ids are random and part of the outputs.
+        // Use a fixed seed, because trace ids are random and part of the outputs.
         fastrand::seed(7);
         let pid = key.pid.and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
         let key = RunKey { pid, start_time: 1 };
@@ -236,7 +237,7 @@ fn transcript_of(path: &Path, rules: &Arc<RuleSet>) -> String {
         .flatten()
         .and_then(|header| header.unix_ns_of_offset(0));
     let base = TimeBase::at(base.unwrap_or(0));
-    // A hostile stream may end in an error; outcomes before the error were reported.
+    // A hostile stream can end in an error; outcomes before the error were reported.
     while let Ok(Some((key, outcome))) = player.next_outcome() {
         let place = processes.iter().position(|(known, _)| *known == key);
         let place = place.unwrap_or_else(|| {

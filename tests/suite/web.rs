@@ -1,4 +1,4 @@
-//! The daemon's own listener over a real socket.
+//! The listener of the daemon, over a real socket.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -119,8 +119,8 @@ fn series_of_service(text: &str) -> Vec<&str> {
 
 /// Scenario: a service with `metrics.aggregate: service` has two processes. A scraper and an OTLP receiver get the
 /// metrics; then one process exits, then the other.
-/// Guarantee: both get the same series, with the service as a single instance. The exit of a process changes no
-/// counter, and the series end with the last process.
+/// Guarantee: the scraper and the receiver get the same series, with the service as a single instance. The exit of a
+/// process changes no counter, and the series end with the last process.
 #[tokio::test]
 async fn scraper_and_receiver_get_same_service_series() {
     let mut receiver = Receiver::start().await;
@@ -200,7 +200,7 @@ async fn scraper_and_receiver_get_same_service_series() {
 }
 
 /// Scenario: `gcwatch top` reads the records of this daemon.
-/// Guarantee: every field name that `top` uses exists in the records, and `top` draws their values.
+/// Guarantee: the fields that `top` draws exist in the records, and `top` reads their values.
 #[tokio::test]
 async fn records_have_fields_of_top() {
     let (services, address, stage) = services_with("net10-steady").await;
@@ -234,7 +234,7 @@ async fn records_have_fields_of_top() {
 }
 
 /// Scenario: a scraper that accepts gzip requests the metrics and the health check.
-/// Guarantee: the metrics are the same text in a fraction of the bytes; small answers are not compressed.
+/// Guarantee: the compressed metrics have less than a fifth of the bytes; small answers are not compressed.
 #[tokio::test]
 async fn answers_are_compressed() {
     let (services, address, stage) = services_with("net10-steady").await;
@@ -292,7 +292,7 @@ async fn login_over_tls_grants_access() {
     };
     for known in [
         "Authorization: Bearer 0123456789abcdef\r\n",
-        // ann:correct horse
+        // The login `ann:correct horse` in base64.
         "Authorization: Basic YW5uOmNvcnJlY3QgaG9yc2U=\r\n",
     ] {
         let (status, head, body) = ask("/metrics", known).await;
@@ -339,8 +339,8 @@ rules:
 ";
 
 /// Scenario: a rule from a file fires on a process; then the process ends.
-/// Guarantee: the alert is in the API, on the page (as text), and in /metrics, and the rule names the process on which
-/// it fires. The alert ends with the process.
+/// Guarantee: the alert is in the API and in /metrics, and the rule names the process on which it fires. The static
+/// page does not contain texts of rules. The alert ends with the process.
 #[tokio::test]
 async fn alerts_and_rules_are_shown() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -474,7 +474,7 @@ pub(crate) async fn json(address: SocketAddr, path: &str) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// Closes every object of the document, so that a field that it does not describe is an error.
+/// Closes every object of the document, so that a field that the document does not describe is an error.
 fn closed(mut document: Value) -> Value {
     fn close(value: &mut Value) {
         if let Some(fields) = value.as_object_mut() {
@@ -512,7 +512,7 @@ async fn answers_match_document() {
     let mut held = 0;
     for (path, described) in document["paths"].as_object().unwrap() {
         let content = &described["get"]["responses"]["200"]["content"];
-        // Recordings need a directory, and requests need to be observed. Neither applies to this test.
+        // Skip the paths of evidence, because this test has neither recordings nor observed requests.
         if content.get("application/json").is_none() || path.starts_with("/api/v1/evidence/") {
             continue;
         }
@@ -544,8 +544,8 @@ async fn answers_match_document() {
 
 /// Scenario: a process replayed a recording of 93 collections. A client requests its row, its record, and two of its
 /// collections.
-/// Guarantee: the sums match `gcwatch analyze` of the same recording, and columns have the same length. A kept
-/// collection is complete, with its neighbours; another collection is brief.
+/// Guarantee: the sums match `gcwatch analyze` of the same recording, and columns have the same length. A recent
+/// collection is returned completely, with its predecessor; an older collection is returned as one line.
 #[tokio::test]
 async fn process_has_its_history() {
     let mut options = options();
@@ -573,7 +573,7 @@ async fn process_has_its_history() {
         .map(|kind| sum(&history["collections"][kind]))
         .sum();
     assert_eq!(counted, totals.count);
-    // The history on disk has longer buckets, and counts data only once that is also in memory.
+    // The history on disk has longer buckets. Data that is also in memory counts only once.
     assert!(record["kept_from_ms"].is_null());
     services.pipeline.keep_history(Moment::FIRST, true);
     let long = json(address, &format!("/api/v1/processes/{pid}/history?hours=2")).await;
@@ -692,8 +692,8 @@ async fn daemon_is_alive_before_ready() {
     services.close().await;
 }
 
-/// Scenario: a daemon has incidents of a recorded process. `gcwatch incidents` requests all of them, one by the start
-/// of its id, those of another process, and an unknown id; then the daemon is stopped.
+/// Scenario: a daemon has incidents of a recorded process. `gcwatch incidents` requests all incidents, one by the start
+/// of its id, the incidents of another process, and an unknown id; then the daemon is stopped.
 /// Guarantee: the records match `/api/v1/incidents`; an unknown id and a missing daemon are errors.
 #[tokio::test(flavor = "multi_thread")]
 async fn incidents_of_daemon_are_listed() {

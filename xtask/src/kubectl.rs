@@ -21,11 +21,12 @@ pub(crate) fn package(source: &Source) -> Result<Vec<u8>> {
     archive::gzip(&files.tar("", source.epoch)?)
 }
 
-/// Returns the manifest with version, digest and, if it is known, the address of the repository.
+/// Returns the manifest with version, digest and the address of the repository, or a placeholder if the address is not
+/// set.
 ///
 /// # Errors
 ///
-/// The manifest of the tree lacks a field that has to be written.
+/// Returns an error if the manifest of the tree lacks a field that has to be written.
 pub(crate) fn manifest(source: &Source, archive: &[u8]) -> Result<Vec<u8>> {
     let text =
         String::from_utf8(source.read(&format!("{FOLDER}/gcwatch.yaml"))?).context("the manifest is not text")?;

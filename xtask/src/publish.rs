@@ -79,7 +79,7 @@ pub(crate) fn publish(source: &Source, out: &Path, what: PublishTarget, is_dry: 
                 return Ok(());
             };
             let mut packages = files(out, ".nupkg")?;
-            // The pointer comes last, because it refers to the others.
+            // Publish the pointer last, because it refers to the other packages.
             packages.sort_by_key(|path| is_pointer(path, &source.version));
             for package in packages {
                 let mut words = ["nuget", "push"].map(str::to_owned).to_vec();
@@ -224,7 +224,8 @@ fn is_pointer(package: &Path, version: &str) -> bool {
         .is_some_and(|name| *name == *format!("gcwatch.{version}.nupkg"))
 }
 
-/// Runs a program and returns its output. Its standard error, and a copy of its output, go to the terminal.
+/// Runs a program, and returns and prints its standard output and standard error. With `is_dry`, prints the command
+/// instead, and returns an empty text.
 fn run(source: &Source, program: &str, words: &[String], is_dry: bool) -> Result<String> {
     if is_dry {
         eprintln!("{program} {}", words.join(" "));
@@ -236,7 +237,7 @@ fn run(source: &Source, program: &str, words: &[String], is_dry: bool) -> Result
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("cannot run {program}"))?;
-    // helm writes its results to either.
+    // helm writes its results to standard output or to standard error.
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
     eprint!("{text}");

@@ -14,8 +14,8 @@ const SLOPE_FROM: Duration = Duration::from_secs(600);
 /// Maximum additional descriptors at the end compared to the start: connections to the receiver, and files of the
 /// queue.
 const MORE_DESCRIPTORS: usize = 12;
-/// Maximum loss per kill, in seconds of a process's collections: data in memory, in the socket, and until the process
-/// is attached again.
+/// Maximum loss per kill, in seconds of a process's collections. A kill loses data in memory, data in the socket, and
+/// data until the process is attached again.
 const KILL_COSTS_SECONDS: f64 = 3.0;
 
 /// Time until data that is kept for 30 minutes (history, windows of rules, deaths of a service) has reached its full

@@ -40,8 +40,8 @@ impl Serialize for EventView<'_, '_> {
     }
 }
 
-/// Returns the name of an event, from the manifest if the layout is known, or from the stream, which has no names for
-/// the runtime's own events.
+/// Returns the name of an event: the name in the manifest if the layout is known, otherwise the name in the stream.
+/// Returns `None` if neither has a name. A stream has no names for the runtime's own events.
 pub fn name<'a>(observed: &Observed<'a>) -> Option<&'a str> {
     let in_stream = Some(observed.event.metadata.name.as_str()).filter(|name| !name.is_empty());
     observed.layout.map(|layout| layout.name()).or(in_stream)
@@ -105,7 +105,8 @@ impl Serialize for RowsView<'_> {
     }
 }
 
-/// Formats the event as one line: time, thread, name, `Field=value` pairs.
+/// Formats the event as one line: time in seconds, thread, name, and `Field=value` pairs. If the layout is unknown or
+/// the payload cannot be decoded, the line contains the payload in hexadecimal digits instead of the pairs.
 pub fn line(observed: &Observed<'_>) -> String {
     let mut text = format!(
         "{:>13} {:>8}  {:<26}",

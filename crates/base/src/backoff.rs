@@ -95,7 +95,8 @@ mod tests {
     proptest! {
         /// Scenario: pauses are computed for any first and longest pause, any number of failures, and any chance,
         /// including NaN and infinities.
-        /// Guarantee: no call panics; a pause is between half the bound (or 0) and the bound, which never falls.
+        /// Guarantee: no call panics; a pause is between half the bound (with full jitter, 0) and the bound, and a
+        /// failure does not lower the bound.
         #[test]
         fn pauses_are_within_bounds(
             first in 0_u64..10_000_000_000_000,

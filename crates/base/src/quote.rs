@@ -1,6 +1,6 @@
 //! Quotes of foreign texts in messages.
 
-/// Returns the text in backquotes: at most 60 characters of the first line.
+/// Returns the text in backquotes: at most 60 characters of the first line, followed by `…` if the text is longer.
 pub fn quoted(text: &str) -> String {
     const MAX_CHARS: usize = 60;
     let line = text.lines().next().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The key of a process run.
 
-/// Identifies one run of a process. Pids are reused; a pid together with its start time is not.
+/// The identity of one run of a process. Pids are reused, but the combination of a pid and a start time is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunKey {
     /// Pid on the host, or the pid in the stream if the run is recorded.

@@ -101,7 +101,8 @@ fn wrong(text: &str, number: &str, unit: &str, what: &str, examples: &str) -> St
     }
 }
 
-/// Returns a decimal number times `scale`, rounded down, or `None` if it is not a number or is too large.
+/// Returns a decimal number times `scale`, rounded down, or `None` if `number` is not a decimal number, or if the
+/// product is too large.
 fn scaled(number: &str, scale: u128) -> Option<u128> {
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || whole.len() > 20 || part.len() > 18 || number.ends_with('.') {

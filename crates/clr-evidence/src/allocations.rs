@@ -80,11 +80,11 @@ impl Samples {
     }
 
     fn type_id(&mut self, name: &str, budget: &mut Budget) -> TypeId {
-        // NativeAOT does not name types. Its ticks contain NULL.
+        // NativeAOT does not name types; ticks of NativeAOT contain the name `NULL`.
         if name.is_empty() || name == "NULL" {
             return None;
         }
-        // Names are foreign input. Longer names are truncated.
+        // Names are not trusted, so names above the maximum length are truncated.
         let end = name
             .char_indices()
             .nth(MAX_TYPE_CHARS)
@@ -207,7 +207,7 @@ pub struct Amount {
     pub estimate: u64,
     /// Lower limit of the 95 % interval, in bytes; `None` for ticks, whose error is unknown.
     pub low: Option<u64>,
-    /// Upper limit of the 95 % interval, in bytes; `None` for ticks.
+    /// Upper limit of the 95 % interval, in bytes; `None` for ticks, whose error is unknown.
     pub high: Option<u64>,
     /// Number of samples.
     pub samples: u64,
@@ -275,7 +275,8 @@ pub struct SiteAllocations {
     /// Estimated amount.
     #[serde(flatten)]
     pub amount: Amount,
-    /// Readable names, from the site outwards. If the site has several stacks, the most frequent one.
+    /// Readable names, from the site outwards. If the site has several stacks, these are the names of the most frequent
+    /// stack.
     pub frames: Vec<Name>,
     /// Names of the same frames in the runtime.
     pub raw_frames: Vec<Name>,
@@ -352,7 +353,7 @@ mod tests {
 
     /// Scenario: samples have no type, as written by .NET 11 for the objects that store a suspended method, and for
     /// another object.
-    /// Guarantee: the first samples get a name, and the other sample does not.
+    /// Guarantee: the samples for suspended methods get the name of their type, and the other sample has no name.
     #[test]
     fn continuation_type_is_named() {
         let of = |frames: &[(&str, &str)]| frames.iter().map(|(of, name)| Frame::new(of, name)).collect::<Vec<_>>();
@@ -380,7 +381,7 @@ mod tests {
     }
 
     /// Scenario: samples are ticks of .NET 8.
-    /// Guarantee: the amount is that of the ticks, without an interval.
+    /// Guarantee: the amount is the amount of the ticks, without an interval.
     #[test]
     fn tick_has_no_interval() {
         let (mut samples, mut budget) = (Samples::default(), Budget::default());
@@ -390,7 +391,7 @@ mod tests {
         assert_eq!((report.total.estimate, report.total.low), (106_000, None));
     }
 
-    /// Scenario: names of types have a megabyte and differ only at their ends.
+    /// Scenario: names of types have a million characters and differ only at their ends.
     /// Guarantee: the retained names have at most the maximum length.
     #[test]
     fn type_name_is_bounded() {

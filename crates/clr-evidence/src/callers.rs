@@ -17,7 +17,7 @@
 //! # Methods without a frame
 //!
 //! A method has no frame if its last action is the call and the JIT has turned it into a tail call, or if the method
-//! was inlined. The frame is then that of its caller.
+//! was inlined. The stack then contains the frame of its caller instead.
 
 mod api;
 mod record;
@@ -41,7 +41,8 @@ const PENDING_BYTES: usize = 128;
 /// Maximum number of concurrent open stops.
 const MAX_OPEN: usize = 64;
 
-/// Represents every reason that no runtime sends. Sums are stored by reason, so the number of reasons must be bounded.
+/// Number that represents every reason without a name. Sums are stored by reason, so the number of reasons must be
+/// bounded.
 const UNKNOWN: u32 = u32::MAX;
 
 fn known(reason: GcReason) -> u32 {
@@ -120,7 +121,7 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Processes an event. Its stack has been interned, and `at` is in nanoseconds of the stream's clock.
+    /// Processes an event. The stack of the event has been interned, and `at` is in nanoseconds of the stream's clock.
     pub(crate) fn observe(
         &mut self,
         event: &ClrEvent<'_>,

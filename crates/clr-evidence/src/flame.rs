@@ -1,4 +1,4 @@
-//! Flame graphs as SVG: without scripts and external resources, for light and dark mode.
+//! Flame graphs as SVG, without scripts or external resources, for light and dark mode.
 //!
 //! The outermost frame is at the bottom. The width of a frame represents the weight of its stacks. Frames with the same
 //! parent are sorted by name. Each frame has its full name and its weight as a title, which browsers display. Frames
@@ -18,7 +18,7 @@ const MARGIN: f64 = 10.0;
 const CHARACTER: f64 = 6.7;
 /// Minimum width of a frame, in pixels. Narrower frames are omitted.
 pub const MIN_WIDTH: f64 = 0.5;
-/// Maximum size of a picture's frames, in bytes. Above it, only wider frames are drawn.
+/// Maximum size of a picture's frames, in bytes. If the frames need more space, only wider frames are drawn.
 pub const MAX_BYTES: usize = 1 << 20;
 /// Size of a frame without its name, in bytes.
 const FRAME_BYTES: usize = 256;
@@ -60,7 +60,7 @@ impl Unit {
 /// subslice.
 type ChildStacks<'a> = [(&'a [&'a str], u64)];
 
-/// Returns the frames in a row above these stacks: name, weight, and stacks.
+/// Returns the frames of these stacks in a row, each with its name, its weight and its stacks.
 fn children<'a>(stacks: &'a ChildStacks<'a>, row: usize) -> impl Iterator<Item = (&'a str, u64, &'a ChildStacks<'a>)> {
     let of_row = move |stack: &(&'a [&'a str], u64)| stack.0.get(row).copied().filter(|_| row < MAX_ROWS);
     let groups = stacks.chunk_by(move |one, other| of_row(one) == of_row(other));
@@ -92,7 +92,8 @@ impl Drawing<'_> {
         (WIDTH - 2.0 * MARGIN) * weight as f64 / self.all.max(1) as f64
     }
 
-    /// Counts the rows first, because the root is at the bottom. Returns the maximum size of the frames, in bytes.
+    /// Counts the rows and the omitted weight before drawing, because the root is at the bottom. Returns the maximum
+    /// size of the frames, in bytes.
     fn measure(&mut self, stacks: &ChildStacks<'_>, row: usize) -> usize {
         let mut bytes = 0;
         for (name, weight, above) in children(stacks, row) {
@@ -147,8 +148,8 @@ impl Drawing<'_> {
     }
 }
 
-/// Returns the picture, of at most [`MAX_BYTES`]. Stacks have their outermost frame first. `framework` contains the
-/// names of frames that belong to the framework.
+/// Returns the flame graph as SVG, whose frames take at most [`MAX_BYTES`]. Each key of `stacks` lists the outermost
+/// frame first. `framework` contains the names of frames that belong to the framework.
 pub fn svg(title: &str, stacks: &BTreeMap<Vec<&str>, u64>, unit: Unit, framework: &BTreeSet<&str>) -> String {
     let stacks: Vec<(&[&str], u64)> = stacks
         .iter()
@@ -221,7 +222,7 @@ fn fit(name: &str, room: usize) -> String {
     if length <= room {
         return name.to_owned();
     }
-    // Type and method without the namespace, if they fit.
+    // Remove parts of the namespace from the front until the rest fits.
     let mut rest = name;
     while let Some((_, shorter)) = rest
         .split_once('.')
@@ -299,7 +300,8 @@ mod tests {
     }
 
     /// Scenario: one frame has two branches with weights of 3 to 1.
-    /// Guarantee: the widths of the branches have the same ratio, next to each other above the frame.
+    /// Guarantee: the widths of the branches have the same ratio, and the branches are next to each other above the
+    /// frame.
     #[test]
     fn width_is_proportional_to_weight() {
         let svg = svg(

@@ -17,9 +17,10 @@ use crate::budget::shown_bytes;
 
 /// Provider of the rundown at the end of a session.
 pub const RUNDOWN_PROVIDER: &str = "Microsoft-Windows-DotNETRuntimeRundown";
-/// `MethodDCEndVerbose` of [`RUNDOWN_PROVIDER`].
+/// Event id of `MethodDCEndVerbose` of [`RUNDOWN_PROVIDER`].
 pub const METHOD_DC_END_VERBOSE: u32 = 144;
-/// `MethodLoadVerbose` of the runtime's provider. The rundown at the start of a session has the same number.
+/// Event id of `MethodLoadVerbose` of the runtime's provider. `MethodDCStartVerbose` of the rundown at the start of a
+/// session has the same id.
 pub const METHOD_LOAD_VERBOSE: u32 = 143;
 
 /// Memory per method excluding its names, here and for its frame, in bytes.
@@ -82,7 +83,7 @@ impl Method {
         self.address.saturating_add(self.size.into())
     }
 
-    /// Returns type and name in the runtime's format.
+    /// Returns the type and the name of the method in the runtime's format.
     pub fn raw(&self) -> String {
         if self.namespace.is_empty() {
             return self.name.clone();
@@ -128,7 +129,7 @@ pub struct Methods {
 
 impl Methods {
     /// Processes a verbose method event. If `wanted` is given, only a method with one of these addresses is retained.
-    /// Code can replace other code, so the later method wins.
+    /// New code can replace other code, so a later method replaces the earlier methods at its addresses.
     pub fn observe(&mut self, payload: &[u8], wanted: Option<&BTreeSet<u64>>, budget: &mut Budget) {
         let Ok(method) = Method::decode(payload) else { return };
         self.seen += 1;
@@ -151,14 +152,14 @@ impl Methods {
         }
     }
 
-    /// Returns the start of a known method that overlaps this method.
+    /// Returns the start of a known method that overlaps this method, or `None` if there is no such method.
     fn overlap(&self, method: &Method) -> Option<u64> {
         let (start, last) = self.by_address.range(..method.end()).next_back()?;
         (last.end() > method.address).then_some(*start)
     }
 
-    /// Returns the method that contains a return address. The address can be the first one after the code if the last
-    /// instruction is a call.
+    /// Returns the method that contains a return address. The address can be the first address after the code if the
+    /// last instruction is a call.
     pub fn at(&self, return_address: u64) -> Option<&Method> {
         let inside = |address: u64| {
             let (_, method) = self.by_address.range(..=address).next_back()?;

@@ -15,8 +15,8 @@
 //!
 //! The runtime does not report the arguments of a generic method. `T` is any reference type, because reference types
 //! share their code (`System.__Canon`). The types in `<>` have no namespaces, and types with a C# keyword are replaced
-//! by it. Names in other formats are unchanged. The input is foreign: control characters and bidirectional controls
-//! become U+FFFD, and nesting is bounded.
+//! by this keyword. Names in other formats are unchanged. The input is not trusted: control characters and
+//! bidirectional controls become U+FFFD, and nesting is bounded.
 
 mod compiler_generated;
 mod syntax;
@@ -41,7 +41,7 @@ pub(crate) const CONTINUATION_SHOWN: &str = "async state (runtime-async)";
 /// Maximum nesting depth of types. Deeper parts are unchanged.
 const MAX_DEPTH: u32 = 12;
 
-/// A name that is shared by many frames, rows and stacks. It is stored once.
+/// A name that is stored once and shared by many frames, rows and stacks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(Arc<str>);
 
@@ -221,8 +221,8 @@ fn without_tier(name: &str) -> &str {
     }
 }
 
-/// Shortens a name to at most [`MAX_SHOWN`] characters. The middle of a longer name is omitted, because its end is the
-/// method.
+/// Shortens a name to at most [`MAX_SHOWN`] characters. The middle of a longer name is omitted, because the end
+/// contains the method.
 pub fn shortened(name: &str) -> Cow<'_, str> {
     let Some(extra) = name.chars().count().checked_sub(MAX_SHOWN).filter(|extra| *extra > 0) else {
         return Cow::Borrowed(name);

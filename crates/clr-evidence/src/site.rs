@@ -18,7 +18,8 @@ const MAX_WAYS: usize = 8;
 /// The identity of a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Site<'a> {
-    /// Nearest frame outside the framework, or the nearest frame with a name if there is no such frame.
+    /// Nearest frame outside the framework, or the nearest frame with a name if there is no such frame; `None` if no
+    /// frame has a name.
     pub(crate) site: Option<&'a Name>,
     /// Program's method that called the site, if the site belongs to a library.
     pub(crate) called_by: Option<&'a Name>,
@@ -114,7 +115,7 @@ impl<'a> CallPaths<'a> {
     }
 }
 
-/// Returns the readable and raw names of the frames in the most frequent stack.
+/// Returns the readable and raw names of the frames in the most frequent stack; both are empty if there is no stack.
 pub(crate) fn typical(stacks: &[Stack]) -> (Vec<Name>, Vec<Name>) {
     let first = stacks.first();
     first
@@ -122,7 +123,7 @@ pub(crate) fn typical(stacks: &[Stack]) -> (Vec<Name>, Vec<Name>) {
         .unwrap_or_default()
 }
 
-/// Returns whether a record can omit its stacks, because the first stack is in the record anyway.
+/// Returns whether a record can omit its stacks, because there is at most one stack, whose frames are in the record.
 #[expect(clippy::ptr_arg, reason = "serde passes a reference to the field")]
 pub(crate) fn are_said(stacks: &Vec<Stack>) -> bool {
     stacks.len() < 2

@@ -352,9 +352,9 @@ events! {
     }
 }
 
-/// Reads an event of one kind. It is a separate function for each kind: if all kinds are inlined into one function, the
-/// optimizer computes the offsets of all kinds for each event (three times as slow). The result is constructed in its
-/// final location because a move costs as much as reading it.
+/// Reads an event of one kind. The function is not inlined: in one function for all kinds, the optimizer computes the
+/// offsets of all kinds for each event, which is three times as slow. The result is constructed in its final location,
+/// because a move costs as much as reading the event.
 #[inline(never)]
 fn read_as<'a, R: Record<'a>>(
     layout: Layout,
@@ -382,7 +382,8 @@ fn payload_error(layout: Layout, got: usize, short: PayloadTooShort) -> PayloadE
 ///
 /// # Errors
 ///
-/// The payload is shorter than its layout. If the layout has no version, the error is that of the oldest version.
+/// Returns an error if the payload is shorter than its layout. If the layout has no version, the error refers to the
+/// oldest version.
 #[inline]
 pub fn decode<'a>(layout: Layout, payload: &'a [u8], pointer_size: PointerSize) -> Result<ClrEvent<'a>, PayloadError> {
     let (oldest, newest) = layout.kind.versions();

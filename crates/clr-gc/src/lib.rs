@@ -10,9 +10,8 @@
 //!   '-- gc                 ClrEvent -> Collection, Suspension: the state machine
 //! ```
 //!
-//! `stream` uses the other two modules, and `gc` uses `event`. No module uses `stream`. None of them has I/O, a clock
-//! or a thread: times are values in the stream or arguments. A live session, a file and a test therefore run the same
-//! code.
+//! `stream` uses the other two modules, and `gc` uses `event`. No module uses `stream`. No module has I/O, a clock or a
+//! thread: times are values in the stream or arguments. A live session, a file and a test therefore run the same code.
 //!
 //! # Invariants
 //!

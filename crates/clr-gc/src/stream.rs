@@ -27,7 +27,7 @@ use process::{is_core_clr, process_of};
 pub enum AdvanceOutcome {
     /// All available bytes are decoded.
     Drained,
-    /// Too many outcomes are waiting. More bytes may be decodable once the outcomes have been taken.
+    /// Too many outcomes are waiting. Take the outcomes before decoding the remaining bytes.
     Paused,
 }
 
@@ -62,7 +62,7 @@ impl Default for StreamLimits {
 
 impl StreamLimits {
     /// Returns limits for one of hundreds of streams, each of a single process with one runtime. Events whose version
-    /// lacks the number of the runtime count as another runtime.
+    /// does not contain the number of the runtime are assigned to an additional runtime.
     pub const fn one_live_process() -> Self {
         Self {
             decoder: Limits::for_one_live_process(),
@@ -157,7 +157,7 @@ impl GcStream {
         self.decoder.push(bytes);
     }
 
-    /// Releases unused memory. Useful for one of many streams that are mostly idle. Call it after
+    /// Releases unused memory. This method is for streams that are idle most of the time. Call it after
     /// [`GcStream::advance`].
     pub fn shrink(&mut self) {
         self.decoder.shrink();
@@ -202,12 +202,13 @@ impl GcStream {
     /// Decodes the available bytes and passes every event of the scope to `observer`.
     ///
     /// If more than [`MAX_SETTLED`](crate::gc::MAX_SETTLED) collections of a live stream finish between two calls, the
-    /// method returns [`AdvanceOutcome::Paused`]. In that case take the outcomes, and call it again before adding more
-    /// bytes.
+    /// method returns [`AdvanceOutcome::Paused`]. In this case, take the outcomes and call the method again before
+    /// adding more bytes.
     ///
     /// # Errors
     ///
-    /// The bytes are not a valid stream, or they are damaged. Outcomes that precede the damage are reported.
+    /// Returns an error if the bytes are not a valid stream, or if they are damaged. Outcomes that precede the damage
+    /// are reported.
     pub fn advance(&mut self, mut observer: impl FnMut(&Observed<'_>)) -> Result<AdvanceOutcome, nettrace::Error> {
         loop {
             if self.processes.iter().any(|process| process.machine.overflows()) {
@@ -274,15 +275,16 @@ impl GcStream {
     }
 
     /// Returns the number of heap bytes in use, for owners that limit them. See [`nettrace::limits`] and the
-    /// [memory](crate#memory) section of this crate. The cost is that of one or two collections; call it after each
-    /// [`GcStream::advance`].
+    /// [memory](crate#memory) section of this crate. The method takes as long as the processing of one or two
+    /// collections, so it can be called after each [`GcStream::advance`].
     pub fn memory_bytes(&self) -> usize {
         self.decoder.memory_bytes() + self.losses.memory_bytes() + self.machines_bytes()
     }
 
-    /// Returns the name and size of the largest store in [`GcStream::memory_bytes`]. The name fits into a sentence.
+    /// Returns the name of the largest store in [`GcStream::memory_bytes`] and its size, in bytes. The name is a noun
+    /// phrase for messages.
     pub fn largest_store(&self) -> (&'static str, usize) {
-        let machines = ("collections that form or wait", self.machines_bytes());
+        let machines = ("collections in progress or waiting", self.machines_bytes());
         let stores = self.decoder.memory().into_iter().chain([machines]);
         stores.max_by_key(|(_, bytes)| *bytes).unwrap_or(machines)
     }
@@ -299,7 +301,7 @@ impl GcStream {
             .find_map(|process| Some((process.key, process.machine.next_outcome()?)))
     }
 
-    /// Returns whether events are known to be missing between two instants.
+    /// Returns whether events are known to be missing between two times, in nanoseconds since the sync point.
     pub fn is_lossy(&self, from: i64, to: i64) -> bool {
         self.losses.overlap(from, to)
     }
@@ -314,7 +316,7 @@ impl GcStream {
         self.decoder.header()
     }
 
-    /// Returns the decoder, which has the event counts and the way in which the stream ended.
+    /// Returns the decoder, which contains the event counts and the ending of the stream.
     pub fn decoder(&self) -> &Decoder {
         &self.decoder
     }

@@ -1,7 +1,7 @@
 //! Takes a heap dump of a process and prints the types of its live objects: `gcdump PID`.
 //!
-//! The crate `dotnet-diagnostics` attaches and reads; this crate counts. The process performs one collection, and all
-//! its threads are suspended while the runtime walks the heap.
+//! The crate `dotnet-diagnostics` attaches to the process and reads the stream, and this crate counts the objects. The
+//! process performs one collection, and all its threads are suspended while the runtime walks the heap.
 
 use std::error::Error;
 use std::io::Write;
@@ -34,8 +34,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let client = Client::with_deadlines(Endpoint::for_process(&process)?, deadlines);
     let config = SessionConfig {
-        // Memory of the target, used only as needed for the dump. Events that do not fit are dropped, and the dump is
-        // refused.
+        // The buffer is in the target's memory and grows only as needed for the dump. Events that do not fit are
+        // dropped, and the dump is refused.
         buffer_mb: 1024,
         providers: vec![Provider::new(RUNTIME_PROVIDER, KEYWORDS, INFORMATIONAL)],
         allow_inducing_keywords: true,
@@ -53,7 +53,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     session.stopped().await?;
-    // Otherwise the runtime remembers that it has named its types, and the next dump has no names.
+    // Without this call, the runtime would not send the names of its types again, and the next dump would have no
+    // names.
     client.recompute_levels(Duration::from_secs(3)).await?;
 
     let (survey, _) = survey(reading.finish()?, None);

@@ -34,9 +34,9 @@ pub fn graph_bytes(objects: u64, edges: u64) -> u64 {
 /// A range of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Range {
-    /// Usual lower bound.
+    /// Usual lower bound, in the unit of the field that contains the range.
     pub low: u64,
-    /// Usual upper bound.
+    /// Usual upper bound, in the unit of the field that contains the range.
     pub high: u64,
 }
 
@@ -54,7 +54,7 @@ pub struct ProcessEstimate {
 /// Figures of a previous dump. The next dump of the process is similar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PreviousDump {
-    /// Live bytes.
+    /// Number of live bytes.
     pub live_bytes: u64,
     /// Number of objects.
     pub objects: u64,
@@ -86,7 +86,7 @@ impl ProcessEstimate {
             Some(true) => WRITE_NS_SERVER,
             None => (WRITE_NS_WORKSTATION.0, WRITE_NS_SERVER.1),
         };
-        // As a rule, half of the memory is outside the heap or free space in it.
+        // For the low estimate, half of the memory is outside the heap, or is free space in the heap.
         let objects = Range {
             low: live / 2 / USUAL_OBJECT.1,
             high: live / USUAL_OBJECT.0,
@@ -105,8 +105,9 @@ impl ProcessEstimate {
         }
     }
 
-    /// Returns the forecast after a dump. Suspensions of one process differed by 30 %, and live bytes can have grown. A
-    /// suspension that was not observed is forecast as if there had been no dump.
+    /// Returns the forecast after a dump. The forecast allows for the measured difference of 30 % between suspensions
+    /// of one process, and for the growth of live bytes. If no suspension was observed, the duration is forecast as for
+    /// a first dump.
     pub fn after(self, seen: PreviousDump) -> Forecast {
         let grown = (self.live_bytes as f64 / seen.live_bytes.max(1) as f64).max(1.0);
         let times = |value: u64, factor: f64| (value as f64 * grown * factor).round() as u64;
@@ -155,8 +156,8 @@ mod tests {
 
     /// Scenario: a dump of 100 MB stopped the process for 0.3 s. Since then the live bytes have doubled, or halved.
     /// Another dump has no observed suspension.
-    /// Guarantee: the next suspension is forecast to be twice as long, or equally long, within 30 %; its stream fits.
-    /// Without an observed suspension, the forecast is the same as without a dump, never 0.
+    /// Guarantee: the next suspension is forecast to be twice as long, or equally long, within 30 %; its stream fits
+    /// into the buffer. Without an observed suspension, the forecast suspension is the same as without a dump, never 0.
     #[test]
     fn next_dump_is_forecast_from_the_previous() {
         let known = |live_bytes| ProcessEstimate {

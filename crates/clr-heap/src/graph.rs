@@ -7,8 +7,8 @@
 //! # Statics
 //!
 //! A static variable is stored inside an array of the runtime, which a handle holds. The graph replaces the reference
-//! from that array to the object by a reference from the variable. Otherwise that array would hold every static, too,
-//! and statics would retain nothing.
+//! from that array to the object by a reference from the variable. Without this replacement, the array would also hold
+//! every static, and statics would retain no bytes.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use crate::reading::{Dump, Holder, Raw, RootEdge, Type, Variable};
 pub struct Root {
     /// Kind of root.
     pub holder: Holder,
-    /// Name of the field or method; empty if there is no name, or several.
+    /// Name of the field or method; empty if there is no name, or if there are several names.
     pub name: String,
     /// Number of roots that are merged here.
     pub count: u64,
@@ -87,13 +87,13 @@ impl Graph {
         self.type_of.get(node as usize).copied()
     }
 
-    /// Returns a type by its index.
+    /// Returns a type by its index, or `None` if the index is out of range.
     pub(crate) fn type_at(&self, place: u32) -> Option<&Type> {
         self.types.get(place as usize)
     }
 }
 
-/// Returns pairs of a runtime array and an object that a static variable inside it holds.
+/// Returns sorted pairs of a runtime array and an object that a static variable inside the array holds.
 fn variables_in_arrays(
     index: &Index<'_>,
     raw_sizes: &[u32],
@@ -267,7 +267,8 @@ fn push(targets: &mut Vec<u32>, target: u32) {
     targets.push(target);
 }
 
-/// Returns how often each object must be removed from the references of this node. Removes these pairs from the front.
+/// Returns the number of times that each object must be removed from the references of this node, or `None` if no
+/// object must be removed. Removes the pairs of the node from the front of the list.
 fn take_removals(pairs: &mut &[(u32, u32)], node: u32) -> Option<HashMap<u32, u32>> {
     let count = pairs.iter().take_while(|(array, _)| *array == node).count();
     let (own, rest) = pairs.split_at_checked(count)?;

@@ -17,7 +17,7 @@ pub enum Label {
     Root(u32),
     /// Objects of a type, by index.
     Type(u32),
-    /// All objects that are too deep, or for which there is no space.
+    /// All objects that exceed the maximum depth or the maximum number of steps.
     Rest,
 }
 
@@ -66,7 +66,7 @@ impl Default for PathTree {
 }
 
 impl PathTree {
-    /// Returns the step from `parent` to `label`.
+    /// Returns the step from `parent` to `label`, and creates it if necessary.
     pub fn step(&mut self, parent: u32, label: Label) -> u32 {
         let Some(before) = self.steps.get(parent as usize) else {
             return 0;
@@ -111,7 +111,7 @@ impl PathTree {
         place
     }
 
-    /// Counts an object at a step.
+    /// Counts an object of `bytes` bytes at a step.
     pub fn add(&mut self, step: u32, bytes: u64) {
         if let Some(step) = self.steps.get_mut(step as usize) {
             step.objects += 1;
@@ -153,8 +153,8 @@ fn place_of(parent: u32, label: Label) -> usize {
 mod tests {
     use super::*;
 
-    /// Scenario: a root holds a list of a million nodes, a path that is too deep, and more paths than there is space
-    /// for.
+    /// Scenario: a root holds a list of a million nodes, a path that is too deep, and more paths than the tree can
+    /// hold.
     /// Guarantee: the list is one step; excess objects are in one step at the point where they were cut off; every
     /// object is counted once.
     #[test]

@@ -53,7 +53,7 @@ impl fmt::Display for MetadataError {
 /// given number of bytes from an offset of the file, or fewer at its end.
 ///
 /// # Errors
-/// The file is not an assembly, or is damaged.
+/// Returns an error if the file is not an assembly, or is damaged.
 pub fn statics(
     read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>,
     wanted: &HashSet<&str>,
@@ -112,13 +112,13 @@ fn find(read: &mut impl FnMut(u64, u32) -> Option<Vec<u8>>) -> Result<Vec<u8>, M
         .ok_or(MetadataError("the metadata is not in the file"))
 }
 
-/// The required tables.
+/// The required tables and heaps of an assembly's metadata.
 struct Tables<'a> {
     strings: &'a [u8],
     blobs: &'a [u8],
     types: Rows<'a>,
     fields: Rows<'a>,
-    /// Widths of references: names, blobs, types by [`TypeDefOrRef`], fields, methods.
+    /// Widths of references to names, blobs, base types (`TypeDefOrRef`) and fields, in bytes.
     name: usize,
     blob: usize,
     extends: usize,
@@ -194,7 +194,8 @@ impl<'a> Tables<'a> {
         };
         let (name, guid, blob) = (heap(1), heap(2), heap(4));
         let extends = one_of(&[TYPE_DEF, 1, 0x1b], 2);
-        // Files that an editor saved contain FieldPtr and MethodPtr (3, 5), to which lists then refer.
+        // Files that an editor saved contain FieldPtr and MethodPtr (3, 5), to which lists then refer. Such files are
+        // refused.
         let has_pointers = count(3) > 0 || count(5) > 0;
         let widths = [
             2 + name + 3 * guid,
@@ -269,7 +270,7 @@ impl<'a> Tables<'a> {
         found
     }
 
-    /// Returns the name of a field that can hold an object.
+    /// Returns the name of a field that can hold an object, or `None` if the field cannot hold an object or is damaged.
     fn field(&self, field: usize) -> Option<&'a str> {
         let row = self.fields.get(field)?;
         let flags = u16_at(row, 0)?;
@@ -283,8 +284,8 @@ impl<'a> Tables<'a> {
         self.text(index(row, 2, self.name)?)
     }
 
-    /// Returns whether the type of a field is a boolean, a character or a number. The signature is then two bytes: 6
-    /// and the type.
+    /// Returns whether the type of a field is a boolean, a character or a number, or `None` if the signature is
+    /// truncated. The signature of such a field has two bytes: 6 and the type.
     fn is_number(&self, signature: u32) -> Option<bool> {
         let at = signature as usize;
         let [length, kind, of] = *self.blobs.get(at..)?.first_chunk::<3>()?;

@@ -6,7 +6,7 @@ use clr_evidence::pprof::{WeightedStack, encode_names};
 
 use crate::survey::AnalyzedGraph;
 
-/// Returns stacks of names, outermost first, with objects and own bytes.
+/// Returns the stacks of names, outermost first, each with its number of objects and their own bytes.
 pub fn stacks(solved: &AnalyzedGraph) -> Vec<(Vec<String>, u64, u64)> {
     let steps = solved.kept.steps();
     let own = steps.iter().enumerate().filter(|(_, step)| step.objects > 0);
@@ -18,7 +18,8 @@ pub fn stacks(solved: &AnalyzedGraph) -> Vec<(Vec<String>, u64, u64)> {
     .collect()
 }
 
-/// Encodes an uncompressed pprof profile with `inuse_objects` and `inuse_space`.
+/// Encodes an uncompressed pprof profile with `inuse_objects` and `inuse_space`. `unix_ns` is the time of the dump in
+/// nanoseconds since 1970, if known.
 pub fn pprof(solved: &AnalyzedGraph, unix_ns: Option<i64>) -> Vec<u8> {
     let stacks = stacks(solved);
     let weighed: Vec<WeightedStack<'_>> = stacks

@@ -68,7 +68,8 @@ pub enum DumpDetail {
     /// Objects and bytes by type. Takes a few megabytes for any heap.
     #[default]
     Histogram,
-    /// References, too, if the graph takes at most `most` bytes ([`cost::graph_bytes`]); otherwise a histogram.
+    /// A histogram and the references, if the graph takes at most `most` bytes ([`cost::graph_bytes`]). A larger dump
+    /// yields only a histogram.
     Graph {
         /// Maximum size of the graph and of all derived results, in bytes.
         most: u64,
@@ -82,10 +83,10 @@ pub enum Refusal {
     /// The stream is damaged.
     #[error("cannot read the stream: {0}")]
     Stream(#[from] nettrace::Error),
-    /// The process has 32 bits. The layouts are known, but were never observed.
+    /// The process has 32 bits. The layouts of its events are known, but were never observed.
     #[error("heap dumps of 32-bit processes are not supported")]
     NotSixtyFour,
-    /// The stream contains no forced collection with objects. NativeAOT and Mono do not perform one.
+    /// The stream contains no forced collection with objects. NativeAOT and Mono do not perform forced collections.
     #[error("the stream contains no heap dump: the runtime performed no collection for it, like NativeAOT and Mono")]
     NoDump,
     /// Events were lost.
@@ -152,7 +153,7 @@ pub enum Holder {
 pub(crate) struct RootEdge {
     pub(crate) object: u64,
     pub(crate) holder: Holder,
-    /// The method, for a stack.
+    /// Id of the method if the holder is a stack; otherwise, the runtime's id of the root.
     pub(crate) id: u64,
 }
 
@@ -205,10 +206,10 @@ pub struct Dump {
     pub edges: u64,
     /// Bytes of all objects.
     pub bytes: u64,
-    /// Size of a requested graph that exceeded its limit, in bytes.
+    /// Size of a requested graph that exceeded its limit, in bytes; `None` if the graph fits or was not requested.
     pub graph_needs: Option<u64>,
     /// Durations for which all threads were suspended, in nanoseconds, in the order of the stream: the suspension of
-    /// the dump, and those during the dump. A suspension without an observed start or end is not included.
+    /// the dump, and suspensions during the dump. A suspension without an observed start or end is not included.
     pub stopped_ns: Vec<i64>,
     /// Start of the collection, in Unix nanoseconds; `None` if the stream's clock is invalid.
     pub at_unix_ns: Option<i64>,
@@ -221,7 +222,7 @@ pub struct Dump {
 struct Modules {
     paths: Vec<String>,
     bytes: usize,
-    /// Whether there are modules without a file or beyond the maximum number.
+    /// Whether there are modules without a file or beyond the limits.
     are_missing: bool,
 }
 
@@ -242,8 +243,8 @@ impl Modules {
 pub type ReadAt = Box<dyn FnMut(u64, u32) -> Option<Vec<u8>>>;
 
 impl Dump {
-    /// Assigns classes to static fields if the metadata of the process's assemblies allows it. `open` opens an assembly
-    /// by its path in the process.
+    /// Assigns classes to static fields if the metadata of the process's assemblies identifies them. `open` opens an
+    /// assembly by its path in the process.
     pub fn name_classes(&mut self, open: &mut dyn FnMut(&str) -> Option<ReadAt>) {
         let Some(raw) = &mut self.raw else { return };
         let variables = raw.variables.iter().take(MAX_NAMED_VARIABLES);
@@ -256,7 +257,7 @@ impl Dump {
         self.modules.paths.dedup();
         for path in &self.modules.paths {
             let read = open(path).and_then(|mut read| metadata::statics(&mut read, &wanted).ok());
-            // A module with this many fields is treated as unreadable.
+            // A module whose fields would exceed the limit is treated as unreadable.
             let read = read.filter(|read| fields + read.len() <= MAX_FIELDS);
             is_whole &= read.is_some();
             fields += read.as_ref().map_or(0, Vec::len);
@@ -329,7 +330,7 @@ struct ReadingState {
     bytes: u64,
     announced_edges: u64,
     edges: u64,
-    /// Next index of events 16, 17, 18 and 19.
+    /// Next expected index of events 16, 17, 18 and 19.
     next: [u32; 4],
     bulk_bytes: u64,
     lost: u64,
@@ -338,7 +339,7 @@ struct ReadingState {
     graph_needs: Option<u64>,
     starts: HashMap<u32, Start>,
     threads: HashMap<u64, Numbering>,
-    /// Time since which threads are suspended, by the thread that suspends them.
+    /// Time since which threads are suspended, in ticks, by the thread that suspends them.
     suspended: HashMap<u64, i64>,
     stops: Vec<(i64, i64)>,
     refusal: Option<Refusal>,
@@ -668,7 +669,8 @@ impl ReadingState {
         }
     }
 
-    /// Handles the end of a collection by the thread of the dump.
+    /// Completes the dump at the end of a collection on the thread of the dump, or discards the collection if it was not
+    /// requested.
     fn end(&mut self, count: u32, lost: u64) {
         if self.starts.get(&count).is_some_and(|start| !start.is_forced) {
             self.discard();
@@ -704,7 +706,7 @@ impl ReadingState {
         }
     }
 
-    /// Drops the graph if it would exceed its limit.
+    /// Drops the graph if it would exceed its memory limit or the range of its numbers.
     fn bound(&mut self) {
         let (Some(raw), DumpDetail::Graph { most }) = (&self.raw, self.want) else {
             return;
@@ -780,7 +782,7 @@ impl ReadingState {
         }
         if let Some(raw) = &mut self.raw {
             if raw.addresses.len() == raw.addresses.capacity() {
-                // Doubling would temporarily take twice the memory.
+                // The vectors grow by a quarter, because doubling would temporarily take twice the memory.
                 let more = (raw.addresses.len() / 4).max(1 << 12);
                 raw.addresses.reserve_exact(more);
                 raw.sizes.reserve_exact(more);

@@ -19,8 +19,8 @@ use crate::metadata::StaticField;
 type Place = (usize, usize);
 
 /// Returns the class of each name, in the order of the runtime, or `None` if the class is unknown. `modules` are the
-/// static fields of all modules with these names. `is_whole` is whether no module is missing, so that a field of only
-/// one class is certain.
+/// static fields of all modules with these names. `is_whole` states whether no module is missing. If so, the class of a
+/// field that only one class has is certain.
 pub fn classes<'a>(names: &[&str], modules: &'a [Vec<StaticField>], is_whole: bool) -> Vec<Option<&'a str>> {
     let mut by_name: HashMap<&str, Vec<Place>> = HashMap::new();
     for (module, fields) in modules.iter().enumerate() {
@@ -56,7 +56,7 @@ pub fn classes<'a>(names: &[&str], modules: &'a [Vec<StaticField>], is_whole: bo
     known.into_iter().map(class).collect()
 }
 
-/// Returns the positions that are in order with a neighbour in the same module.
+/// Returns the positions that are in order with a neighbour in the same module, and `None` for all other positions.
 fn confirmed(known: &[Option<Place>]) -> Vec<Option<Place>> {
     let neighbour = |at: Option<usize>| known.get(at?).copied().flatten();
     let is_beside = |at: usize, place: Place| {
@@ -68,11 +68,12 @@ fn confirmed(known: &[Option<Place>]) -> Vec<Option<Place>> {
     known.iter().enumerate().map(keep).collect()
 }
 
-/// Returns the only candidate between the known neighbours of a variable. Candidates are sorted by position.
+/// Returns the only candidate between the known neighbours of a variable, or `None` if a neighbour is unknown or there
+/// is not exactly one candidate. Candidates are sorted by position.
 fn between(known: &[Option<Place>], at: usize, candidates: &[Place]) -> Option<Place> {
     let neighbour = |at: usize| known.get(at).copied().flatten();
     let (before, after) = (at.checked_sub(1).and_then(neighbour)?, neighbour(at + 1)?);
-    // Candidates from one position up to another.
+    // Returns the candidates from one position up to, but not including, another position.
     let within = |(from, to): (Place, Place)| {
         let [from, to] = [from, to].map(|end| candidates.partition_point(|place| *place < end));
         candidates.get(from..to).unwrap_or_default()
@@ -81,7 +82,7 @@ fn between(known: &[Option<Place>], at: usize, candidates: &[Place]) -> Option<P
     if before.0 == after.0 {
         return only(within((behind, after)).iter().copied());
     }
-    // The module changes here: candidates are after the first neighbour, or before the second one.
+    // The module changes here: candidates are after the first neighbour, or before the second neighbour.
     let behind = within((behind, (before.0 + 1, 0)));
     only(behind.iter().chain(within(((after.0, 0), after))).copied())
 }

@@ -1,8 +1,8 @@
 //! The results of a dump: types, roots, paths and suspects.
 //!
-//! The bytes *retained* by an object are its own bytes and those of all objects that only it keeps alive. Objects that
-//! two objects hold together are retained by neither. A type retains the bytes that its topmost members in the
-//! dominator tree retain, so that no byte is counted twice.
+//! The bytes *retained* by an object are its own bytes and the own bytes of all objects that only this object keeps
+//! alive. Objects that two objects hold together are retained by neither. A type retains the bytes that its topmost
+//! members in the dominator tree retain, so that no byte is counted twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::reading::{Dump, Holder, Type};
 const MAX_TYPES: usize = 20_000;
 const MAX_ROOTS: usize = 5_000;
 const MAX_PATHS: usize = 2_000;
-/// Maximum numbers in a survey that a daemon keeps.
+/// Maximum numbers of rows in a survey that the daemon keeps.
 const BRIEF_TYPES: usize = 2_000;
 const BRIEF_ROOTS: usize = 500;
 const BRIEF_PATHS: usize = 200;
@@ -34,7 +34,7 @@ const ONE_KEEPS: f64 = 0.7;
 /// The dump itself: the first record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Heap {
-    /// The process on its host; `None` for a recording.
+    /// Process id in the pid namespace of the host; `None` for a recording.
     pub pid: Option<u32>,
     /// Name of the process or of the file.
     pub process: Option<String>,
@@ -49,11 +49,11 @@ pub struct Heap {
     pub objects: u64,
     /// Bytes of the live objects.
     pub bytes: u64,
-    /// Number of references between the live objects.
+    /// Number of references between the live objects; `None` in a histogram.
     pub references: Option<u64>,
     /// `graph`, or `histogram` if the holders of objects are unknown.
     pub method: String,
-    /// Reason why there is no graph, as a sentence.
+    /// Reason why there is no graph, as a sentence; `None` if there is a graph or if no graph was requested.
     pub reason: Option<String>,
     /// Whether the dump is complete. The value is always true, because incomplete dumps are refused.
     pub complete: bool,
@@ -70,9 +70,9 @@ pub struct TypeRow {
     pub r#type: String,
     /// Name in the runtime.
     pub raw_type: String,
-    /// Id of the runtime. Two nested types can have the same name.
+    /// Id of the type in the runtime. A name is not sufficient, because two nested types can have the same name.
     pub type_id: u64,
-    /// Id of its module in the runtime.
+    /// Id of the type's module in the runtime.
     pub module: u64,
     /// Number of objects.
     pub objects: u64,
@@ -170,11 +170,12 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Keeps only the largest rows, which are first, so that the survey takes a few megabytes.
+    /// Keeps only the largest rows, which are first, and removes the names in the runtime, so that the survey takes a
+    /// few megabytes.
     pub fn shorten(&mut self) {
         self.types.truncate(BRIEF_TYPES);
         self.roots.truncate(BRIEF_ROOTS);
-        // Keeps one path for each type that retains most, even if its own bytes are few.
+        // Keep the first path of each of the types that retain most, even if its own bytes are few.
         let tops: BTreeSet<String> = self
             .types
             .iter()
@@ -261,9 +262,10 @@ pub struct AnalyzedGraph {
     pub dominators: Dominators,
     /// Retained bytes, by the number of the dominator.
     pub retained: Vec<u64>,
-    /// The shortest ways to all objects, by type.
+    /// The shortest paths to all objects, by type.
     pub held: PathTree,
-    /// The dominator tree by type. The objects and bytes of a step and of all steps below it are those that it retains.
+    /// The dominator tree by type. A step retains its own objects and bytes, and the objects and bytes of all steps
+    /// below it.
     pub kept: PathTree,
     /// Step of each object in [`AnalyzedGraph::held`].
     way_of: Vec<u32>,
@@ -428,7 +430,7 @@ impl AnalyzedGraph {
     fn reached(&self) -> Vec<u64> {
         let mut by_root = vec![0_u64; self.graph.roots.len()];
         let steps = self.held.steps();
-        // A step follows its parent.
+        // In the list, each step comes after its parent.
         let mut root_of: Vec<Option<u32>> = Vec::with_capacity(steps.len());
         for step in steps {
             let root = match step.label {
@@ -456,7 +458,8 @@ impl AnalyzedGraph {
         tops.into_iter().filter_map(|top| self.suspect(top, total)).collect()
     }
 
-    /// Descends from the top of the tree while one child retains nearly all bytes.
+    /// Descends from the top of the tree while one child retains at least 70 % of its parent's bytes. Returns `None` if
+    /// there is no type to name.
     fn suspect(&self, top: u32, total: u64) -> Option<SuspectRow> {
         let mut at = top;
         let mut way = Vec::new();
@@ -467,7 +470,7 @@ impl AnalyzedGraph {
         }
         while let Some(child) = self.tree.children(at).max_by_key(|child| self.retained(*child)) {
             let keeps = self.retained(child) as f64 >= ONE_KEEPS * self.retained(at) as f64;
-            // A list is a chain, which accumulates at its start.
+            // A list is a chain of objects of one type, so the search stops at its first object.
             if !keeps || (self.label(child) == self.label(at)) {
                 break;
             }
@@ -515,7 +518,7 @@ impl AnalyzedGraph {
         if root.is_none()
             && let Some(way) = self.way_of.get(self.node(top) as usize)
         {
-            // One of the paths to the object.
+            // Prepend one of the paths to the object.
             let before = self.held.way(*way);
             let before = before.iter().take(before.len().saturating_sub(1));
             path = before.map(|label| self.shown(*label)).chain(path).collect();
@@ -629,7 +632,8 @@ fn kept(graph: &Graph, dominators: &Dominators) -> PathTree {
     kept
 }
 
-/// Returns the shortest paths. Preferred kinds of roots come first.
+/// Returns the tree of shortest paths, and the step of each object. An object that several kinds of roots reach has a
+/// path from the preferred kind.
 fn ways(graph: &Graph) -> (PathTree, Vec<u32>) {
     let mut held = PathTree::default();
     let objects = graph.objects();

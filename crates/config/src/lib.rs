@@ -72,7 +72,7 @@ pub struct Sources<'a> {
     /// All environment variables.
     pub environment: &'a Environment,
     pub flags: &'a ConfigFlags,
-    /// Reads the files named by `headers_from`.
+    /// Reads the files of secrets, such as the files in `headers_from`.
     pub read_file: ReadFile<'a>,
 }
 
@@ -150,7 +150,7 @@ impl Config {
             resolve::sections(&mut resolver, &document);
             let (mut dropped, mut new_warnings, mut errors) = (Vec::new(), Vec::new(), Vec::new());
             for finding in resolver.findings {
-                // An error of only one of the keys is already reported.
+                // If one of the other keys has its own error, only that error is reported.
                 if problems.iter().any(|problem| finding.with.contains(&problem.path)) {
                     continue;
                 }
@@ -265,7 +265,7 @@ impl Config {
         print::print(self)
     }
 
-    /// Returns the keys that differ from those of `new` and need a restart.
+    /// Returns the keys whose values differ in `new` and that need a restart.
     pub fn restart(&self, new: &Self) -> Vec<KeyPath> {
         change::restart(&self.document, &new.document)
     }

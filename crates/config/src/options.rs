@@ -39,9 +39,9 @@ pub struct Options {
     pub black_box: BlackBoxOptions,
     /// Store for evidence outside the host, and the name of this host in it; `None` if evidence stays on the host.
     pub store: Option<(StoreOptions, String)>,
-    /// Whether incidents have bursts, and their limits.
+    /// Whether incidents have bursts, and the limits of bursts.
     pub bursts: BurstOptions,
-    /// Whether incidents have heap dumps, and their limits.
+    /// Whether incidents have heap dumps, and the limits of heap dumps.
     pub census: CensusOptions,
     /// Source of pod metadata in Kubernetes.
     pub kubernetes: Settings,
@@ -51,7 +51,7 @@ pub struct Options {
     pub web: WebOptions,
     /// Attributes of the daemon's own resource.
     pub own_resource: Vec<KeyValue>,
-    /// Whether the daemon's own metrics are exported over OTLP. `/metrics` always contains them.
+    /// Whether the daemon's own metrics are exported over OTLP. `/metrics` always contains these metrics.
     pub export_own_metrics: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct SelfTelemetryOptions {
     pub logs: Option<String>,
     /// The `service.name` of gcwatch itself.
     pub service_name: String,
-    /// Further attributes of its resource, as names and strings.
+    /// Further attributes of gcwatch's own resource, as names and strings.
     pub attributes: Vec<(String, String)>,
 }
 

@@ -74,7 +74,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Returns whether a key belongs to the other kind of histogram and was not set.
+/// Returns whether a key belongs to the kind of histogram that is not in use, and was not set.
 fn is_unused(config: &Config, path: &KeyPath) -> bool {
     let explicit = matches!(config.options.pipeline.metrics.buckets, HistogramBuckets::Explicit(_));
     let unused = if explicit {

@@ -26,7 +26,7 @@ pub(crate) use self::receivers::otlp;
 pub(crate) use self::store::store;
 pub(crate) use self::web::web;
 
-/// Reads a small file that contains the value of a header.
+/// A function that reads a small file with a secret, such as the value of a header.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
 /// A finding on several keys together.
@@ -34,7 +34,7 @@ pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 pub(crate) struct Finding {
     pub(crate) path: KeyPath,
     pub(crate) message: String,
-    /// The other keys.
+    /// The other keys that the finding concerns.
     pub(crate) with: Vec<KeyPath>,
     /// Whether the finding is an error, which prevents the start, or a warning.
     pub(crate) is_error: bool,
@@ -99,12 +99,12 @@ impl Resolver<'_> {
         Ok(Secret::new(text.trim_end()))
     }
 
-    /// Returns a secret that is not empty.
+    /// Returns a secret that is not empty, or `None` if it is empty or cannot be read, which is reported.
     fn secret_at(&mut self, source: &SecretSource, path: KeyPath) -> Option<Secret> {
         match self.secret(source) {
             Ok(secret) if secret.reveal().is_empty() => self.refused(path, "the value is empty"),
             Ok(secret) => Some(secret),
-            // If neither or both of its keys are set, the error is already reported.
+            // If neither or both of the keys of the source are set, the error is already reported.
             Err(message) => {
                 self.error_with(path.clone(), vec![path], message);
                 None
@@ -113,7 +113,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Checks whole sections, except those with a separate function.
+/// Checks whole sections, except sections with a separate function.
 pub(crate) fn sections(resolver: &mut Resolver<'_>, document: &Document) {
     let targets = &document.targets;
     for (index, path) in targets.sockets.iter().enumerate() {

@@ -14,7 +14,7 @@ pub const MAX_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// A file or directory cannot be read, or a directory has no rule file. All problems are returned.
+/// Returns an error if a file or directory cannot be read, or a directory has no rule file. All problems are returned.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
@@ -36,7 +36,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<SourceFile>, Vec<Problem>> {
 ///
 /// # Errors
 ///
-/// A file or directory cannot be read. All problems are returned.
+/// Returns an error if a file or directory cannot be read. All problems are returned.
 pub fn read_any(path: &Path) -> Result<Vec<SourceFile>, Vec<Problem>> {
     let files = named(path).map_err(|problem| vec![problem])?;
     sources(&files, Vec::new())
@@ -62,7 +62,7 @@ fn sources(files: &[PathBuf], mut problems: Vec<Problem>) -> Result<Vec<SourceFi
 ///
 /// # Errors
 ///
-/// The bytes are not UTF-8.
+/// Returns an error if the bytes are not UTF-8.
 pub fn decode(name: String, bytes: Vec<u8>) -> Result<SourceFile, Problem> {
     decoded(bytes)
         .map_err(|(at, message)| problem(&name, (at.line, at.column), message))
@@ -111,7 +111,7 @@ fn source(path: &Path) -> Result<SourceFile, Problem> {
 ///
 /// # Errors
 ///
-/// The file cannot be read, is larger than [`MAX_BYTES`] or is not UTF-8.
+/// Returns an error if the file cannot be read, is larger than [`MAX_BYTES`] or is not UTF-8.
 pub fn text(path: &Path) -> Result<SourceFile, Problem> {
     let name = path.display().to_string();
     let bytes = read_bounded(path, MAX_BYTES)

@@ -38,7 +38,7 @@ mod tests {
     }
 
     /// Scenario: the tables list variables and flags.
-    /// Guarantee: each of them sets an existing key.
+    /// Guarantee: each variable and each flag sets an existing key.
     #[test]
     fn variables_and_flags_set_existing_keys() {
         let variables = environment::variables().into_iter().map(|variable| variable.path);

@@ -1,7 +1,7 @@
 //! Notifications about incidents: to Alertmanagers, webhooks and standard output.
 //!
 //! ```text
-//!                     +-> firing  firing alerts at intervals; resolved ones for 5 min ----> POST /api/v2/alerts
+//!                     +-> firing  firing alerts at intervals; resolved alerts for 5 min --> POST /api/v2/alerts
 //! notice -> message --+-> outbox  each change once, in order -------------------------> POST to a webhook
 //!                     '-> stdout  each change ----------------------------------------> standard output
 //! ```
@@ -9,19 +9,19 @@
 //! For a receiver, an incident is one alert. The receiver gets a message when the incident starts, when its severity
 //! rises, and when it ends. Repeated messages to an Alertmanager contain the current texts.
 //!
-//! Layers, each of which uses only the previous ones: `settings` and `stats`; `labels`, `message`, `shares`,
+//! Layers, each of which uses only the previous layers: `settings` and `stats`; `labels`, `message`, `shares`,
 //! `firing_alerts` and `outbox`, which are pure; `post` (one request), `stdout`, `queue` (one receiver with its task)
 //! and [`Notifier`].
 //!
 //! # Invariants
 //!
-//! * Each receiver has its own task. An unavailable or slow receiver does not delay the others, and
+//! * Each receiver has its own task. An unavailable or slow receiver does not delay the other receivers, and
 //!   [`Notifier::notify`] never blocks.
 //! * Queues are bounded, and dropped changes are counted by reason ([`stats`]).
 //! * Tenants are served in turn and have shares. A tenant with many messages neither delays nor displaces the messages
 //!   of other tenants.
-//! * Failed requests are retried with growing random delays, or when the receiver asks for it. Refused requests are not
-//!   retried.
+//! * Failed requests are retried with growing random delays, or after the delay that the receiver requests. A request
+//!   whose content was refused is not retried unchanged.
 
 pub mod settings;
 pub mod stats;
@@ -67,7 +67,7 @@ use incidents::{IncidentChange, IncidentRecord, IncidentSubject};
 /// Maximum number of open incidents that are remembered for receivers added by a reload.
 const MAX_FIRING: usize = 10_000;
 
-/// Sends changes of alerts to all receivers. Clones are cheap, and no call waits for the network.
+/// A notifier that sends changes of alerts to all receivers. Clones are cheap, and no call waits for the network.
 #[derive(Clone)]
 pub struct Notifier {
     state: Arc<Mutex<NotifierState>>,
@@ -86,7 +86,8 @@ struct NotifierState {
     queues: Vec<(Arc<ReceiverQueue>, JoinHandle<()>)>,
     stdout: Option<StdoutWriter>,
     connections: Vec<Arc<Connection>>,
-    /// Firing alerts. An alert that did not fit gets its labels when it resolves.
+    /// Newest messages of the open incidents. An incident that does not fit is not remembered, so each of its messages
+    /// gets new labels.
     firing: BTreeMap<Key, Arc<Message>>,
 }
 
@@ -95,7 +96,7 @@ impl Notifier {
     ///
     /// # Errors
     ///
-    /// Returns an error if the settings of a receiver are invalid, or outside a tokio runtime.
+    /// Returns an error if the settings of a receiver are invalid, or if there are receivers but no tokio runtime.
     pub fn start(settings: &AlertSettings) -> Result<Self, Error> {
         let notifier = Self {
             state: Arc::new(Mutex::new(NotifierState {
@@ -120,7 +121,8 @@ impl Notifier {
     ///
     /// # Errors
     ///
-    /// Returns an error if the settings of a receiver are invalid. In this case, nothing changes.
+    /// Returns an error if the settings of a receiver are invalid, or if there are receivers but no tokio runtime. In
+    /// these cases, nothing changes.
     pub fn reconfigure(&self, settings: &AlertSettings) -> Result<(), Error> {
         let mut state = self.state();
         let wanted = wanted(settings);
@@ -208,7 +210,7 @@ impl Notifier {
         self.state().settings.log
     }
 
-    /// Sends changes of incidents of one process.
+    /// Queues changes of incidents of one process for all receivers.
     pub fn notify(&self, resource: &Resource, notices: &[IncidentNotice], wall: Wall) {
         let mut state = self.state();
         for notice in notices {
@@ -263,7 +265,8 @@ impl Notifier {
         }
     }
 
-    /// Returns a number that differs if other changes wait for at least this time, or 0 if no change does.
+    /// Returns a number that identifies the set of changes that have waited for webhooks for at least `least`, or 0 if
+    /// there is no such change.
     pub fn unsent_mark(&self, least: Duration) -> u64 {
         let state = self.state();
         let waiting = state.queues.iter().map(|(queue, _)| queue.waiting(least));
@@ -276,7 +279,7 @@ impl Notifier {
         hasher.finish().max(1)
     }
 
-    /// Returns the changes that have waited for webhooks for at least this time.
+    /// Returns the changes that have waited for webhooks for at least `least`.
     pub fn unsent(&self, least: Duration) -> Vec<UnsentChange> {
         let state = self.state();
         state.queues.iter().flat_map(|(queue, _)| queue.unsent(least)).collect()
@@ -319,8 +322,8 @@ impl Notifier {
         queues.chain(stdout).collect()
     }
 
-    /// Accepts no more changes, and sends waiting ones for at most `within`. Returns the number of unsent changes, and
-    /// the changes among them that the next instance can send.
+    /// Accepts no more changes, and sends waiting changes for at most `within`. Returns the number of unsent changes,
+    /// and the changes among them that the next instance can send.
     pub async fn shutdown(&self, within: Duration) -> (u64, Vec<UnsentChange>) {
         let deadline = Instant::now() + within;
         let (queues, stdout) = {

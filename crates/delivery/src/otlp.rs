@@ -9,20 +9,20 @@
 //! own log records and spans ->  opentelemetry-otlp (own)              ->   the same receivers and connections
 //! ```
 //!
-//! Layers, each of which uses only the previous ones: `signal`, `settings`, `stats`, `error`; `batch` with `split`,
+//! Layers, each of which uses only the previous layers: `signal`, `settings`, `stats`, `error`; `batch` with `split`,
 //! `answer` and `queue`, which are pure; `target`, `store_handle` (the queue on disk), `outgoing`, `give` and
-//! `answer_counts`; `sender`, `own`, [`Exporter`], and `running`, which stops it.
+//! `answer_counts`; `sender`, `own`, [`Exporter`], and `running`, which stops the exporter.
 //!
-//! With a queue on disk, a request that the receiver does not accept is written there, followed by new requests, each
-//! after 1 s or 1 MiB. When the receiver accepts requests again, new data is sent first, with one stored request after
-//! each new one. Nothing is written while the receiver is available.
+//! With a queue on disk, a request that the receiver does not accept is written to the disk, followed by new requests,
+//! each after 1 s or 1 MiB. When the receiver accepts requests again, new data is sent first, with one stored request
+//! after each new request. Nothing is written while the receiver is available.
 //!
 //! # Invariants
 //!
 //! * Adding items never blocks: excess items are dropped and counted by reason ([`stats`]).
 //! * Every item is counted once: `given` = `exported` + `rejected` + `dropped` + `queued` + `in_flight` + `stored`.
 //! * A stored item leaves the disk only when the receiver has accepted or refused it.
-//! * One module (`answer`) decides what an answer means, another one (`answer_counts`) what follows from it.
+//! * One module (`answer`) determines the meaning of an answer, and another module (`answer_counts`) its effects.
 
 pub mod error;
 pub mod settings;
@@ -78,7 +78,8 @@ use crate::transport::connection::Connection;
 /// rarely more.
 const JSON_GROWTH: usize = 4;
 
-/// Sends spans, metrics and log records of any number of processes. Cheap to clone. No call waits for the network.
+/// An exporter that sends spans, metrics and log records of any number of processes. Clones are cheap, and no call
+/// waits for the network.
 #[derive(Clone)]
 pub struct Exporter {
     signals: Arc<Signals>,
@@ -183,7 +184,8 @@ impl Exporter {
     ///
     /// # Errors
     ///
-    /// Returns an error if the settings of a receiver are invalid. Nothing changes in that case.
+    /// Returns an error if the settings of a receiver are invalid, or outside a tokio runtime. Nothing changes in that
+    /// case.
     pub fn reconfigure(&self, settings: &OtlpSettings) -> Result<(), Error> {
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let mut connections = self.signals.connections.lock().unwrap_or_else(PoisonError::into_inner);
@@ -244,7 +246,7 @@ impl Exporter {
     }
 
     /// Queues encoded spans of one process. `fields` is a concatenation of `spans` fields of a `ScopeSpans` message,
-    /// each with tag and length; `spans` is their number. They are sent or dropped together.
+    /// each with tag and length; `spans` is their number. The spans are sent or dropped together.
     pub fn encoded_spans(&self, resource: &Arc<Origin>, fields: Box<[u8]>, spans: u64) {
         if spans > 0 {
             let entry = Entry::encoded(resource, fields, spans);
@@ -257,8 +259,8 @@ impl Exporter {
         give(&self.signals.logs, resource, &records, |_| 1, JoinMode::Never);
     }
 
-    /// Queues the metrics of one process at one time. They are sent or dropped together unless they are unusually
-    /// large.
+    /// Queues the metrics of one process at one time. The metrics are sent or dropped together unless they are
+    /// unusually large.
     pub fn metrics(&self, resource: &Arc<Origin>, metrics: Vec<Metric>) {
         let count = |metric: &Metric| points(metric) as u64;
         give(&self.signals.metrics, resource, &metrics, count, JoinMode::ToSize);
@@ -315,7 +317,8 @@ impl Exporter {
         }
     }
 
-    /// Returns the findings from opening the queue on disk. The caller logs them, because the log may start later.
+    /// Returns the findings from opening the queue on disk. The caller logs them, because the log can start later than
+    /// the exporter.
     pub fn disk_notes(&self) -> Vec<Note> {
         self.signals.disk_notes.clone()
     }
@@ -341,7 +344,7 @@ impl Exporter {
     }
 
     /// Waits until all data of targets queued so far was sent, stored or dropped, at most for `within`. Returns whether
-    /// it was.
+    /// this happened in time.
     pub async fn flush(&self, within: Duration) -> bool {
         let marks = self.signals.each().map(|outgoing| {
             let mark = outgoing.queue().mark_flush();

@@ -23,7 +23,7 @@ const QUEUE_RETRY: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     kind: Kind,
-    /// Process id in the pid namespace of this program.
+    /// Process id in the pid namespace of this program, if known. The listener of a socket must have this id.
     pid: Option<u32>,
     connections: Connections,
 }
@@ -173,9 +173,9 @@ impl Endpoint {
         let Some(expected) = self.pid else { return Ok(()) };
         let credentials = stream.peer_cred().map_err(|error| self.io(Stage::Connect, error))?;
         match credentials.pid().and_then(|pid| u32::try_from(pid).ok()) {
-            // The process is visible and the listener is not, so the listener is another process. The kernel reports
-            // pid 0 for it. A `/proc` of a different pid namespace looks the same, and is no reason to trust the
-            // listener.
+            // The kernel reports pid 0 for a listener that is not visible. The expected process is visible, so the
+            // listener is another process. The pid is also 0 if `/proc` belongs to a different pid namespace; in that
+            // case, the listener is not trusted either.
             None | Some(0) => Err(Error::InvisiblePeer { peer: self.peer() }),
             Some(found) if found == expected => Ok(()),
             Some(found) => Err(Error::WrongPeer {

@@ -46,7 +46,7 @@ pub(crate) async fn exchange_on<T>(
     }
 }
 
-/// Stops a session by its id. Its stream must be drained at the same time.
+/// Stops a session by its id. The stream of the session must be drained at the same time.
 pub(crate) async fn stop_tracing(endpoint: &Endpoint, deadlines: &Deadlines, session_id: u64) -> Result<(), Error> {
     let request = Request::StopTracing { session_id };
     exchange(endpoint, deadlines, &request, deadlines.stop)
@@ -63,8 +63,8 @@ pub(crate) fn invalid(endpoint: &Endpoint, command: Command, source: MessageErro
     }
 }
 
-/// Returns the error for a broken connection. If the peer closed it, the process is exiting; other errors come from the
-/// system.
+/// Returns the error for a broken connection: [`Error::Closed`] if the peer closed the connection because its process
+/// is exiting, or [`Error::Io`] for any other error of the system.
 pub(crate) fn broken(
     endpoint: &Endpoint,
     command: Command,

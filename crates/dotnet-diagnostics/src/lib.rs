@@ -16,7 +16,7 @@
 //! | `obstacle` | [`discovery::Obstacle`]: the reason why a process cannot be attached to, and a remedy |
 //! | `error` | [`Error`]: the command, the process, the cause and a remedy |
 //! | `deadlines` | [`Deadlines`]: the maximum duration of each step |
-//! | `guard` | [`Guard`]: lets another party shut down the streams of sessions |
+//! | `guard` | [`Guard`]: lets another process shut down the streams of sessions |
 //! | [`discovery`] | finds processes and their sockets in `/proc`, with blocking I/O |
 //! | `connections` | [`Connections`]: limits the concurrent connections to a socket |
 //! | `waiting` | connections of runtimes that connect to this process |

@@ -34,7 +34,8 @@ use crate::message::{ADVERTISE_BYTES, Advertise};
 use crate::waiting::Waiting;
 pub use crate::waiting::{AdvertisedRuntime, MAX_RUNTIMES};
 
-/// Maximum number of connections that have not identified themselves yet.
+/// Maximum number of connections that have not identified themselves yet. Each connection holds a file descriptor until
+/// it identifies itself or [`Deadlines::advertise`] passes.
 pub const MAX_GREETINGS: usize = 256;
 /// Delay after the system refused to accept a connection (no file descriptors left).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -54,8 +55,8 @@ impl ReversePort {
     /// process listens is replaced.
     ///
     /// # Errors
-    /// Returns [`Error::Port`] if another process already listens on the path, if the path is too long for a runtime to
-    /// connect to (107 bytes), or if the system reports an error.
+    /// Returns [`Error::Port`] if another process already listens on the path, if the path is longer than 107 bytes and
+    /// no runtime could connect to it, or if the system reports an error.
     ///
     /// # Panics
     /// Panics outside a tokio runtime.
@@ -106,7 +107,7 @@ impl ReversePort {
             let client = self.client(&runtime);
             tokio::spawn(async move { client.resume_runtime().await.map_err(|error| (runtime, error)) })
         });
-        // The commands run concurrently, so the total time is that of the slowest command.
+        // The commands run concurrently, so the total time is the time of the slowest command.
         let resuming: Vec<_> = resuming.collect();
         let mut failed = Vec::new();
         for task in resuming {

@@ -16,10 +16,10 @@ use tokio::time::{Instant, timeout_at};
 use self::parked::{InsertOutcome, ParkedRuntimes};
 use crate::message::{Advertise, Cookie};
 
-/// Maximum number of runtimes per port.
+/// Maximum number of runtimes per port. Each runtime holds one connection, which takes a file descriptor.
 pub const MAX_RUNTIMES: usize = 4096;
 
-/// A runtime that connected for the first time.
+/// A runtime that has connected to a reverse port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AdvertisedRuntime {
@@ -42,7 +42,7 @@ pub(crate) struct Waiting {
 #[derive(Debug, Default)]
 struct WaitingRuntimes {
     parked: ParkedRuntimes,
-    /// First connections that [`Waiting::next_new`] has not returned yet.
+    /// New runtimes that [`Waiting::next_new`] has not returned yet.
     arrived: VecDeque<AdvertisedRuntime>,
 }
 
@@ -81,7 +81,7 @@ impl Waiting {
         };
         let mut state = self.state();
         if state.parked.insert(advertised, stream) == InsertOutcome::First {
-            // The limit is the same as for parked connections: a runtime that was removed there need not be returned.
+            // The limit is the same as for parked runtimes: a runtime that is no longer parked need not be returned.
             if state.arrived.len() >= MAX_RUNTIMES {
                 state.arrived.pop_front();
             }
@@ -129,7 +129,8 @@ impl WaitingRuntime {
         self.all.path()
     }
 
-    /// Returns the waiting connection of the runtime, or its next connection.
+    /// Returns the waiting connection of the runtime, or waits for its next connection. Returns `None` if the deadline
+    /// passes.
     pub(crate) async fn take(&self, deadline: Instant) -> Option<UnixStream> {
         loop {
             let changed = self.all.changed.notified();

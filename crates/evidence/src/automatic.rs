@@ -1,5 +1,5 @@
-//! Decides whether a burst requested by an incident may start, and which of its results are kept. Pure: facts about the
-//! process and times are values.
+//! Decides whether a burst requested by an incident starts, and which results of the burst are kept. Pure: facts about
+//! the process and times are values.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -17,9 +17,10 @@ use rule_engine::rule::Evidence;
 
 use super::burst::{BUFFER_MB, MAX_PINNED_FOR_VERBOSE, Question, SAMPLES_SINCE};
 
-/// Maximum time for which an incident waits until a burst can start. Later, the problem may have ended.
+/// Maximum time for which an incident waits until a burst can start. After this time, the problem can have ended.
 pub const BURST_WAIT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for which a service has no burst after one that did not finish in time, because it delayed others.
+/// Time without bursts and dumps of a service after a burst or dump of the service that did not finish in time, because
+/// the late burst or dump delayed others.
 pub const AFTER_LATE: Duration = Duration::from_secs(60 * 60);
 /// Timeout for the end of an automatic burst. The names of a large program arrive within a few seconds.
 pub const END_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,7 +32,7 @@ const MAX_FRAMES: usize = 8;
 /// Whether incidents request bursts, and their length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurstOptions {
-    /// Whether incidents request bursts. If false, only users start them, with `gcwatch callers` and `gcwatch
+    /// Whether incidents request bursts. If false, only users start bursts, with `gcwatch callers` and `gcwatch
     /// allocations`.
     pub enabled: bool,
     /// Duration of a burst.
@@ -50,10 +51,10 @@ impl Default for BurstOptions {
     }
 }
 
-/// Facts about a process for which an incident requests evidence. A field is `None` if unknown.
+/// Facts about a process for which an incident requests evidence. An optional field is `None` if unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// Whether its permanent session is read.
+    /// Whether gcwatch reads the permanent session of the process.
     pub is_attached: bool,
     /// Whether gcwatch has not yet read everything that the process has written.
     pub is_behind: bool,
@@ -69,7 +70,7 @@ pub struct Condition {
     pub container_limit: Option<u64>,
     /// Number of pinned objects in the last collection.
     pub pinned_objects: Option<u32>,
-    /// Bytes of objects and of free space between them after the last collection.
+    /// Bytes of objects, and of free space between objects, after the last collection.
     pub live: Option<u64>,
     /// Whether the process uses server GC.
     pub server: Option<bool>,
@@ -84,16 +85,17 @@ pub struct Condition {
 pub struct OtherBursts {
     /// Whether a burst or dump is running on this host.
     pub is_one_running: bool,
-    /// Time since the start of the last one of this process.
+    /// Time since the start of the last burst or dump of this process; `None` before the first.
     pub of_process: Option<Duration>,
-    /// Time since the last one of the service that did not finish in time.
+    /// Time since the last burst or dump of the service that did not finish in time.
     pub late_of_service: Option<Duration>,
-    /// Whether gcwatch died during one of this process.
+    /// Whether gcwatch died during a burst or dump of this process.
     pub was_fatal: bool,
 }
 
 impl OtherBursts {
-    /// Returns the reason why there is no burst or dump for a long time. `what` is what gcwatch may have died in.
+    /// Returns the reason why no burst or dump starts for a long time, or `None` if there is no such reason. `what`
+    /// names the operation in the reason.
     pub(super) fn forbid(&self, what: &str) -> Option<String> {
         if self.was_fatal {
             return Some(format!("gcwatch was killed during a {what} of this process"));
@@ -105,7 +107,8 @@ impl OtherBursts {
         ))
     }
 
-    /// Returns the reason to wait. `what` is what may be running.
+    /// Returns the reason to wait, or `None` if there is no such reason. `what` names the operation that can be
+    /// running.
     pub(super) fn delay(&self, condition: &Condition, what: &str) -> Option<String> {
         let reasons = [
             (
@@ -159,7 +162,7 @@ pub fn decide(evidence: Evidence, condition: &Condition, others: OtherBursts, op
     }
 }
 
-/// Selects the session to request, by its cost.
+/// Selects the session to request. The error is the reason why the cost of the session is too high or unknown.
 fn question(evidence: Evidence, condition: &Condition) -> Result<Question, String> {
     match (evidence, condition.major, condition.pinned_objects) {
         (Evidence::Allocations, Some(major), _) if major >= SAMPLES_SINCE => Ok(Question::Allocations),
@@ -177,7 +180,7 @@ fn question(evidence: Evidence, condition: &Condition) -> Result<Question, Strin
     }
 }
 
-/// Returns the reason why a process has no memory for a burst.
+/// Returns the reason why a process has no memory for a burst, or `None` if no limit is known to be near.
 fn at_limit(condition: &Condition) -> Option<String> {
     let mib = |bytes: u64| bytes >> 20;
     let heap = condition.heap.zip(condition.heap_limit);
@@ -209,7 +212,7 @@ pub(super) fn minutes(time: Duration) -> String {
     }
 }
 
-/// Returns a finding without a burst, with the reason.
+/// Returns a finding that contains only the reason why no burst or dump was made.
 pub fn none(evidence: Evidence, because: String) -> Finding {
     match evidence {
         Evidence::Allocations => Finding::Allocations(FoundAllocations::none(because)),
@@ -350,7 +353,8 @@ mod tests {
         }
     }
 
-    /// Scenario: healthy processes of .NET 8 and 10 are just below every limit, and no other burst runs.
+    /// Scenario: healthy processes of .NET 8, 9 and 10 are just below every limit. Another process is attached, but its
+    /// version and limits are unknown. No other burst runs.
     /// Guarantee: a burst starts, with random sampling if the runtime supports it, and never with an unlimited number
     /// of pins.
     #[test]
@@ -403,7 +407,8 @@ mod tests {
 
     /// Scenario: the last burst of a service did not finish in time, just less than an hour ago and an hour ago;
     /// gcwatch died during a burst of the process.
-    /// Guarantee: no burst starts within the hour, and never again for the process in which gcwatch died.
+    /// Guarantee: no burst of the service starts within the hour, and no burst starts for the process during whose
+    /// burst gcwatch died.
     #[test]
     fn late_or_fatal_burst_prevents_next() {
         let late = |seconds| OtherBursts {

@@ -20,7 +20,7 @@ pub const MAX_PINNED_FOR_VERBOSE: u32 = 10_000;
 /// First major version of .NET that samples allocations randomly.
 pub const SAMPLES_SINCE: u32 = 10;
 
-/// Maximum size of the target's event buffers, in megabytes. Most of it is used by the rundown: 4 MB for 11,000
+/// Maximum size of the target's event buffers, in megabytes. The rundown uses most of the buffers: 4 MB for 11,000
 /// methods.
 pub const BUFFER_MB: u32 = 32;
 /// Keywords for modules, JIT-compiled and precompiled methods, which suffice for names and for the owner of the code.
@@ -89,9 +89,9 @@ pub struct BurstOutcome {
     pub compromises: Vec<Compromise>,
     /// Time from the stop request to the end of the stream, which contains the rundown.
     pub stop_took: Duration,
-    /// Reason why the stream was not read to its end, as a sentence.
+    /// Reason why the stream was not read to its end, as a sentence; `None` if the stream is complete.
     pub cut: Option<String>,
-    /// Reason why a living process could not be healed, as a sentence.
+    /// Reason why a living process could not be healed, as a sentence; `None` if the process was healed or has exited.
     pub not_healed: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl Question {
         }
     }
 
-    /// Returns why the burst can end early, if it can.
+    /// Returns the reason why the burst can end early, or `None` if the burst must continue.
     fn is_answered(self, burst: &Burst) -> Option<StoppedBy> {
         if let Self::Ticks { any_pins: false } = self
             && burst
@@ -132,9 +132,10 @@ impl Question {
     }
 }
 
-/// Runs a burst. It ends after `time`, with enough samples, or when `stop` completes; a second `stop` abandons the
-/// names. `keep` receives the bytes of the stream. The session is always stopped and the process healed, so the future
-/// must be driven to completion.
+/// Runs a burst, which ends after `time`, with enough samples or too many pinned objects, when the process exits, or
+/// when `stop` completes. Afterwards, `stop` is called again; if it completes, the names of methods are abandoned.
+/// `keep` receives the bytes of the stream. The session is always stopped and the process healed, so the future must be
+/// driven to completion.
 ///
 /// # Errors
 ///
@@ -150,7 +151,7 @@ pub async fn run<S: Future<Output = ()>>(
     let mut session = match begun {
         Ok(session) => session,
         Err(error) => {
-            // The command may have been executed anyway.
+            // The process can have executed the command despite the error.
             let _gone = heal(client).await;
             return Err(error);
         }
@@ -213,7 +214,7 @@ pub async fn run<S: Future<Output = ()>>(
 /// The buffer into which a stream is read, and the receiver of its bytes.
 type Pieces<'a> = (&'a mut [u8], &'a mut dyn FnMut(&[u8]));
 
-/// Reads until the burst must end.
+/// Reads until the burst must end, and sets the reason in `done`.
 async fn watch<S: Future<Output = ()>>(
     session: &mut Session,
     done: &mut BurstOutcome,
@@ -272,7 +273,7 @@ fn push(burst: &mut Burst, (buffer, keep): Pieces<'_>, read: usize) -> Result<()
     burst.push(bytes).map_err(|error| error.to_string())
 }
 
-/// Restores the process. The error is a sentence.
+/// Restores the process, with at most [`HEAL_TRIES`] attempts. The error is a sentence.
 pub(crate) async fn heal(client: &Client) -> Result<(), String> {
     let mut tries = 1;
     loop {

@@ -35,7 +35,7 @@ const MAX_NAME: usize = 256;
 /// Whether incidents request a census, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CensusOptions {
-    /// Whether incidents request heap dumps. If false, only users take them, with `gcwatch heap`.
+    /// Whether incidents request heap dumps. If false, only users take heap dumps, with `gcwatch heap`.
     pub enabled: bool,
     /// Interval between the first and the second dump.
     pub apart: Duration,
@@ -43,7 +43,7 @@ pub struct CensusOptions {
     pub every: Duration,
     /// Maximum forecast suspension of one dump.
     pub most_stop: Duration,
-    /// Number of times that the memory for the dump must be free.
+    /// Multiple of the memory for a dump that must be free.
     pub room: u32,
     /// Distance from a limit below which no dump is taken, in percent.
     pub headroom_percent: u32,
@@ -65,9 +65,9 @@ impl Default for CensusOptions {
 /// Earlier dumps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct History {
-    /// The first dump of this incident: the time since its end, and its figures.
+    /// The first dump of this incident: the time since its end, and its figures; `None` before the first dump.
     pub first: Option<(Duration, PreviousDump)>,
-    /// Time since the start of the last census of the service.
+    /// Time since the start of the last census of the service; `None` before the first census.
     pub of_service: Option<Duration>,
 }
 
@@ -128,7 +128,7 @@ pub fn decide(
     }
 }
 
-/// Returns a reason that does not pass soon by itself.
+/// Returns a reason that does not pass soon by itself, or `None` if there is no such reason.
 fn never(condition: &Condition, others: OtherBursts, history: &History, options: &CensusOptions) -> Option<String> {
     if condition.native_aot == Some(true) {
         return Some("it was compiled with NativeAOT, whose runtime has no heap dumps".to_owned());
@@ -147,7 +147,7 @@ fn never(condition: &Condition, others: OtherBursts, history: &History, options:
     near(condition, options)
 }
 
-/// Returns the limit that the process has almost reached, as a clause.
+/// Returns the limit that the process has almost reached, as a clause; `None` if no known limit is near.
 fn near(condition: &Condition, options: &CensusOptions) -> Option<String> {
     let kinds = [
         ("heap", condition.heap, condition.heap_limit),
@@ -167,7 +167,8 @@ fn near(condition: &Condition, options: &CensusOptions) -> Option<String> {
     })
 }
 
-/// Checks that live objects grow. Old objects that no full collection has examined may be live; the dump examines them.
+/// Checks that live objects grow, and that no other kind of memory grows more. Old objects that no full collection has
+/// examined count as live, because the dump examines them. The error is the reason to wait.
 fn grows(account: Option<&Ledger>) -> Result<(), String> {
     let growth = account.map(|ledger| ledger.growth).unwrap_or_default();
     let objects = match (growth.live, growth.not_looked_at) {
@@ -199,7 +200,7 @@ fn grows(account: Option<&Ledger>) -> Result<(), String> {
     }
 }
 
-/// Returns the plan of a dump if its cost is within the limits.
+/// Returns the plan of a dump if its cost is within the limits, otherwise the reason against the dump.
 fn afford(live_bytes: u64, condition: &Condition, history: &History, options: &CensusOptions) -> Result<Plan, String> {
     let known = ProcessEstimate {
         live_bytes,
@@ -252,7 +253,7 @@ fn needs(forecast: &Forecast, live_bytes: u64, history: &History) -> u64 {
     }
 }
 
-/// The first dump of an incident, kept until the second one.
+/// The first dump of an incident, kept until the second dump.
 #[derive(Debug, Clone)]
 pub struct First {
     survey: Survey,
@@ -295,7 +296,7 @@ pub fn compared(first: &First, survey: &Survey, apart: Duration) -> FoundCensus 
     let types = growth.iter().filter(grew).filter_map(|one| {
         let name = one.r#type.as_deref()?;
         let of_name = survey.types.iter().filter(|row| row.r#type == name);
-        // If two nested types have the same name, select the one with enough objects.
+        // Two nested types can have the same name. The type with enough objects for the growth is selected.
         let row = of_name.max_by_key(|row| i64::try_from(row.objects).is_ok_and(|objects| objects >= one.objects))?;
         Some(living(row, survey, Some(one)))
     });
@@ -422,7 +423,7 @@ mod tests {
         decide(Some(account), condition, OtherBursts::default(), &history, &options)
     }
 
-    /// Decides about a leak that has had no dump.
+    /// Returns the decision about a leak before its first dump.
     fn beside(condition: &Condition, others: OtherBursts) -> Decision {
         let options = CensusOptions::default();
         decide(Some(&leaks()), condition, others, &History::default(), &options)
@@ -502,9 +503,10 @@ mod tests {
         assert!(why.starts_with("the heap is within 10 %"), "{why}");
     }
 
-    /// Scenario: a dump might stop the process for longer than a second, on .NET 8 twice; the buffer of another dump
-    /// fits once, but not twice; the free memory of a machine is unknown.
-    /// Guarantee: no dump is taken in any case, and each reason contains the cost.
+    /// Scenario: a dump can stop the process for longer than a second, on .NET 8 twice; the buffer of another dump fits
+    /// once, but not twice; the free memory of a machine is unknown.
+    /// Guarantee: no dump is taken in any case. Each reason contains the cost, or states that the free memory is
+    /// unknown.
     #[test]
     fn dump_above_limits_is_refused() {
         let mut large = well();
@@ -526,10 +528,10 @@ mod tests {
         assert!(refused(ask(&leaks(), &blind, History::default())).contains("is unknown"));
     }
 
-    /// Scenario: the second dump is due before and after five minutes; the heap has doubled since the first one; no
-    /// memory grows any longer.
-    /// Guarantee: the dump is taken at its time, independent of growth, with the cost of the first dump as the basis;
-    /// it is refused if that is too high.
+    /// Scenario: the second dump is requested 299 s and 300 s after the first dump, while the growth is unknown. The
+    /// heap has doubled since the first dump, whose suspension was short or long.
+    /// Guarantee: the dump is taken after 300 s, independent of growth. Its forecast is based on the cost of the first
+    /// dump, and a dump with a too high forecast is refused.
     #[test]
     fn second_dump_is_taken_later() {
         let first = |seconds: u64, stop_ms: u64| History {
@@ -639,7 +641,7 @@ mod tests {
         }
     }
 
-    /// Scenario: a type leaks between two dumps, and another one does not grow.
+    /// Scenario: a type leaks between two dumps, and another type does not grow.
     /// Guarantee: the first dump shows the live types; both dumps show the type that grew, by how much, and its holder,
     /// but not the type that did not grow; all suspensions are included.
     #[test]

@@ -12,7 +12,8 @@ use flate2::write::GzEncoder;
 
 use crate::black_box::files::URL;
 
-/// Maximum number of compressed bytes of a graph. A larger one is not kept. A graph of a thousand frames takes 20 KiB.
+/// Maximum number of compressed bytes of a graph. A larger graph is not kept. A graph of a thousand frames takes 20
+/// KiB.
 const MAX_ONE: usize = 128 << 10;
 /// Maximum number of compressed bytes of all graphs. The oldest are dropped.
 const MAX_ALL: usize = 512 << 10;
@@ -45,7 +46,7 @@ impl Flames {
         Some(url)
     }
 
-    /// Returns the graph with that name (SVG), or `None` if it is not or no longer kept.
+    /// Returns the graph with this name (SVG), or `None` if no such graph is kept.
     pub fn get(&self, name: &str) -> Option<String> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, packed) = kept.iter().find(|(known, _)| known == name)?;
@@ -64,7 +65,7 @@ pub fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Scenario: there are more graphs than fit, two graphs of one incident, and one that is too large.
+    /// Scenario: there are more graphs than fit, two graphs of one incident, and a graph that is too large.
     /// Guarantee: the newest graphs are returned unchanged, the oldest are dropped, and the limit is respected.
     #[test]
     fn newest_graphs_are_kept() {

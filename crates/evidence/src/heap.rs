@@ -9,8 +9,9 @@
 //!          respond
 //! ```
 //!
-//! The kernel kills the child first. The child uses at most [`MAX_BYTES`] and half of the free memory in gcwatch's
-//! control group. A hostile process, or a heap that is too large, therefore only costs an answer.
+//! If memory is scarce, the kernel kills the child first. The child uses at most [`MAX_BYTES`] and half of the free
+//! memory in gcwatch's control group. A hostile process, or a heap that is too large, therefore only prevents the
+//! answer.
 
 pub mod child;
 pub mod files;
@@ -22,8 +23,8 @@ use dotnet_diagnostics::discovery::parse_stat;
 /// Maximum memory of the computing process, in bytes, unless the user sets another limit.
 pub const MAX_BYTES: u64 = 512 << 20;
 
-/// Returns the maximum memory of a child: half of the memory that is free for gcwatch itself. Blocks the calling
-/// thread.
+/// Returns the maximum memory of a child: half of the memory that is free for gcwatch itself, or [`MAX_BYTES`] if the
+/// free memory is unknown. Blocks the calling thread.
 pub fn free_half() -> u64 {
     let own = std::process::id();
     let stat = std::fs::read(format!("/proc/{own}/stat")).ok();

@@ -21,7 +21,7 @@
 //!
 //! # Heap dumps
 //!
-//! The live objects and what holds them: `heap`, on request. For incidents of growing memory, `census` decides and
+//! The live objects and their holders, on request: `heap`. For incidents of growing memory, `census` decides and
 //! compares two dumps.
 //!
 //! # The black box
@@ -41,7 +41,7 @@
 //! # Invariants
 //!
 //! * **One at a time on a host**, and the process is restored afterwards.
-//! * **Bounded** in time, in memory and on disk. The owner of most recordings loses its oldest ones.
+//! * **Bounded** in time, in memory and on disk. The owner of the most recordings loses its oldest recordings.
 
 // Time is a value: only the modules with an exception read a clock (clippy.toml).
 #![deny(clippy::disallowed_methods)]

@@ -25,8 +25,8 @@ pub struct BurstLockHeld {
 
 impl BurstLock {
     /// Acquires the lock if it is free. Blocks briefly. `pid` and `uid` belong to the process: if this program is
-    /// killed, the daemon heals that process. If no folder can hold the lock, which any user with write access to
-    /// `/tmp` can cause, the burst is permitted without a lock; see [`no_lock`](Self::no_lock).
+    /// killed, the daemon heals that process. If no folder can hold the lock, the burst is permitted without a lock,
+    /// because any user with write access to `/tmp` can cause this condition; see [`no_lock`](Self::no_lock).
     ///
     /// # Errors
     ///
@@ -40,7 +40,8 @@ impl BurstLock {
         Ok(Self { _lease: lease, no_lock })
     }
 
-    /// Returns why other instances cannot detect this burst, as a sentence; `None` if the lock is held.
+    /// Returns the reason why other instances cannot detect this burst, as a sentence; `None` if this burst holds the
+    /// lock.
     pub fn no_lock(&self) -> Option<String> {
         let problem = self.no_lock.as_ref()?;
         Some(format!(
@@ -48,7 +49,8 @@ impl BurstLock {
         ))
     }
 
-    /// Waits for the lock. `waits` is called once with the holder. This method is cancel safe.
+    /// Waits for the lock. If another burst holds the lock, `waits` is called once with its holder. This method is
+    /// cancel safe.
     pub async fn wait(folder: PathBuf, pid: u32, uid: Option<u32>, waits: impl FnOnce(&str)) -> Self {
         let mut waits = Some(waits);
         loop {
@@ -81,7 +83,7 @@ mod tests {
         BurstLock::take(folder, 7, None).unwrap();
     }
 
-    /// Scenario: a burst waits while another one runs, which ends during the wait.
+    /// Scenario: a burst waits for the lock while another burst runs, which ends during the wait.
     /// Guarantee: the holder is reported once, and then the lock is acquired.
     #[tokio::test(start_paused = true)]
     async fn burst_waits_for_lock() {

@@ -7,8 +7,8 @@
 //!                                                              '-> queue::step -> upload | remove | wait -> target
 //! ```
 //!
-//! The address of an object is known before it is stored: an incident and its messages name it from the beginning. It
-//! is the plain address, never a presigned one, so it grants nothing.
+//! The address of an object is known before it is stored: an incident and its messages name it from the beginning. The
+//! address is plain and never presigned, so it grants no access.
 //!
 //! Layers, each of which uses only the previous ones: `queue` (pure), `outgoing` (the folder), `target` (one request),
 //! `uploader` (the task), and [`Store`] in this module.
@@ -17,8 +17,8 @@
 //!
 //! * **Callers never wait.** Orders are bounded; an order that does not fit is dropped and counted.
 //! * **Bounded on disk.** The queue has a maximum number of files and bytes; the oldest file makes room.
-//! * **A file leaves the folder when the store has accepted the whole file**, or when it is dropped to free space,
-//!   which is counted. The next instance sends the files that are queued when gcwatch exits.
+//! * **A file leaves the folder when the store has accepted the whole file**, or when the queue drops it to free space.
+//!   Dropped files are counted. The next instance sends the files that are queued when gcwatch exits.
 //! * **Credentials come from the environment or the identity of the pod**, never from the configuration.
 
 mod outgoing;
@@ -38,7 +38,7 @@ use self::outgoing::Outgoing;
 use self::queue::Limits;
 use self::target::Target;
 
-/// Orders that wait for the uploader.
+/// Maximum number of orders that wait for the uploader.
 const MAX_ORDERS: usize = 256;
 /// Maximum length of the host in an address.
 const MAX_HOST: usize = 100;
@@ -49,7 +49,7 @@ pub struct StoreOptions {
     /// The place of the objects: `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or
     /// `file:///FOLDER`.
     pub url: String,
-    /// Address of an S3-compatible server; `None` for the one of the cloud, or of the environment.
+    /// Address of an S3-compatible server; `None` for the address from the environment, or the default of the cloud.
     pub endpoint: Option<String>,
     /// Maximum number of files that wait on disk.
     pub max_files: usize,
@@ -63,11 +63,12 @@ impl StoreOptions {
     /// Default of [`max_bytes`](Self::max_bytes).
     pub const MAX_BYTES: u64 = 512 << 20;
 
-    /// Returns whether the address names a store.
+    /// Checks that the address names a store.
     ///
     /// # Errors
     ///
-    /// The address has no scheme or no bucket that is supported.
+    /// Returns an error if the scheme is not supported, the bucket or the absolute folder is missing, or the address
+    /// contains a user, a query or a fragment.
     pub fn check(&self) -> Result<(), StoreError> {
         target::Place::parse(&self.url).map(drop)
     }
@@ -76,7 +77,7 @@ impl StoreOptions {
 /// Error returned if a store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The address has another form.
+    /// The address does not have a supported form.
     #[error("write the address as s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///FOLDER")]
     Address,
     /// The client cannot be set up with these options.
@@ -214,7 +215,7 @@ impl Store {
     pub async fn close(&self, within: Duration) {
         let (done, is_done) = oneshot::channel();
         if self.orders.send(Order::Stop(within, done)).await.is_ok() {
-            // A dropped sender means the same.
+            // A dropped sender also means that the uploader has ended.
             let _ended = is_done.await;
         }
     }

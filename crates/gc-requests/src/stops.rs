@@ -1,7 +1,7 @@
 //! The collector's stops, built from their start and end events and retained while a request can need them.
 //!
-//! The events of a stop are paired per thread, as in `clr_gc::gc`. The collections of that crate are not used, because
-//! they report the first stop of a background collection only after the whole collection, when a request that was
+//! The events of a stop are paired per thread, as in `clr_gc::gc`. The collections of `clr_gc` are not used, because
+//! the first stop of a background collection is reported only after the whole collection. By then, a request that was
 //! stopped has long ended.
 
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ pub struct Stop {
     /// but the thread that wakes the other threads is often overtaken by them. On a busy machine, it writes
     /// RestartEEEnd milliseconds later, while requests already run.
     pub end: i64,
-    /// Number of the collection that caused the stop; `None` if no collection ran in it.
+    /// Number of the collection that caused the stop; `None` if no collection ran in the stop.
     pub collection: Option<u32>,
     /// Generation of the collection; `None` if the stop did not contain GCStart.
     pub generation: Option<u32>,
@@ -48,9 +48,9 @@ pub struct Stops {
     closed: VecDeque<Stop>,
     keep_ns: i64,
     most: usize,
-    /// Time since which all stops are known; `None` if nothing was seen.
+    /// Time since which all stops are known; `None` before the session has started.
     since: Option<i64>,
-    /// Time of the newest start or end of a stop.
+    /// Time of the newest event of a stop or a collection start; `i64::MIN` before the first event.
     newest: i64,
 }
 
@@ -108,7 +108,8 @@ impl Stops {
                 });
             }
             ClrEvent::GcStart(start) => {
-                // Server collections start on a thread that did not suspend the other threads.
+                // Server collections start on a thread that did not suspend the other threads, so the newest open stop
+                // is used.
                 let own = self.open.iter().rposition(|open| open.thread == thread);
                 let Some(place) = own.or(self.open.len().checked_sub(1)) else {
                     return;
@@ -172,7 +173,7 @@ impl Stops {
         }
     }
 
-    /// Returns the stops that overlap an interval, oldest first, clipped to it.
+    /// Returns the stops that overlap an interval, oldest first, clipped to the interval.
     pub fn within(&self, from: i64, to: i64) -> impl Iterator<Item = Stop> {
         let first = self.closed.partition_point(|stop| stop.end <= from);
         let closed = self.closed.range(first..).copied().filter(move |stop| stop.begin < to);
@@ -269,7 +270,7 @@ mod tests {
     }
 
     /// Scenario: the end of a stop was lost, and two stops follow.
-    /// Guarantee: the stop is discarded, and later requests do not lose all their time.
+    /// Guarantee: the stop is discarded, and a later interval loses no time.
     #[test]
     fn stop_without_end_is_discarded() {
         let mut stops = Stops::new(MINUTE, MAX_STOPS);
@@ -280,7 +281,7 @@ mod tests {
     }
 
     /// Scenario: there are more stops than the limit, and stops older than the retention time.
-    /// Guarantee: `knows` returns the time since which all stops are known.
+    /// Guarantee: all stops are known since the end of the newest dropped stop, and not before.
     #[test]
     fn time_of_oldest_known_stop_is_updated() {
         let mut stops = Stops::new(1_000, 3);

@@ -5,14 +5,15 @@
 //! its other values (last reading) ------------------------------------------> values of its service, when exported
 //! ```
 //!
-//! [`Services`] adds the increase of each process since its previous reading, so the totals of a service never fall. An
-//! exited process has added its last increase, and a process that counts from scratch adds only new events. Values that
-//! rise and fall are summed over the running processes; gauges follow the rule of [`GaugeRule`].
+//! [`Services`] adds the increase of each process since its previous reading, so the totals of a service never fall.
+//! The increases of an exited process stay in the totals, and a process that counts from scratch adds only new events.
+//! Values that rise and fall are summed over the running processes; gauges follow their [`GaugeRule`].
 //!
 //! Processes belong to one service if the attributes of `SERVICE_ATTRIBUTES` are equal. These attributes are the
 //! resource of the series.
 //!
-//! Figures of a container are the same in all its processes, so the first process of each container adds them.
+//! Figures of a container are the same in all processes of the container, so only the first process of each container
+//! adds these figures.
 
 mod merge;
 
@@ -68,8 +69,8 @@ const CONTAINER_LINES: [&str; 5] = [
 /// Namespace of the ids of services.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f0b_7c52_4c1d_5b0e_9a53_1d0f_6a2e_84c7);
 
-/// Maximum number of services without processes whose totals are remembered. Beyond it, the totals of the service that
-/// ended first are forgotten.
+/// Maximum number of services without processes whose totals are remembered. Beyond this number, the totals of the
+/// service that ended first are forgotten.
 const MAX_ENDED: usize = 200;
 
 /// Pid and start time of a process.
@@ -197,7 +198,8 @@ impl Services {
         }
     }
 
-    /// Stops adding the figures of a container for a process.
+    /// Records that a process no longer adds the figures of its container. Another process of the container then adds
+    /// them.
     fn leave_container(&mut self, container: Option<String>, process: ProcessKey) {
         if let Some(id) = container
             && let Entry::Occupied(entry) = self.containers.entry(id)
@@ -208,7 +210,7 @@ impl Services {
     }
 
     /// Removes a process that has exited and whose last reading was applied. If this was the last process of its
-    /// service, returns the last metrics of the service.
+    /// service, returns the last metrics of the service, and `None` otherwise.
     pub fn remove(
         &mut self,
         process: ProcessKey,
@@ -233,7 +235,8 @@ impl Services {
         last
     }
 
-    /// Removes a process from a service.
+    /// Marks a service as ended if it has no process left. Forgets the service that ended first if there are more than
+    /// [`MAX_ENDED`].
     fn leave(&mut self, key: &ServiceKey) {
         if self.processes.values().any(|process| process.service == *key) {
             return;
@@ -405,7 +408,7 @@ fn is_of_container(name: &str) -> bool {
     container::METRICS.iter().any(|definition| definition.name == name)
 }
 
-/// Removes the figures of the container. Returns whether the metric also describes the process.
+/// Removes the points of the container from a metric. Returns `false` if the whole metric describes the container.
 fn keep_own(metric: &mut Metric) -> bool {
     let is = |definition: &MetricDefinition| definition.name == metric.name;
     if is_of_container(&metric.name) || is(&target::MEMORY_LIMIT) || is(&target::MEMORY_PEAK) {

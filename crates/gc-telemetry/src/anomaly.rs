@@ -30,7 +30,7 @@ pub struct Anomaly<'a> {
 /// Anomaly data of a collection's root span.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Marks {
-    /// Attribute `gcwatch.anomaly.rules`; `None` without anomalies.
+    /// Attribute `gcwatch.anomaly.rules`; `None` if there are no anomalies.
     pub(crate) attribute: Option<KeyValue>,
     /// One event `gcwatch.anomaly` per rule.
     pub(crate) events: Vec<Event>,

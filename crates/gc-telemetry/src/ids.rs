@@ -68,13 +68,13 @@ impl Ids {
         self.derive(subject.0, subject.1, before as u64)
     }
 
-    /// Returns the root span of another collection of the same runtime.
+    /// Returns the ids of the root span of another collection of the same run.
     pub(crate) fn linked(&self, clr_instance: Option<u16>, number: u32) -> SpanIds {
         self.derive(clr_instance.unwrap_or(0), number, 0).root()
     }
 
-    /// Returns the ids of a span in the trace of a request, from the request's span and the index of the stop in the
-    /// request.
+    /// Returns the id of a span in the trace of a request, from the request's span and the index of the stop in the
+    /// request. The trace id is not set, because it is the trace id of the request.
     pub(crate) fn in_request(&self, request: [u8; 8], place: usize) -> SpanIds {
         // No collection has this number: runtime instances have 16 bits.
         let message = [u64::from_be_bytes(request), u64::MAX, place as u64];

@@ -103,8 +103,8 @@ pub fn incident_record(
     }
 }
 
-/// Returns `No space for a large object: a full collection was forced (...)`, with the memory breakdown if it was
-/// gathered.
+/// Returns the title and the summary, such as `No space for a large object: a full collection was forced (...)`, with
+/// the memory breakdown if it was gathered.
 fn line(record: &IncidentRecord) -> String {
     let mut line = record.title.clone();
     let memory = record.evidence_text(Evidence::Ledger).map(|text| ("; memory: ", text));

@@ -19,7 +19,7 @@ pub struct Notice {
     pub group: Option<Arc<str>>,
     /// Transition of the alert.
     pub transition: Transition,
-    /// Root span of the collection on which the alert started; `None` without a span.
+    /// Root span of the collection on which the alert started; `None` if there is no such collection or it has no span.
     pub span: Option<SpanIds>,
 }
 
@@ -32,9 +32,10 @@ pub struct IncidentNotice {
     pub process: Arc<str>,
     /// Change of the incident.
     pub change: IncidentChange,
-    /// Root span of the collection on which the incident started; `None` without a span.
+    /// Root span of the collection on which the incident started; `None` if there is no such collection or it has no
+    /// span.
     pub span: Option<SpanIds>,
-    /// The tenant and service whose part of the messages it takes.
+    /// Tenant and service whose share of the messages the notice uses.
     pub share: QuotaOwner,
 }
 

@@ -1,11 +1,12 @@
 //! Metrics of one run of a process: sums, newest values and distributions, from the first attach to the end of the run.
 //!
-//! A [`Series`] exists for the whole run, across its sessions, so that totals continue after gcwatch reattaches. It has
-//! no clock: the times of points are arguments.
+//! A [`Series`] exists for the whole run, across its sessions, so that totals continue after gcwatch reattaches. A
+//! [`Series`] has no clock: the times of points are arguments.
 //!
 //! Unknown values create no point and no measurement. Totals cover only observed data; unobserved data is counted
 //! separately (`gcwatch.collections.missed`, `gcwatch.collections.incomplete`, `gcwatch.gc.pauses.unknown`,
-//! `gcwatch.events.lost`). Only `gcwatch.gc.collections` is complete: missed collections have no generation.
+//! `gcwatch.events.lost`). Only the numbers of collections (`dotnet.gc.collections`, `gcwatch.gc.collections`) are
+//! complete, because they include missed collections, without a generation.
 
 mod exemplars;
 mod labels;
@@ -257,7 +258,7 @@ impl Series {
         self.add(&row::EVENTS_LOST, Labels::NONE, events);
     }
 
-    /// Returns the start time of the totals.
+    /// Returns the start time of the totals, in Unix nanoseconds.
     pub fn start_unix_ns(&self) -> u64 {
         self.start_unix_ns
     }
@@ -368,7 +369,8 @@ impl Series {
         }
     }
 
-    /// Returns the point with these labels, or the overflow point at the limit; `None` for a disabled metric.
+    /// Returns the point with these labels, and creates it if it does not exist. Returns the overflow point instead of
+    /// a new point with labels at the limit of series, and `None` for a disabled metric.
     fn point(&mut self, definition: &'static MetricDefinition, labels: Labels) -> Option<&mut Point> {
         let is_low = self.options.detail == Detail::Low;
         if is_low && row::DETAILED.iter().any(|detailed| std::ptr::eq(*detailed, definition)) {
@@ -432,7 +434,7 @@ impl Series {
     }
 }
 
-/// Returns the index of a metric in [`row::METRICS`].
+/// Returns the index of a metric in [`row::METRICS`], or `None` if the list does not contain the metric.
 fn place_of(definition: &MetricDefinition) -> Option<usize> {
     row::METRICS.iter().position(|row| std::ptr::eq(*row, definition))
 }

@@ -120,7 +120,7 @@ impl Tracer {
         let ids = self.ids.next(collection);
         let at = base.moment(collection.last_event);
         let decided = self.selection.decide(collection, ids.root(), at, in_incident);
-        // A collection outside the sampled share represents only itself.
+        // A collection that is exported only because of a rule represents only itself, so it has no sampling threshold.
         let state = match decided {
             Ok(()) => self.selection.trace_state(),
             Err(_) if !anomalies.is_empty() => "",
@@ -130,7 +130,7 @@ impl Tracer {
         Ok((ids.root(), spans))
     }
 
-    /// Returns the pauses in a request's trace, if the request is selected.
+    /// Returns the spans of a request's pauses, for the trace of the request.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ use super::{Incident, RECORDED_NS, RECORDS_INTERVAL_NS};
 /// Maximum length of the process name in an id, in characters.
 const MAX_NAME: usize = 40;
 
-/// Maximum number of recordings that are remembered. The oldest one is evicted.
+/// Maximum number of recordings that are remembered. The oldest recording is evicted.
 const MAX_BEGUN: usize = 4096;
 
 /// The owner of a share of resources that all processes have in common: queue slots, turns, files.
@@ -31,12 +31,13 @@ pub trait Recordings: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns the id of the existing recording if one was started before. No recording starts.
+    /// Returns the id of the existing recording if the rule of this service was recorded in the last ten minutes. No
+    /// recording starts in this case.
     fn begin(&self, share: &QuotaOwner, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>>;
 }
 
 /// The recordings of all processes that started in the last ten minutes ([`RECORDS_INTERVAL_NS`]). Each rule of a
-/// service has at most one recording in that time.
+/// service has at most one recording in this time.
 #[derive(Debug, Default)]
 pub struct BegunRecordings(VecDeque<StartedRecording>);
 
@@ -53,7 +54,8 @@ impl BegunRecordings {
     ///
     /// # Errors
     ///
-    /// Returns the id of the existing recording if one was started before. No recording starts.
+    /// Returns the id of the existing recording if the rule of this service was recorded in the last ten minutes. No
+    /// recording starts in this case.
     pub fn begin(&mut self, share: &QuotaOwner, rule: &Arc<str>, at: Moment, id: &Arc<str>) -> Result<(), Arc<str>> {
         let begun = &mut self.0;
         begun.retain(|one| at.since(one.at) < RECORDS_INTERVAL_NS);
@@ -72,7 +74,7 @@ impl BegunRecordings {
         Ok(())
     }
 
-    /// Removes a recording that was not written, so that the next one can start.
+    /// Removes a recording that was not written, so that the next recording can start.
     pub fn forget(&mut self, id: &str) {
         self.0.retain(|one| *one.id != *id);
     }
@@ -84,14 +86,14 @@ impl BegunRecordings {
     }
 }
 
-/// A process whose events are retained.
+/// The recorder of a process whose events are retained.
 #[derive(Debug)]
 pub(super) struct Recorder {
     run: RunKey,
     process: Arc<str>,
     share: QuotaOwner,
     recordings: Arc<dyn Recordings>,
-    /// Start and id of the newest recording.
+    /// Start and id of the newest recording; `None` before the first recording.
     newest: Option<(Moment, Arc<str>)>,
 }
 

@@ -16,7 +16,8 @@ use rule_engine::rule::Evidence;
 /// Maximum number of sites, types and callers of a burst in an incident.
 pub const MAX_FOUND: usize = 3;
 
-/// Findings of bursts and of the census. Each kind is requested once per incident.
+/// Findings of bursts and of the census. Each kind is requested once per incident. A kind is null if it was not
+/// requested, or if its result is pending.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Found")]
 pub struct Findings {
@@ -50,9 +51,9 @@ pub enum Finding {
 pub struct FoundCallers {
     /// Reason why there was no burst; null if there was one.
     pub none_because: Option<String>,
-    /// Start of the burst on the stream's clock.
+    /// Start of the burst on the stream's clock, in nanoseconds.
     pub start_ns: Option<i64>,
-    /// End of the burst on the stream's clock.
+    /// End of the burst on the stream's clock, in nanoseconds.
     pub end_ns: Option<i64>,
     /// End of the burst as RFC 3339; null if there was no burst.
     #[serde(default)]
@@ -61,9 +62,9 @@ pub struct FoundCallers {
     pub triggers: Option<u64>,
     /// Number of collections.
     pub collections: Option<u64>,
-    /// Time for which the process was stopped by these collections.
+    /// Time for which these collections stopped the process, in nanoseconds.
     pub stopped_ns: Option<i64>,
-    /// Number of stops without a request. The runtime does not report their requester.
+    /// Number of stops without a request. The runtime does not report the requester of such a stop.
     pub unasked_stops: Option<u64>,
     /// Callers with the longest stopped time, at most [`MAX_FOUND`].
     pub callers: Vec<FoundCaller>,
@@ -74,9 +75,9 @@ pub struct FoundCallers {
 pub struct FoundCaller {
     /// Called API; null if unknown.
     pub api: Option<String>,
-    /// Nearest frame outside the framework.
+    /// Nearest frame outside the framework; null if there is no such frame.
     pub site: Option<String>,
-    /// Method of the program that called the library if the site is in a library.
+    /// Method of the program that called the library; null if the site is not in a library.
     #[serde(default)]
     pub called_by: Option<String>,
     /// Reason reported by the runtime.
@@ -87,7 +88,7 @@ pub struct FoundCaller {
     pub collections: u64,
     /// Number of requests without a collection.
     pub without_collection: u64,
-    /// Time for which the process was stopped by the collections.
+    /// Time for which the collections stopped the process, in nanoseconds.
     pub stopped_ns: Option<i64>,
 }
 
@@ -96,14 +97,14 @@ pub struct FoundCaller {
 pub struct FoundAllocations {
     /// Reason why there was no burst; null if there was one.
     pub none_because: Option<String>,
-    /// Start of the burst on the stream's clock.
+    /// Start of the burst on the stream's clock, in nanoseconds.
     pub start_ns: Option<i64>,
-    /// End of the burst on the stream's clock.
+    /// End of the burst on the stream's clock, in nanoseconds.
     pub end_ns: Option<i64>,
     /// End of the burst as RFC 3339; null if there was no burst.
     #[serde(default)]
     pub at: Option<String>,
-    /// `sampled` if sampled at random, or `tick`, which is biased.
+    /// Kind of samples: `sampled` for random samples, or `tick` for biased samples.
     pub method: Option<String>,
     /// Total amount of allocated memory.
     pub total: Option<FoundAmount>,
@@ -121,9 +122,9 @@ pub struct FoundAllocations {
 pub struct FoundAmount {
     /// Estimated number of bytes.
     pub estimate: u64,
-    /// Lower limit; null if the error is unknown.
+    /// Lower limit of the interval, in bytes; null if the error is unknown.
     pub low: Option<u64>,
-    /// Upper limit; null if the error is unknown.
+    /// Upper limit of the interval, in bytes; null if the error is unknown.
     pub high: Option<u64>,
     /// Number of samples behind the estimate.
     pub samples: u64,
@@ -142,9 +143,9 @@ pub struct FoundType {
 /// A site that allocates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundSite {
-    /// Nearest frame outside the framework.
+    /// Nearest frame outside the framework; null if there is no such frame.
     pub site: Option<String>,
-    /// Method of the program that called the library if the site is in a library.
+    /// Method of the program that called the library; null if the site is not in a library.
     #[serde(default)]
     pub called_by: Option<String>,
     /// Allocated type; null if there are several types, or if unknown.
@@ -216,7 +217,7 @@ impl Findings {
 }
 
 impl FoundCallers {
-    /// Creates the result if there was no burst.
+    /// Creates the result if there was no burst, from the reason.
     pub fn none(because: String) -> Self {
         Self {
             none_because: Some(because),
@@ -260,7 +261,7 @@ impl FoundCaller {
 }
 
 impl FoundAllocations {
-    /// Creates the result if there was no burst.
+    /// Creates the result if there was no burst, from the reason.
     pub fn none(because: String) -> Self {
         Self {
             none_because: Some(because),
@@ -318,7 +319,7 @@ fn plural(count: u64, noun: &str) -> String {
     }
 }
 
-/// Returns ` in 9.8 s`.
+/// Returns ` in 9.8 s`, or an empty string if the start or the end is unknown.
 fn seconds(start_ns: Option<i64>, end_ns: Option<i64>) -> String {
     let length = start_ns.zip(end_ns).map(|(start, end)| end.saturating_sub(start));
     length.map_or_else(String::new, |ns| format!(" in {:.1} s", ns as f64 / 1e9))
@@ -328,7 +329,7 @@ fn seconds(start_ns: Option<i64>, end_ns: Option<i64>) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: a burst finds callers, another finds no callers, and another does not run.
+    /// Scenario: a burst finds callers, another finds no callers, and a third burst does not run.
     /// Guarantee: the result is one clause with the findings and their duration, or with the reason why there was no
     /// burst.
     #[test]

@@ -1,4 +1,4 @@
-//! Incidents: what a user sees of one harm to one process.
+//! Incidents: each incident is one harm to one process, as users see it.
 //!
 //! ```text
 //! transitions + active rules    -> Incidents -> Began | Worse | Explained | Refreshed | Ended -> receivers, log
@@ -7,32 +7,34 @@
 //!
 //! # Alerts of one incident
 //!
-//! Only harm starts an incident: a symptom, or a rule without a role. The incident keeps the name of its first harm,
-//! its start, and the highest severity of its harms. All harms of a group on one process form one incident, together
-//! with harms of groups that follow it (`follows` in a rule file). A rule without a group forms its own incident. If
-//! the consequence starts first, its cause joins the incident later. If both have started an incident, the incidents
-//! become one, and the other ends as merged. Rules that their group inhibits are members because their conditions
-//! are true, although they fire no alert.
+//! Only harm starts an incident: a symptom, or a rule without a role. The incident keeps the name and the start of its
+//! first harm, and the highest severity of its harms. All harms of a group on one process form one incident, together
+//! with harms of groups that follow this group (`follows` in a rule file). A rule without a group forms its own
+//! incident. If the consequence starts first, its cause joins the incident later. If both have started an incident, the
+//! incident of the consequence becomes part of the other incident and ends as merged. Rules that their group inhibits
+//! are members because their conditions are true, although they fire no alert.
 //!
 //! # Causes
 //!
 //! Rules of role `cause` that are active at the same time are members too, with the share of the harm that they
-//! explain. They never start, name, date, worsen or prolong an incident. The main cause is the one that explains the
-//! largest share, at least [`EXPLAINS_ENOUGH`]. When it becomes known or changes, a message is sent, at most once per
-//! [`EXPLAINED_INTERVAL_NS`]. A cause can declare that its effect is a consequence of another symptom; if that symptom
-//! has an incident, both incidents become one.
+//! explain. Causes never start, name, date, worsen or prolong an incident. The main cause is the cause that explains
+//! the largest share, at least [`EXPLAINS_ENOUGH`]. When the main cause becomes known or changes, gcwatch sends a
+//! message, at most once per [`EXPLAINED_INTERVAL_NS`]. A cause can declare that its effect is a consequence of another
+//! symptom; if that symptom has an incident, both incidents become one.
 //!
 //! # Texts
 //!
-//! The head of an incident is its most severe harm: among equal harms, the first one in the order of the files, from a
-//! group that follows none of the others. All changes of one evaluation form one message.
+//! The head of an incident is the harm that its texts describe. Harms of the incident's own group come before
+//! consequences. Among them, harms of groups that follow fewer other groups come first, then more severe harms, then
+//! the order of the files. A harm of severity info is the head only if no harm is more severe. All changes of one
+//! evaluation form one message.
 //!
 //! # End
 //!
-//! An incident ends [`LINGER_NS`] after its last member ended, so that alternating members form one incident. Its end
-//! is the end of that member. When its process exits, its members remain unchanged, and the incident ends
-//! [`AFTERMATH_NS`] later or when a successor of the process is healthy. Incidents of severity info end with the
-//! process.
+//! An incident ends [`LINGER_NS`] after its last member ended, so that alternating members form one incident. The end
+//! of the incident is the end of its last member. When the process exits, the members remain unchanged, and the
+//! incident ends [`AFTERMATH_NS`] later, or earlier if a successor of the process is healthy. Incidents of severity
+//! info end with the process.
 //!
 //! # Restart of gcwatch
 //!
@@ -125,7 +127,7 @@ pub struct Member {
     pub alert: Arc<Alert>,
     /// Number of times that the condition was true, over all alerts of the rule.
     pub count: u64,
-    /// Maximum value of the summary's main figure.
+    /// Maximum value of the summary's main figure; `None` if it was never known.
     pub peak: Option<f64>,
     /// The largest share of the harm that a cause has explained so far, 0 to 1; `None` if the rule is not a cause, or
     /// if the share is unknown.
@@ -178,7 +180,7 @@ pub struct Incident {
     pub number: u64,
     /// The rule that started the incident and names it permanently.
     pub symptom: Arc<Rule>,
-    /// Group of that rule.
+    /// Group of the rule `symptom`; `None` if the rule has no group.
     pub group: Option<Arc<str>>,
     /// Labels of the alert that started the incident.
     pub labels: Arc<[(Arc<str>, Box<str>)]>,
@@ -190,17 +192,17 @@ pub struct Incident {
     pub noticed: Moment,
     /// Time at which the incident ended; `None` while it is open.
     pub ended: Option<Moment>,
-    /// Reason why the incident ended.
+    /// Reason why the incident ended; `None` while it is open.
     pub ending: Option<IncidentEnding>,
-    /// Time at which the process exited.
+    /// Time at which the process exited; `None` while the process runs.
     pub process_ended: Option<Moment>,
     /// Members: the head first, then in the order in which they joined.
     pub members: Vec<Member>,
-    /// Memory ledger of the process, if a rule of a member gathers it. The newest ledger, or the ledger at the exit of
-    /// the process.
+    /// Newest memory ledger of the process, or the ledger at its exit; `None` if no rule of a member gathers ledgers,
+    /// or if there is no ledger yet.
     pub ledger: Option<Arc<Ledger>>,
-    /// Start, end and sums of the stopped time, if the harm is stopped time. The newest values, or the values at the
-    /// exit of the process.
+    /// Start, end and sums of the stopped time: the newest values, or the values at the exit of the process. `None` if
+    /// the harm is not stopped time, or if unknown.
     pub stopped: Option<Arc<(Moment, Moment, StoppedTime)>>,
     /// Id of the recording of the process's events around the start of the incident; `None` if there is no recording.
     pub black_box: Option<Arc<str>>,
@@ -211,7 +213,7 @@ pub struct Incident {
 }
 
 impl Incident {
-    /// Returns the most severe harm. An incident has at least one member.
+    /// Returns the head, which is the first member. An incident has at least one member, so the result is never `None`.
     pub fn head(&self) -> Option<&Member> {
         self.members.first()
     }
@@ -237,7 +239,7 @@ impl Incident {
         causes
     }
 
-    /// Returns the cause that explains the largest share of the harm, if it explains enough.
+    /// Returns the cause that explains the largest share of the harm, or `None` if no cause explains enough.
     pub fn main_cause(&self) -> Option<&Member> {
         self.causes().first().copied()
     }
@@ -259,8 +261,8 @@ impl Incident {
         self.ended.is_none()
     }
 
-    /// Returns whether events of the process are recorded if they are retained: the incident is severe, or one of its
-    /// rules requires a recording.
+    /// Returns whether events of the process are recorded if they are retained: the severity is error or critical, or
+    /// one of the incident's rules requires a recording.
     pub fn is_recorded(&self) -> bool {
         self.severity >= Severity::Error || self.gathers(Evidence::BlackBox)
     }
@@ -291,7 +293,7 @@ pub enum IncidentChange {
     Explained(Arc<Incident>),
     /// Figures or members have changed, which is not worth a message.
     Refreshed(Arc<Incident>),
-    /// A burst returned a finding, or there was no burst. Sent to logs, not to receivers.
+    /// A burst or a census returned a finding. The change is sent to logs, not to receivers.
     Gathered(Arc<Incident>, Evidence),
     Ended(Arc<Incident>),
 }

@@ -24,9 +24,9 @@ pub struct Incidents {
     number: u64,
     /// Newest memory ledger of the process, for new incidents.
     ledger: Option<Arc<Ledger>>,
-    /// Stopped time of the last minutes, and the start of that period.
+    /// Stopped time of the last minutes, and the start of that period; `None` before it is set.
     recently_stopped: Option<(Moment, StoppedTime)>,
-    /// Recording of the most recent process of a service that died.
+    /// Id of the recording of the service's process that died most recently; `None` if there is no such recording.
     of_dead: Option<Arc<str>>,
     /// Recorder of the process; `None` if its events are not retained.
     recorder: Option<Recorder>,
@@ -43,7 +43,8 @@ impl Incidents {
         self.open.is_empty()
     }
 
-    /// Continues an incident from before a restart of gcwatch. Its members can be inactive until `until`.
+    /// Continues an incident from before a restart of gcwatch. The members of the incident can be inactive until
+    /// `until`.
     pub fn resume(&mut self, incident: Arc<Incident>, until: Moment) {
         self.number = self.number.max(incident.number);
         self.open.push(OpenIncident {
@@ -56,7 +57,7 @@ impl Incidents {
         });
     }
 
-    /// Sets the memory ledger. Incidents that gather it hold the newest ledger until the process exits.
+    /// Sets the memory ledger. Incidents that gather ledgers hold the newest ledger until the process exits.
     pub fn set_ledger(&mut self, ledger: Arc<Ledger>) {
         for open in &mut self.open {
             open.gather(Some(&ledger));
@@ -91,7 +92,7 @@ impl Incidents {
     }
 
     /// Sets the recording that contains the end of the most recent process of the service that died; `None` if there is
-    /// no recording. Incidents without their own recording refer to it.
+    /// no recording. Incidents without their own recording refer to this recording.
     pub fn set_recording(&mut self, id: Option<Arc<str>>) {
         if self.of_dead == id {
             return;
@@ -158,7 +159,8 @@ impl Incidents {
         self.as_one(changes)
     }
 
-    /// Merges the changes of one evaluation into one message: the start, with all findings of this evaluation.
+    /// Merges the changes of an incident that started in this evaluation into one message: its start, in its state
+    /// after the evaluation. Incidents that started and were merged in the same evaluation are omitted.
     fn as_one(&self, changes: Vec<IncidentChange>) -> Vec<IncidentChange> {
         let began = changes
             .iter()
@@ -254,8 +256,9 @@ impl Incidents {
         }
     }
 
-    /// Returns the open incident that an alert belongs to: the incident of its rule or group, or an incident that it is
-    /// a consequence of, or an incident that is a consequence of it.
+    /// Returns the open incident that an alert belongs to: the incident of its rule or group, or an incident of which
+    /// the alert is a consequence, or an incident that is a consequence of the alert. Returns `None` if there is no
+    /// such incident.
     fn home(&self, rules: &RuleSet, alert: &Alert, group: Option<usize>) -> Option<usize> {
         let of_rule = |open: &OpenIncident| {
             let mut members = open.incident.members.iter();
@@ -271,7 +274,7 @@ impl Incidents {
         home.or_else(|| group.and_then(of_group))
     }
 
-    /// Merges other incidents that a new cause explains into the incident of that cause.
+    /// Merges other incidents into the incident at `home` if all their groups follow `group`.
     fn merge(
         &mut self,
         rules: &RuleSet,
@@ -293,7 +296,7 @@ impl Incidents {
         }
     }
 
-    /// Merges one incident into another and returns the place of the other incident afterwards.
+    /// Merges the incident at `at` into the incident at `home`, and returns the place of the latter afterwards.
     fn fold(&mut self, at: usize, home: usize, now: Moment, changes: &mut Vec<IncidentChange>) -> usize {
         let other = self.open.remove(at);
         let home = if at < home { home - 1 } else { home };
@@ -307,7 +310,7 @@ impl Incidents {
         home
     }
 
-    /// Assigns causes to the open incidents, and merges incidents that are consequences of others.
+    /// Assigns causes to the open incidents, and merges incidents that are consequences of other incidents.
     fn explain(
         &mut self,
         rules: &RuleSet,
@@ -352,8 +355,8 @@ impl Incidents {
         }
     }
 
-    /// Returns the incident of which the incident at `at` is a consequence, according to one of the causes that explain
-    /// enough of it.
+    /// Returns the incident of which the incident at `at` is a consequence, according to a cause that explains enough
+    /// of it. Returns `None` if there is no such incident.
     fn consequence(&self, at: usize) -> Option<usize> {
         let causes = self.open.get(at)?.incident.causes();
         let is_of = |open: &OpenIncident| {

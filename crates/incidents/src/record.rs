@@ -34,7 +34,7 @@ pub struct IncidentSubject {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct IncidentRecord {
     kind: &'static str,
-    /// Id of the incident. It does not change during the incident.
+    /// Id of the incident, which does not change during the incident.
     pub id: String,
     /// `firing` or `ended`.
     pub state: &'static str,
@@ -42,7 +42,7 @@ pub struct IncidentRecord {
     pub ending: Option<IncidentEnding>,
     /// Highest severity so far.
     pub severity: Severity,
-    /// Rule that names the incident: the `alertname` of receivers. It never changes.
+    /// Id of the rule that names the incident: the `alertname` of receivers. The rule never changes.
     pub symptom: String,
     /// Same value as `symptom`.
     pub rule: String,
@@ -53,7 +53,7 @@ pub struct IncidentRecord {
     /// Meaning of the harm.
     pub description: String,
     /// Advice for the main cause or, if it is unknown, for the most severe harm. Commands contain the pid of a running
-    /// process. Commands whose answers are in `callers` and `allocations` are omitted.
+    /// process. Sentences with commands whose answers are in `callers` and `allocations` are omitted.
     pub remedy: String,
     /// Next command to run; null for a recording, an ended incident, and a process that has exited.
     pub command: Option<String>,
@@ -77,7 +77,7 @@ pub struct IncidentRecord {
     pub labels: BTreeMap<String, String>,
     /// Annotations of the most severe harm.
     pub annotations: BTreeMap<String, String>,
-    /// Number of the collection on which that harm started.
+    /// Number of the collection on which the most severe harm started; null if it did not start at a collection.
     pub gc_number: Option<u32>,
     /// Account of the stopped time if the harm is stopped time; null for other harm, or if unknown.
     pub account: Option<AccountRecord>,
@@ -139,11 +139,11 @@ pub struct CauseRecord {
 pub struct MemberRecord {
     /// Id of the rule.
     pub rule: String,
-    /// Role of the rule; null if it has no role, and is harm.
+    /// Role of the rule; null for a rule without a role, which is harm.
     pub role: Option<Role>,
     /// Title of the rule.
     pub title: String,
-    /// Severity of the rule.
+    /// Severity of the rule's newest alert.
     pub severity: Severity,
     /// Number of times that the condition was true.
     pub count: u64,
@@ -230,17 +230,18 @@ impl IncidentRecord {
         self
     }
 
-    /// Returns the address of one kind of evidence outside the host.
+    /// Returns the address of one kind of evidence outside the host, or `None` if the evidence does not exist or stays
+    /// on the host.
     pub fn evidence_stored(&self, name: Evidence) -> Option<&str> {
         self.evidence_of(name).and_then(|evidence| evidence.stored.as_deref())
     }
 
-    /// Returns the location of one kind of evidence.
+    /// Returns the location of one kind of evidence, or `None` if the evidence does not exist.
     pub fn evidence_place(&self, name: Evidence) -> Option<&str> {
         self.evidence_of(name).map(|evidence| &*evidence.place)
     }
 
-    /// Returns the content of one kind of evidence, in one clause.
+    /// Returns the content of one kind of evidence in one clause, or `None` if the evidence does not exist.
     pub fn evidence_text(&self, name: Evidence) -> Option<&str> {
         self.evidence_of(name).map(|evidence| &*evidence.text)
     }
@@ -341,7 +342,8 @@ impl MemberRecord {
     }
 }
 
-/// Returns the next command to run: record the process while the incident is open.
+/// Returns the next command to run, which records the process, or `None` if the incident or the process has ended, or
+/// if the subject is not a .NET process.
 fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
     let is_late = incident.process_ended.is_some() || !incident.is_open();
     // The pid of a service is 0, and gcwatch itself is not a .NET process.
@@ -352,8 +354,8 @@ fn command(incident: &Incident, run: Option<RunKey>) -> Option<String> {
     ))
 }
 
-/// Returns the FNV-1a hash of the process and the incident. It is the same in all states of the incident and for all
-/// receivers.
+/// Returns the FNV-1a hash of the process and the incident. The hash is the same in all states of the incident and for
+/// all receivers.
 pub fn id_of(incident: &Incident, run: Option<RunKey>) -> String {
     let run = run.unwrap_or(RunKey { pid: 0, start_time: 0 });
     let group = incident.group.as_deref().unwrap_or(&incident.symptom.id);

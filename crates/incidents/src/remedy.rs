@@ -5,7 +5,7 @@ use base::run_key::RunKey;
 
 use super::Findings;
 
-/// Returns the commands of a remedy that a burst has already run with a finding.
+/// Returns the commands of a remedy whose answers a burst has already found.
 fn done(found: Option<&Findings>) -> impl Iterator<Item = &'static str> {
     let callers = found.and_then(|found| found.callers.as_ref());
     let allocations = found.and_then(|found| found.allocations.as_ref());
@@ -29,8 +29,9 @@ pub fn remedy_for_a_process(remedy: &str, found: Option<&Findings>, run: Option<
     }
 }
 
-/// Returns the remedy for the process of a recording: the same commands read files. A recording that was made for
-/// another purpose contains neither a heap nor the stacks of threads.
+/// Returns the remedy for the process of a recording: the commands `callers` and `allocations` read the file. Other
+/// commands still refer to a process, because a recording that was made for another purpose contains neither a heap nor
+/// the stacks of threads.
 pub fn remedy_for_a_file(remedy: &str) -> String {
     let remedy = remedy.replace("gcwatch callers PID", "gcwatch callers FILE");
     remedy.replace("gcwatch allocations PID", "gcwatch allocations FILE")

@@ -1,7 +1,7 @@
 //! Applies rules to complete histories: a recording, or the events of a test.
 //!
-//! A [`Review`] drives one [`Engine`] with events in the order of their time, and keeps all alerts. `gcwatch analyze`
-//! and `gcwatch rules test` use it; the daemon drives its engines with the same calls.
+//! A [`Review`] passes events in the order of their time to an [`Engine`], and keeps all alerts and incidents. `gcwatch
+//! analyze` and `gcwatch rules test` use this module; the daemon calls the same methods of its engines.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,17 +61,17 @@ pub enum HistoryStep<'a> {
     Collection(&'a Collection),
     /// A suspension without a collection.
     Suspension(&'a Suspension),
-    /// New facts on the stream.
+    /// New facts about the stream.
     Stream(StreamFacts),
     /// New state of the finalizer thread.
     Finalizers(Finalizers),
-    /// New facts on the process.
+    /// New facts about the process.
     Learned(ProcessFacts),
     /// The process exits.
     End,
 }
 
-/// The last state of an alert.
+/// The most recent state of an alert.
 #[derive(Debug, Clone)]
 pub struct ReviewedAlert {
     pub alert: Arc<Alert>,
@@ -89,18 +89,18 @@ impl ReviewedAlert {
         }
     }
 
-    /// Returns the name of the alert's group in its rule set.
+    /// Returns the name of the alert's group in the alert's rule set, or `None` if the rule has no group.
     pub fn group<'r>(&self, rules: &'r RuleSet) -> Option<&'r str> {
         rules.groups.get(self.alert.rule.group?).map(|group| &*group.name)
     }
 }
 
-/// Evaluation of the rules for one process.
+/// Evaluation of the rules about one process, one service or gcwatch itself.
 #[derive(Debug)]
 pub struct Review {
     engine: Engine,
     base: TimeBase,
-    /// The newest facts on the stream.
+    /// The newest facts about the stream.
     stream: StreamFacts,
     alerts: BTreeMap<u64, ReviewedAlert>,
     incidents: Incidents,
@@ -113,7 +113,7 @@ pub struct Review {
 }
 
 impl Review {
-    /// Creates a review of the rules about a process, a service or gcwatch itself. It starts at offset 0.
+    /// Creates a review of the rules about a process, a service or gcwatch itself. The review starts at offset 0.
     pub fn about(subject: EvaluationTrigger, rules: Arc<RuleSet>, facts: ProcessFacts, base: TimeBase) -> Self {
         let mut review = Self {
             engine: Engine::about(subject, rules, facts, base.moment(0)),
@@ -135,7 +135,7 @@ impl Review {
     }
 
     /// Reviews the history of a process in a recording. `observed_ns` is the time from the sync point to the last
-    /// event; `lost_events` is the count for the whole recording.
+    /// event. `lost_events` is the number of events that are missing in the whole recording; `None` if unknown.
     pub fn for_recording(
         rules: Arc<RuleSet>,
         facts: ProcessFacts,
@@ -154,7 +154,8 @@ impl Review {
         for (at, step) in steps(history) {
             review.step(at, &step);
         }
-        // The position of lost events is known only for single collections.
+        // The times at which events were lost are known only for individual collections, so the count stays 0 until the
+        // end.
         let open = open(history, base);
         let known = review.stream;
         let at_the_end = |lost_events| {
@@ -170,8 +171,8 @@ impl Review {
         review.step(observed_ns, &at_the_end(lost_events.map(|_| 0)));
         review.until(observed_ns);
         if lost_events > Some(0) {
-            // Rules read the count once per second: it is still 0 at the next second, and complete at the second after
-            // it.
+            // Rules read the count at each full second. At the first full second after the end, the count is still 0;
+            // one second later, the count is complete.
             let passed = i64::try_from(base.moment(observed_ns).ns() % SECOND).unwrap_or(0);
             let next = observed_ns.saturating_add(SECOND as i64 - passed);
             review.until(next);
@@ -221,7 +222,7 @@ impl Review {
         }
     }
 
-    /// Advances the time to `at`.
+    /// Advances the time to `at`, and updates the state of firing alerts.
     pub fn until(&mut self, at: i64) {
         let now = self.base.moment(at);
         let mut passed = self.engine.advance(now);
@@ -234,7 +235,8 @@ impl Review {
         }
     }
 
-    /// Returns the rules that could not be evaluated so far.
+    /// Returns the rules that could not be evaluated so far. `watched_ns` is the duration for which the process has
+    /// been observed.
     pub fn not_judged(&self, watched_ns: i64) -> UnjudgedRules {
         self.judged
             .others(&self.engine, u64::try_from(watched_ns).unwrap_or_default())
@@ -285,7 +287,7 @@ impl Review {
     }
 }
 
-/// Returns the steps of a history in the order of a live session.
+/// Returns the steps of a history, with their offsets, in the order in which a live session delivers them.
 pub fn steps(history: History<'_>) -> Vec<(i64, HistoryStep<'_>)> {
     let collections = history.collections.iter();
     let collections = collections.map(|collection| (collection_at(collection), HistoryStep::Collection(collection)));
@@ -299,8 +301,8 @@ pub fn steps(history: History<'_>) -> Vec<(i64, HistoryStep<'_>)> {
     steps
 }
 
-/// Returns the operations in progress at the end of a recording: the newest collection without an end, or its
-/// suspension without a restart.
+/// Returns the operations in progress at the end of a recording: the newest collection if it has no end, and the newest
+/// suspension if the threads were not restarted.
 fn open(history: History<'_>, base: TimeBase) -> OperationStarts {
     let moment = |at: Option<i64>| at.map(|at| base.moment(at));
     let newest = history
@@ -330,7 +332,7 @@ fn open(history: History<'_>, base: TimeBase) -> OperationStarts {
     }
 }
 
-/// Repeats a recording in sequence to simulate a longer run. `length_ns` is the length of one round.
+/// Concatenates `rounds` copies of a recording to simulate a longer run. `length_ns` is the duration of one copy.
 pub fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> RepeatedHistory {
     let mut whole = RepeatedHistory::default();
     let numbers = history
@@ -364,10 +366,10 @@ pub fn repeated(history: History<'_>, length_ns: i64, rounds: u32) -> RepeatedHi
             delay_edges(&mut suspension.edges, by);
             suspension
         }));
-        // A round that is in progress at the end continues.
+        // If a round of the finalizer thread is in progress at the end of a copy, the round continues in the next copy.
         let before = whole.finalizers.last().map(|(_, state)| *state).unwrap_or_default();
         let mut running = before.begun;
-        // Waiting objects that a collection finds before the first round of a recording do not end a round.
+        // Waiting objects that a collection finds before the first round of a copy do not end a continued round.
         let mut is_first = true;
         whole.finalizers.extend(history.finalizers.iter().map(|(at, state)| {
             let found = is_first && state.begun.is_none() && state.waiting.is_some_and(|waiting| waiting > 0);

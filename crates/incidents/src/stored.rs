@@ -2,7 +2,8 @@
 //! without the state of the engine.
 //!
 //! A restored incident keeps its number, labels and start, so that its end reaches the receivers that were notified of
-//! its start. Its rules are the rules in force. If a rule no longer exists, the stored texts are used.
+//! its start. The rules of a restored incident are the rules in force. If a rule no longer exists, the stored texts are
+//! used.
 
 use std::sync::Arc;
 

@@ -20,13 +20,14 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum delay that a server can request.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// Sends requests. An implementation follows no redirect, and repeats no request that the server may have received.
+/// A transport for requests. An implementation follows no redirect, and repeats no request that the server can have
+/// received.
 pub(crate) trait Transport: Send + Sync {
     /// The body of an answer.
     type Body: Body;
 
     /// Sends `GET path` and waits until the answer starts. `path` includes its query, if any. A transport that cannot
-    /// protect the token on its way omits it.
+    /// protect the token on its way omits the token.
     fn get(
         &self,
         path: &str,
@@ -124,7 +125,7 @@ impl<T: Transport> Client<T> {
             .map(drop)
     }
 
-    /// Returns the current token, if the server needs one.
+    /// Returns the current token, or `None` if the client has no token.
     async fn token(&self) -> Option<Token> {
         Some(self.token.as_ref()?.current().await)
     }
@@ -154,8 +155,8 @@ async fn accepted<B: Body>(answer: Answer<B>, token: Option<&Token>) -> Result<B
     Err(refusal(answer.status, &refused, retry_after))
 }
 
-/// Returns the meaning of an answer that is an error. `retry_after` is the header in seconds, because Kubernetes
-/// servers do not send a date in it.
+/// Returns the meaning of an answer that is an error. `retry_after` is the value of the header, in seconds. A date is
+/// not supported, because Kubernetes servers do not send one.
 pub(crate) fn refusal(status: StatusCode, details: &Status, retry_after: Option<u64>) -> AnswerError {
     let answer = match &details.message {
         Some(message) => format!("{status}: {}", bounded(message)),

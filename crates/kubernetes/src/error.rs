@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Error returned if there can be no client. It requires a change of the pod or of the configuration.
+/// Error returned if no client can be set up. The pod or the configuration must be changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SetupError {
     #[error(
@@ -73,7 +73,7 @@ impl AnswerError {
         matches!(self, Self::Forbidden(_) | Self::Unauthorized(_))
     }
 
-    /// Returns the delay that the server requests.
+    /// Returns the delay that the server requests, or `None` if it requests no delay.
     pub(crate) const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { retry_after, .. } => *retry_after,

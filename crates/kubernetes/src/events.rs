@@ -1,7 +1,7 @@
 //! Kubernetes Events on pods, which `kubectl describe pod` and `kubectl events` show.
 //!
-//! An event is created once: its name is that of the incident's change, so a repeated request, or a restarted gcwatch,
-//! does not create a second event. This only needs the permission to create events.
+//! An event is created once: its name identifies the change of the incident, so a repeated request, or a restarted
+//! gcwatch, does not create a second event. gcwatch needs only the permission to create events.
 //!
 //! Events wait in a bounded queue for one task. A failed request is repeated a few times. Then the event is dropped and
 //! counted, because the API server keeps events for only one hour.
@@ -36,7 +36,7 @@ const MAX_NAME: usize = 200;
 /// Name of gcwatch in events.
 const COMPONENT: &str = "gcwatch";
 
-/// A pod.
+/// The pod of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPod {
     /// Namespace of the pod, in which the event is created.
@@ -125,12 +125,12 @@ impl Events {
     }
 }
 
-/// The task's state.
+/// State of the task that creates events.
 struct Writer<T> {
     client: Client<T>,
     host: String,
     counts: Arc<EventCounts>,
-    /// Whether the last failure was logged.
+    /// Whether a failure was logged. The next success resets this flag.
     is_failing: AtomicBool,
 }
 
@@ -195,7 +195,7 @@ fn is_repeated(failed: &AnswerError) -> bool {
     }
 }
 
-/// Returns the object that the API server gets.
+/// Returns the JSON object of an event for the API server.
 fn object(event: &PodEvent, host: &str) -> Value {
     let PodEvent { pod, id, at, .. } = event;
     let start: String = pod.name.chars().take(MAX_NAME.saturating_sub(id.len())).collect();

@@ -76,14 +76,15 @@ impl Pod {
         })
     }
 
-    /// Returns how a container ended; `None` if it runs, or if its end is no longer known.
+    /// Returns the end of a container, or `None` if the container runs or its end is no longer known.
     pub(crate) fn ended(&self, container: &str) -> Option<ContainerEnd> {
         let mut ends = self.containers.iter().flat_map(|container| &container.ended);
         ends.find(|(id, _)| id == container).map(|(_, ended)| *ended)
     }
 
     /// Returns the attributes of a process in one of the pod's containers. The id of the container can be unknown
-    /// (`None`), or missing in the status of the pod. If the pod has only one container, that one is used.
+    /// (`None`), or missing in the status of the pod. In both cases, the attributes of the container are used only if
+    /// the pod has no other container.
     pub(crate) fn attributes(&self, container: Option<&str>) -> Vec<KeyValue> {
         let mut containers = self.containers.iter();
         let known = containers.find(|known| container.is_some() && known.id.as_deref() == container);

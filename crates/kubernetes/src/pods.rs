@@ -68,12 +68,12 @@ fn names(pod: &Pod) -> impl Iterator<Item = &str> {
 }
 
 impl Pods {
-    /// Adds a pod, or replaces the known one.
+    /// Adds a pod, or replaces the known pod with the same uid.
     pub(crate) fn put(&self, pod: Pod) -> PutOutcome {
         self.0.write().unwrap_or_else(PoisonError::into_inner).put(pod)
     }
 
-    /// Forgets a pod. Returns whether it was known.
+    /// Forgets a pod, and returns whether the pod was known.
     pub(crate) fn remove(&self, uid: &str) -> bool {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(uid)
     }

@@ -16,7 +16,7 @@ use super::error::AnswerError;
 pub(crate) enum ScriptedAnswer {
     /// An answer: status, `Retry-After`, the pieces of the body, and the end of the body.
     Answer(u16, Option<&'static str>, Vec<Bytes>, End),
-    /// An answer with the pieces that are sent. It ends cleanly when the sender is dropped.
+    /// An answer with the pieces that are sent. The answer ends cleanly when the sender is dropped.
     Live(mpsc::Receiver<Bytes>),
     /// No answer.
     Nothing,
@@ -46,12 +46,12 @@ pub(crate) struct RecordedRequest {
     pub(crate) body: Vec<u8>,
 }
 
-/// Answers requests with its steps, and does not answer after the last one.
+/// A transport that answers requests with its steps, and does not answer after the last step.
 #[derive(Clone, Default)]
 pub(crate) struct Script {
     steps: Arc<Mutex<VecDeque<ScriptedAnswer>>>,
     asked: Arc<Mutex<Vec<RecordedRequest>>>,
-    /// Called while a request is being answered.
+    /// Called with the number of each request, before the request is answered.
     pub(crate) meanwhile: Option<Arc<dyn Fn(usize) + Send + Sync>>,
 }
 

@@ -31,8 +31,8 @@ pub struct Settings {
     pub kubelet_url: String,
     /// Interval between requests to the kubelet.
     pub kubelet_interval: Duration,
-    /// PEM file of the authorities that certify the kubelet. `None` uses those of the service account, or of the system
-    /// outside a pod.
+    /// PEM file of the authorities that certify the kubelet. `None` uses the authorities of the service account, or of
+    /// the system if there is no service account.
     pub kubelet_certificate: Option<PathBuf>,
     /// Whether the kubelet's certificate is verified.
     pub kubelet_verify: bool,

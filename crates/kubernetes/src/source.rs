@@ -27,8 +27,8 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_sec
 /// Period within which consecutive changes are reported together.
 const BATCH_PERIOD: Duration = Duration::from_millis(200);
 
-/// Follows the source in the settings. Returns if no source is configured. `changed` is called when the known data
-/// about pods changes.
+/// Follows the source in the settings. Returns if no source is configured, or if its client cannot be set up;
+/// otherwise, never returns. `changed` is called when the known data about pods changes.
 pub async fn follow(settings: Settings, pods: Arc<Pods>, stats: Arc<Stats>, changed: impl Fn() + Send) {
     let source = match settings.source {
         Source::Auto if Cluster::is_at_hand() => Source::ApiServer,
@@ -81,8 +81,8 @@ pub(crate) fn api_server() -> Result<Client<Http>, SetupError> {
     Ok(Client::new(http, named("the API server", &url), Some(token)))
 }
 
-/// Returns a client for a kubelet. The token is sent to a kubelet whose certificate is from the cluster or from the
-/// file in the settings, or to any kubelet if the settings disable verification.
+/// Returns a client for a kubelet. The token is sent only to a kubelet that is certified by an authority of the cluster
+/// or of the file in the settings, or to any kubelet if the settings disable verification.
 fn kubelet_client(settings: &Settings, account: Option<ServiceAccount>) -> Result<Client<Http>, SetupError> {
     let url = settings.kubelet_url.trim();
     let url = Url::parse(url).map_err(|error| SetupError::Url(error.to_string()))?;
@@ -163,7 +163,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         }
     }
 
-    /// Handles one watch until the server ends it cleanly.
+    /// Handles one watch until it ends. Returns an error unless the server ends the watch cleanly.
     async fn watched(
         &self,
         node: Option<&str>,
@@ -195,7 +195,8 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
                     if has_unreported_changes {
                         (self.changed)();
                     }
-                    // If a server ends each watch at once, the next one starts after a pause.
+                    // If the server ended the watch without an event, wait, because the server can end each watch at
+                    // once.
                     return match other {
                         Ok(_) if !had_events => {
                             wait(pause, None).await;
@@ -277,7 +278,7 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         }
     }
 
-    /// Records that the source answers. Logged once per change.
+    /// Records that the source answers correctly, and logs this if it did not before.
     fn current(&self) {
         self.is_denied.store(false, Ordering::Relaxed);
         if self.stats.set_current(true) {
@@ -286,8 +287,8 @@ impl<T: Transport, F: Fn()> Follower<T, F> {
         }
     }
 
-    /// Records that the source does not answer correctly. Logged once per change, and again when it starts to deny
-    /// access.
+    /// Records that the source does not answer correctly. Logs this if the source answered before, for the first
+    /// failure, and when the source starts to deny access.
     fn failed(&self, failed: &AnswerError) {
         self.stats.counts().failures += 1;
         let first = self.stats.now().failures == 1;

@@ -57,7 +57,7 @@ pub(crate) struct Http {
 #[derive(Debug)]
 struct Current {
     client: reqwest::Client,
-    /// Content of the file when it was last read: the client's certificates, or invalid ones.
+    /// Content of the file when it was last read: the certificates of the client, or invalid certificates.
     pem: Vec<u8>,
 }
 
@@ -67,7 +67,7 @@ impl Http {
         // An error means that a provider is already installed.
         let _installed = rustls::crypto::ring::default_provider().install_default();
         let is_secure = url.scheme() == "https";
-        // Without TLS, certificates are not needed, and those of the system would waste memory.
+        // Without TLS, certificates are not needed, and the certificates of the system would waste memory.
         let trust = if is_secure { trust } else { Trust::Anyone };
         let pem = match &trust {
             Trust::File(path) => read(path, MAX_PEM_BYTES).map_err(|source| SetupError::Read {
@@ -137,7 +137,7 @@ impl Http {
         if let Some(authorization) = authorization.filter(|_| self.keeps_secrets) {
             request = request.header(AUTHORIZATION, authorization);
         }
-        // The log message of the error contains the server.
+        // Leave out the URL, because the log message of the error contains the server.
         let answer = request
             .send()
             .await

@@ -1,9 +1,9 @@
 //! Lists and watches of pods: requests, pages, events.
 //!
 //! A list returns the pods at one resource version. A watch from that version returns the changes, one JSON object per
-//! line. The server ends a watch after some minutes, and the next one continues at the last received version (which
-//! bookmarks contain even if no pod changes). If the server no longer has a version, it answers with 410, and all pods
-//! are listed again.
+//! line. The server ends a watch after some minutes, and the next watch continues at the last received version.
+//! Bookmarks contain a newer version even if no pod changes. If the server no longer has a version, the server answers
+//! with 410, and all pods are listed again.
 
 use std::time::Duration;
 
@@ -66,8 +66,8 @@ async fn page<T: Transport>(client: &Client<T>, path: &str) -> Result<PodList, A
     serde_json::from_slice(&bytes).map_err(|error| invalid(&error))
 }
 
-/// Returns all pods of the node, and their resource version. `take` receives each pod while its page is read, so that
-/// only one page of unneeded pods is held in memory.
+/// Returns the kept parts of all pods of the node, or of all nodes if `node` is `None`, and the resource version of the
+/// list. `take` converts each pod while its page is read, so that only one page of whole pods is held in memory.
 pub(crate) async fn list<T: Transport, K>(
     client: &Client<T>,
     node: Option<&str>,
@@ -149,7 +149,7 @@ impl<B: Body> Watch<B> {
     }
 }
 
-/// Parses a line. Sets `version` to that of its object.
+/// Parses a line, and sets `version` to the resource version of its object.
 fn event(line: &[u8], version: &mut String) -> Result<Event, AnswerError> {
     let EventKind { kind } = serde_json::from_slice(line).map_err(|error| invalid(&error))?;
     if kind == "ERROR" {

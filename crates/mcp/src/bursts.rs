@@ -245,7 +245,8 @@ impl Confirmations {
         confirm
     }
 
-    /// Uses up a confirmation. Returns whether it belongs to this command.
+    /// Removes a confirmation if it belongs to this command. Returns whether the confirmation was removed. A
+    /// confirmation of another command stays valid.
     fn take(&self, confirm: &str, words: &[String]) -> bool {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = waiting.iter().position(|(given, of)| given == confirm && of == words);
@@ -253,7 +254,8 @@ impl Confirmations {
     }
 }
 
-/// Returns the answer of a tool: its price, or the result of the command. `None` if no tool has this name.
+/// Returns the answer of a tool: the price of its command, or the result of a confirmed command. Returns `None` if no
+/// burst tool has this name.
 pub(super) async fn answer<S: Source>(
     name: &str,
     arguments: Map<String, Value>,

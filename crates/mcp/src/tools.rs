@@ -1,5 +1,5 @@
-//! The read-only tools. Each file defines the arguments of a tool, the paths of the API that it queries, and the fields
-//! that it omits.
+//! The read-only tools. Each file except `history` defines the arguments of a tool, the paths of the API that the tool
+//! queries, and the fields that it omits.
 
 mod collections;
 mod history;
@@ -99,7 +99,7 @@ mod tests {
             }
             bytes += tool.description.len() + Value::Object(schema).to_string().len();
         }
-        // A token has about four bytes, and an agent pays for them in each conversation.
+        // A token has about four bytes, and an agent pays for the tokens of all tools in each conversation.
         assert!(bytes < 10_000, "{bytes}");
     }
 }

@@ -10,7 +10,8 @@ use crate::limits::MAX_TYPE_NAME_BYTES;
 
 /// Start of every stream.
 pub(crate) const MAGIC: &[u8; 8] = b"Nettrace";
-/// Text after the magic and a length in V4. Older streams (NetPerf) start with it.
+/// Text after the magic and a length in V4. Older streams (NetPerf) start with the length and this text, without the
+/// magic.
 pub(crate) const SERIALIZATION: &[u8; 20] = b"!FastSerialization.1";
 /// Tags of V4 objects.
 pub(crate) const TAG_NULL: u8 = 1;
@@ -147,7 +148,7 @@ pub(crate) fn prolog(bytes: &[u8]) -> Result<FrameProgress<Format>, Error> {
     }
 }
 
-/// Rejects bytes that do not start with the magic.
+/// Rejects bytes that do not start with the magic, or requests more bytes if the stream can still be NetPerf.
 fn foreign(bytes: &[u8]) -> Result<FrameProgress<Format>, Error> {
     let mut netperf = 20_u32.to_le_bytes().to_vec();
     netperf.extend(SERIALIZATION);
@@ -280,7 +281,7 @@ pub(crate) struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// Minimum length: two u16, two times.
+    /// Minimum length, in bytes: two u16 and two timestamps.
     pub(crate) const MIN_BYTES: usize = 20;
     /// Flag for compressed headers.
     pub(crate) const COMPRESSED: u16 = 1;

@@ -2,8 +2,8 @@
 //!
 //! A stream is a sequence of runs: the events of one capture thread up to a cut-off, sorted by time, then the events of
 //! the next thread. The first event of a run is marked as sorted, which guarantees that no later event in the stream is
-//! older. Queued events up to its timestamp can therefore be released, merged across runs. All events can be released
-//! at a sequence point, at the end, and if the owner calls [`Decoder::flush`](crate::Decoder::flush).
+//! older. Queued events up to the timestamp of a sorted event can therefore be released, merged across runs. All events
+//! can be released at a sequence point, at the end, and if the owner calls [`Decoder::flush`](crate::Decoder::flush).
 //!
 //! Entries are stored in order of arrival, and payloads in an arena. A run is a range of entries with ascending
 //! timestamps, regardless of the thread. The heap contains the oldest entry of each run. Memory is reused when all
@@ -59,10 +59,10 @@ const ACTIVITIES_BYTES: usize = 32;
 /// Size of an entry without its payload, in bytes: the entry, and its run in the worst case.
 const ENTRY_BYTES: usize = size_of::<WaitingEvent>() + size_of::<EntryRun>();
 
-/// Minimum memory for compaction, in bytes. Below it, compaction is not worth the effort.
+/// Minimum memory for compaction, in bytes. Below this size, compaction is not worth the effort.
 const COMPACTION_BYTES: usize = 16 << 10;
 
-/// Memory that remains after a shrink, in bytes, so that an almost idle stream need not allocate it each time.
+/// Memory that remains after a shrink, in bytes, so that an almost idle stream need not allocate memory for each event.
 const KEPT_BYTES: usize = 4 << 10;
 
 /// Amount of memory, in bytes, that is moved in less time than any receive operation takes.
@@ -96,7 +96,7 @@ pub(crate) struct Queue {
     order: Order,
     entries: Vec<WaitingEvent>,
     arena: Vec<u8>,
-    /// Start of the growing run at the end of `entries`. Its entries are not in the heap yet.
+    /// Start of the growing run at the end of `entries`. The heap does not contain this run yet.
     growing: usize,
     heap: BinaryHeap<Reverse<EntryRun>>,
     /// Size of the waiting events, in bytes.
@@ -193,7 +193,7 @@ impl Queue {
             + self.heap.capacity() * size_of::<EntryRun>()
     }
 
-    /// Removes and returns the next event that can be delivered.
+    /// Removes and returns the next event that can be delivered, or returns `None` if no event can be delivered.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<DequeuedEntry> {
         if self.waiting == 0 {
@@ -341,7 +341,7 @@ mod tests {
     proptest! {
         /// Scenario: events are pushed in any order and released up to arbitrary timestamps in between.
         /// Guarantee: the released events are in the order of a stable sort, each with its own payload and activities;
-        /// compacting and shrinking memory do not change them.
+        /// compacting and shrinking memory do not change these events.
         #[test]
         fn release_order_is_a_stable_sort(batches in prop::collection::vec((prop::collection::vec(0_i64..50, 0..80), 0_i64..60, 0..3), 1..10)) {
             let mut queue = Queue::default();
@@ -363,7 +363,7 @@ mod tests {
                     prop_assert!(held <= KEPT_BYTES.max(2 * queue.waiting_bytes()));
                 }
                 if then == 1 && queue.waiting > 0 {
-                    // `compact` does this if it is worthwhile.
+                    // Add unused memory, so that `compact` moves the waiting events.
                     queue.spare_arena.clear();
                     queue.arena.resize(queue.arena.len() + 8 * COMPACTION_BYTES, 0);
                     queue.compact();

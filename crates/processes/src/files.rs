@@ -1,6 +1,6 @@
 //! Files that only the user of gcwatch can read: they are written under a hidden name and then renamed.
 //!
-//! A reader sees either the old file or the complete new one. An existing file with the same name is never opened, so
+//! A reader sees either the old file or the complete new file. An existing file with the same name is never opened, so
 //! links are not followed, and its mode and owner do not matter.
 
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ pub const SAFE_OPEN_FLAGS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits()
 ///
 /// # Errors
 ///
-/// The file cannot be read, or is a link.
+/// Returns an error if the file cannot be read, or is a link.
 pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match OpenOptions::new().read(true).custom_flags(SAFE_OPEN_FLAGS).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -30,7 +30,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Writes a whole file and replaces an existing one. If the process is killed, either the old or the new file exists.
+/// Writes a whole file and replaces an existing file. If the process is killed, either the old or the new file exists.
 ///
 /// # Errors
 ///
@@ -41,7 +41,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.complete()
 }
 
-/// A file that is being written, with mode 0600. [`AtomicFile::complete`] gives it its name; otherwise it is deleted.
+/// A file that is being written, with mode 0600. [`AtomicFile::complete`] gives the file its name. A file that is
+/// dropped earlier is deleted.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: File,
@@ -52,12 +53,12 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Creates a hidden file in the folder of `to`, and removes one left by an earlier writer. With `replace`, the new
-    /// file replaces an existing file or link.
+    /// Creates a hidden file in the folder of `to`, and removes the hidden file that an earlier writer left. With
+    /// `replace`, the new file replaces an existing file or link.
     ///
     /// # Errors
     ///
-    /// The file cannot be created, `to` exists and must not be replaced, or `to` is not a file
+    /// Returns an error if the file cannot be created, `to` exists and must not be replaced, or `to` is not a file
     /// ([`io::ErrorKind::AlreadyExists`] and [`io::ErrorKind::InvalidInput`]).
     pub fn new(to: &Path, replace: bool) -> io::Result<Self> {
         match fs::symlink_metadata(to) {
@@ -95,7 +96,7 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// An I/O error occurred; the file is deleted.
+    /// Returns an error if an I/O error occurred; the file is deleted.
     pub fn complete(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         if !self.is_there() {
@@ -109,7 +110,7 @@ impl AtomicFile {
         }
     }
 
-    /// Returns whether the file at its path is still this one.
+    /// Returns whether the hidden path still refers to this file.
     fn is_there(&self) -> bool {
         let there = fs::symlink_metadata(&self.path).map(|there| (there.dev(), there.ino()));
         let own = self.file.metadata().map(|own| (own.dev(), own.ino()));
@@ -130,7 +131,7 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.is_complete && self.is_there() {
-            // On a full disk, the file must not use any space.
+            // An incomplete file must not use space, for example on a full disk.
             let _gone_already = fs::remove_file(&self.path);
         }
     }
@@ -140,13 +141,13 @@ impl Drop for AtomicFile {
 ///
 /// # Errors
 ///
-/// The file cannot be renamed.
+/// Returns an error if the file cannot be renamed.
 pub fn rename(from: &Path, to: &Path, replace: bool) -> io::Result<()> {
     if replace {
         return fs::rename(from, to);
     }
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // The file system does not support it. A second hard link also fails if the name exists.
+        // The file system does not support the flag. Creating a hard link also fails if the name exists.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
             fs::hard_link(from, to)?;
             fs::remove_file(from)
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5);
     }
 
-    /// Scenario: a file is created at the path while the new one is being written.
+    /// Scenario: another process creates a file at the path while the new file is being written.
     /// Guarantee: the file is not replaced.
     #[test]
     fn file_created_during_write_is_kept() {

@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 
 use crate::{Identity, Provenance};
 
-/// Owners of a pod, those that outlive rollouts first.
+/// Attributes for owners of a pod. Owners that outlive rollouts come first.
 const OWNERS: [&str; 6] = [
     "k8s.deployment.name",
     "k8s.statefulset.name",
@@ -20,9 +20,10 @@ const OWNERS: [&str; 6] = [
 
 /// Identity of the service that a process belongs to. A process that replaces this one has the same identity.
 ///
-/// In Kubernetes it consists of the namespace, the owner of the pod (or the pod) and the container. Otherwise it is the
-/// `service.name` that the process set itself, with its namespace. Otherwise it consists of the command line and the
-/// pod or container, because a name chosen by gcwatch is only that of the program, which other services can also run.
+/// In Kubernetes, the identity consists of the namespace, the owner of the pod (or the pod) and the container. Outside
+/// Kubernetes, it is the `service.name` that the process set itself, with the namespace of the service. If the process
+/// set no such name, the identity consists of the program, the command line and the pod or container. The name of the
+/// program is not sufficient, because other services can also run this program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey(Arc<str>);
 
@@ -73,7 +74,8 @@ pub fn workload(identity: &Identity, resource: &[KeyValue]) -> String {
     owner.or_else(service).unwrap_or_else(|| identity.name.clone())
 }
 
-/// Returns the version of the service of a process: `service.version`, or the image of its container with tags.
+/// Returns the version of the service of a process: `service.version`, or the image of its container with tags if the
+/// resource has no version. Returns `None` if both are unknown.
 pub fn version(resource: &[KeyValue]) -> Option<Arc<str>> {
     let image = || {
         let tags = texts(resource, "container.image.tags").map_or_else(String::new, |tags| format!(":{tags}"));

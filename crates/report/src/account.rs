@@ -9,12 +9,13 @@ use crate::units::{Percent, Span};
 
 /// Maximum number of parts with a separate line.
 const MAX_PARTS: usize = 8;
-/// Minimum share of a part with a separate line.
+/// Minimum share of a part with a separate line, and of an origin that is named.
 const MIN_SHARE: f64 = 0.01;
 /// Width of the bar for the whole time, in characters.
 const BAR: f64 = 20.0;
 
-/// Returns the note about the source of a part, for the end of its line; empty for a measured part.
+/// Returns the range of a part, or the word `estimated`, for the end of its line. Returns an empty text for a measured
+/// part.
 fn note(part: &AccountPart, total: i64) -> String {
     match part.range(total) {
         Some((low, high)) => format!(" {:.0} to {:.0} %", 100.0 * low, 100.0 * high),

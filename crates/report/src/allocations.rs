@@ -19,7 +19,7 @@ const AMOUNTS: [Column; 4] = [
     right("samples", 7),
 ];
 
-/// Writes types and sites, the largest first.
+/// Writes at most `top` types and `top` sites, the largest first, and with `stacks` the stacks of each site.
 pub fn write(
     out: &mut dyn Write,
     allocations: &Allocations,

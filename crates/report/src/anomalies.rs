@@ -1,4 +1,4 @@
-//! The incidents of a recording as text: what happened, when and how often, with rules and remedies.
+//! The incidents of a recording as text: the symptoms with their times and counts, rules, causes and remedies.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -15,7 +15,8 @@ use incidents::review::Review;
 use incidents::{Incident, Member, remedy_for_a_file};
 use rule_engine::rule::{EvaluationTrigger, Rule, Severity};
 
-/// `kind: "rules_judged"`: the number of rules that a recording was sufficient for, and the rules that it was not.
+/// `kind: "rules_judged"`: the number of rules that gcwatch could evaluate on a recording, and the rules that it could
+/// not evaluate.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename = "rules_judged")]
 pub struct JudgedRecord {
@@ -23,7 +24,7 @@ pub struct JudgedRecord {
     subject: Subject,
     /// Number of enabled rules.
     rules: usize,
-    /// Number of rules that were known at some time.
+    /// Number of rules whose result was known at some time.
     judged: usize,
     /// Rules that need a longer recording.
     too_short: Vec<Box<str>>,
@@ -164,7 +165,7 @@ pub fn write(out: &mut dyn Write, review: &Review, base: TimeBase) -> io::Result
     Ok(())
 }
 
-/// Returns a rule and the number of times it held.
+/// Returns the id of a rule, with the number of collections for which it held if this number is more than 1.
 fn member(member: &Member) -> String {
     let rule = member.rule();
     if rule.on == EvaluationTrigger::Gc && member.count > 1 {
@@ -173,7 +174,7 @@ fn member(member: &Member) -> String {
     rule.id.to_string()
 }
 
-/// Returns start, collection and duration.
+/// Returns the start, the collection and the duration of an incident, if known.
 fn when(incident: &Incident, head: &Member, base: TimeBase) -> String {
     let offset = i64::try_from(incident.began.since(base.moment(0))).unwrap_or(i64::MAX);
     let mut text = format!("at {} s", Seconds(Some(offset)));

@@ -176,7 +176,7 @@ pub fn write(
     }
     head(out, &COLUMNS)?;
     for difference in differences {
-        // A collection whose end only was observed has no type and no pause to compare.
+        // A collection of which only the end was observed has no type and no pause to compare.
         if difference.generation.is_some() && difference.gc_type.is_none() {
             continue;
         }
@@ -216,8 +216,9 @@ fn shown(value: Option<f64>, unit: Unit) -> String {
 /// Minimum relative change that is reported.
 const NOISE: f64 = 0.05;
 
-/// Returns one line with the figures that improved and those that got worse. Lower durations and shares of time are
-/// better; counts and amounts are neutral. `None` if no figure is known in both recordings.
+/// Returns one line with the figures that improved, the figures that got worse, and the figures that changed otherwise.
+/// Lower durations and shares of time are better; counts and amounts are neutral. Returns `None` if no figure is known
+/// in both recordings.
 fn verdict(figures: &[Figure]) -> Option<String> {
     let (mut better, mut worse, mut other, mut known) = (Vec::new(), Vec::new(), Vec::new(), false);
     for figure in figures {
@@ -253,7 +254,8 @@ fn verdict(figures: &[Figure]) -> Option<String> {
     })
 }
 
-/// Returns the change from the first to the second value, in percent of the first; for shares, in percentage points.
+/// Returns the change from the first to the second value, in percent of the first value; for shares, in percentage
+/// points. Returns an empty text if a value is unknown, or if the first value is 0 and the second is not.
 fn change(figure: &Figure) -> String {
     match (figure.before, figure.after) {
         (Some(before), Some(after)) if figure.unit == Unit::Share => format!("{:+.2} pp", (after - before) * 100.0),

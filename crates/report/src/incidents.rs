@@ -1,6 +1,7 @@
 //! The incidents of a daemon: a table, and one incident in full.
 //!
-//! The records are those of `/api/v1/incidents`, read from JSON: the daemon can have another version.
+//! The records of the incidents come from `/api/v1/overview`. They are read from JSON, because the daemon can have
+//! another version.
 
 use std::io::{self, Write};
 
@@ -13,7 +14,7 @@ use crate::units::{UNKNOWN, plural};
 
 /// Minimum number of characters of an id that select an incident.
 const MIN_ID: usize = 4;
-/// Characters of an id in the table.
+/// Number of characters of an id in the table.
 const SHOWN_ID: usize = 8;
 /// Milliseconds of an hour and of a day, for ages.
 const HOUR_MS: u64 = 3_600_000;
@@ -33,7 +34,7 @@ pub enum State {
 pub struct Filter {
     /// The state.
     pub state: Option<State>,
-    /// The least severity.
+    /// The lowest severity.
     pub severity: Option<Severity>,
     /// The rule that names the incident, or its family: `memory` selects `memory.growth`.
     pub rule: Option<String>,
@@ -49,14 +50,14 @@ pub struct Filter {
     pub within_ms: Option<u64>,
 }
 
-/// Error returned if an id selects no incident, or several.
+/// Error returned if a text does not select exactly one incident by its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SelectionError {
-    /// No incident has an id that starts so.
+    /// No incident has an id that starts with the given text.
     None,
-    /// Several incidents have an id that starts so.
+    /// Several incidents, whose number is the value, have an id that starts with the given text.
     Several(usize),
-    /// The id has fewer characters than [`MIN_ID`].
+    /// The given text has fewer than 4 characters.
     TooShort,
 }
 
@@ -94,11 +95,11 @@ impl Incidents {
         self.incidents.iter().filter(matches).collect()
     }
 
-    /// Returns the incident with an id, or the one whose id starts with it.
+    /// Returns the only incident whose id is or starts with the given text.
     ///
     /// # Errors
     ///
-    /// The id selects no incident or several.
+    /// Returns an error if the text selects no incident or several incidents, or has fewer than 4 characters.
     pub fn with_id(&self, id: &str) -> Result<&Value, SelectionError> {
         if id.len() < MIN_ID {
             return Err(SelectionError::TooShort);
@@ -225,7 +226,7 @@ struct Evidence {
 }
 
 impl Incident {
-    /// Reads the known fields of a record. The fields of other records are empty.
+    /// Reads the known fields of a record. If the record has another shape, all fields are empty.
     fn read(record: &Value) -> Self {
         Self::deserialize(record).unwrap_or_default()
     }
@@ -238,7 +239,7 @@ impl Incident {
         self.severity.as_deref()?.parse().ok()
     }
 
-    /// Returns the service or the process, and the pid.
+    /// Returns the name of the service or of the process, with the pid; unknown parts are left out.
     fn subject(&self) -> String {
         let name = self.service.as_ref().or(self.process.as_ref());
         match (name, self.pid) {
@@ -249,7 +250,8 @@ impl Incident {
         }
     }
 
-    /// Returns the duration of the incident in words, up to now if it is open.
+    /// Returns the duration of the incident in words, up to now if the incident is open. Returns `None` if a time is
+    /// missing or invalid.
     fn duration(&self, now_ms: u64) -> Option<String> {
         let since = unix_ms(self.since.as_deref()?)?;
         let until = match &self.until {
@@ -259,7 +261,7 @@ impl Incident {
         Some(words(until.saturating_sub(since)))
     }
 
-    /// Returns `open 3 min`, or `ended 5 min ago`.
+    /// Returns for example `open 3 min` or `ended 5 min ago`, without the duration if it is unknown.
     fn when(&self, now_ms: u64) -> String {
         if self.is_open() {
             return match self.duration(now_ms) {
@@ -274,7 +276,7 @@ impl Incident {
         )
     }
 
-    /// Returns the largest cause with its share.
+    /// Returns the first cause with its share, or an empty text if no cause is known.
     fn cause(&self) -> String {
         let first = self.causes.first();
         first.map_or_else(String::new, Cause::line)
@@ -320,14 +322,14 @@ const COLUMNS: [Column; 6] = [
 ];
 /// The columns that stay longest on a narrow terminal have the highest numbers.
 const IMPORTANCE: [u8; 6] = [5, 3, 4, 2, 6, 1];
-/// Characters that are left for the last column.
+/// Minimum number of characters for the last column.
 const CAUSE_WIDTH: usize = 24;
 
 /// Writes a line per incident, and the number of incidents that the conditions exclude.
 ///
 /// # Errors
 ///
-/// The output cannot be written.
+/// Returns an error if the output cannot be written.
 pub fn write(out: &mut dyn Write, all: &Incidents, filter: &Filter) -> io::Result<()> {
     let chosen = all.matching(filter);
     let excluded = all.incidents.len() - chosen.len();
@@ -364,7 +366,8 @@ pub fn write(out: &mut dyn Write, all: &Incidents, filter: &Filter) -> io::Resul
     Ok(())
 }
 
-/// Returns the severity, padded here because a column also counts the characters of a style.
+/// Returns the severity in its style. The severity is padded here, because a column also counts the characters of a
+/// style.
 fn painted(incident: &Incident) -> String {
     let word = incident.severity.as_deref().unwrap_or(UNKNOWN);
     match incident.severity() {
@@ -381,7 +384,7 @@ const INDENT: usize = 12;
 ///
 /// # Errors
 ///
-/// The output cannot be written.
+/// Returns an error if the output cannot be written.
 pub fn write_one(out: &mut dyn Write, record: &Value, at_ms: u64, address: &str) -> io::Result<()> {
     let incident = Incident::read(record);
     writeln!(
@@ -439,7 +442,7 @@ pub fn write_one(out: &mut dyn Write, record: &Value, at_ms: u64, address: &str)
         .iter()
         .zip(std::iter::once("evidence").chain(std::iter::repeat("")))
     {
-        // Only a recording has a path. The other kinds name a field of the record.
+        // Only evidence that the API serves has a path. Other evidence names a field of the record.
         let path = evidence.place.as_deref().filter(|place| place.starts_with('/'));
         let path = path.map_or_else(String::new, |path| format!(" ({address}{path})"));
         let stored = evidence
@@ -499,8 +502,8 @@ mod tests {
             .collect()
     }
 
-    /// Scenario: each condition is applied to an open incident of a pod, an ended one without pod, and a record of
-    /// another shape.
+    /// Scenario: each condition is applied to an open incident of a pod, an ended incident without a pod, and a record
+    /// of another shape.
     /// Guarantee: only incidents that fulfil the condition are returned, unchanged.
     #[test]
     fn conditions_select_incidents() {
@@ -586,9 +589,9 @@ mod tests {
         );
     }
 
-    /// Scenario: an incident is selected by its id, by the start of it, by a start that two ids have, by another id and
-    /// by one character.
-    /// Guarantee: exactly one incident is returned, or the reason why not.
+    /// Scenario: an incident is selected by its id, by the start of its id, by a start that two ids have, by another id
+    /// and by one character.
+    /// Guarantee: the result is the only matching incident, or the reason why no incident was selected.
     #[test]
     fn id_selects_one_incident() {
         let all = incidents();
@@ -600,8 +603,10 @@ mod tests {
         assert_eq!(id_of("a"), Err(SelectionError::TooShort));
     }
 
-    /// Scenario: the table, the table of a condition that excludes all, an empty answer, and one incident in full.
-    /// Guarantee: each has the figures of the records and the number of excluded incidents; an unknown value is a dash.
+    /// Scenario: a table with a condition, a table whose condition excludes all incidents, a table of an empty answer,
+    /// and two incidents in full are written.
+    /// Guarantee: the tables have the figures of the records and the number of excluded incidents; an unknown value is
+    /// a dash.
     #[test]
     fn tables_have_what_records_have() {
         let written = |filter: &Filter| {

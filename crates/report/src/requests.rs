@@ -75,7 +75,7 @@ pub fn write(out: &mut dyn Write, requests: &[Request]) -> io::Result<()> {
     Ok(())
 }
 
-/// Draws the request from its start to its end, with `#` where it was stopped.
+/// Draws the request from its start to its end, with `#` for the times at which the request was stopped.
 fn bar(request: &Request) -> String {
     let Some(start) = request.start else {
         return String::new();

@@ -18,7 +18,7 @@ pub struct AccountRecord {
     pub of: String,
     /// Unit of the quantity: `ns`.
     pub unit: String,
-    /// Total stopped time.
+    /// Total stopped time, in nanoseconds.
     pub total: i64,
     /// Duration of the observed period, in nanoseconds; null if unknown.
     pub over_ns: Option<i64>,
@@ -26,9 +26,9 @@ pub struct AccountRecord {
     pub lower_bound: bool,
     /// Parts by cause. Together with `unexplained`, they add up to the total.
     pub parts: Vec<AccountPart>,
-    /// Stopped time without a known cause.
+    /// Stopped time without a known cause, in nanoseconds.
     pub unexplained: i64,
-    /// Parts by requester. They add up to the total.
+    /// Parts by requester, which add up to the total.
     pub asked_by: Vec<AskedPart>,
 }
 
@@ -41,15 +41,17 @@ pub struct AccountPart {
     pub title: String,
     /// Stopped time in nanoseconds.
     pub value: i64,
-    /// Minimum nanoseconds: lower than the value if the process does not separate this part from another one.
+    /// Minimum stopped time, in nanoseconds. Lower than `value` if the process does not separate this part from another
+    /// part.
     #[serde(default)]
     pub low: i64,
-    /// Maximum nanoseconds.
+    /// Maximum stopped time, in nanoseconds.
     #[serde(default)]
     pub high: i64,
     /// Share of the total, 0 to 1.
     pub share: f64,
-    /// `measured`, or `estimated` if a proportion or the remainder of a phase was used.
+    /// Origin of the value: `measured`, or `estimated` if the value was computed from a proportion or from the
+    /// remainder of a phase.
     pub kind: String,
 }
 
@@ -70,7 +72,7 @@ pub struct AskedPart {
 const MIN_SHOWN: f64 = 0.02;
 
 impl AccountPart {
-    /// Returns the minimum and maximum share of `total`, 0 to 1, or `None` if they are about equal.
+    /// Returns the minimum and maximum share of `total`, 0 to 1, or `None` if they differ by less than 2 % of `total`.
     pub fn range(&self, total: i64) -> Option<(f64, f64)> {
         let share = |ns: i64| ns as f64 / total.max(1) as f64;
         let (low, high) = (share(self.low), share(self.high));

@@ -15,8 +15,8 @@ pub struct Alert {
     pub rule: Arc<Rule>,
     /// Number of the alert, unique within the run of the process.
     pub number: u64,
-    /// Time at which the harm started or, if unknown, at which the condition became true, in the time of observed
-    /// events.
+    /// Start of the harm, in the time of observed events: the time at which the condition became true, or an earlier
+    /// time according to the rule's [`lasting`](Rule::lasting).
     pub active: Moment,
     /// Time at which the alert started to fire.
     pub started: Moment,
@@ -24,31 +24,32 @@ pub struct Alert {
     pub last: Moment,
     /// Time at which the alert ended; `None` while it fires.
     pub ended: Option<Moment>,
-    /// Labels of the rule when the alert started.
+    /// Labels of the rule, rendered when the alert started.
     pub labels: Arc<[(Arc<str>, Box<str>)]>,
-    /// One sentence that states what happened, with the figures of the newest rendering. While the alert fires, they
-    /// are at most one second old.
+    /// One sentence that states what happened, with the figures of the newest rendering. The section "Texts" of
+    /// [`engine`](crate::engine) states the times of renderings.
     pub summary: Arc<str>,
     /// Annotations of the rule.
     pub annotations: Arc<[(Arc<str>, Box<str>)]>,
     /// Names and values of the rule's windows at the newest rendering; `None` if a value is unknown.
     pub values: Arc<[(Arc<str>, Option<f64>)]>,
-    /// Number of the collection on which the alert started to fire.
+    /// Number of the collection on which the alert started to fire; `None` if the alert did not start at a collection.
     pub collection: Option<u32>,
-    /// Number of times that the condition was true: occurrences of a rule `on: gc`; 1 for other rules.
+    /// Number of occurrences of a rule `on: gc`; 1 for other rules.
     pub count: u64,
-    /// Alerts that the cooldown suppressed before this one.
+    /// Number of alerts that the cooldown suppressed before this alert.
     pub suppressed: u64,
     /// Maximum value of the summary's main figure; `None` if the summary has no such figure, or if it is unknown.
     pub peak: Option<f64>,
-    /// Size of the harm or of the explained part, in the rule's unit, from the newest rendering with a known value.
+    /// Size of the harm or of the explained part, in the rule's unit, from the newest rendering with a known value;
+    /// `None` if the value was never known.
     pub amount: Option<f64>,
     /// Highest severity so far.
     pub severity: Severity,
 }
 
 impl Alert {
-    /// Creates the alert of a rule whose condition has just become true. `collection` is the number of the collection
+    /// Creates the alert of a rule whose condition is true since `active`. `collection` is the number of the collection
     /// on which the condition is true.
     pub(crate) fn new(rule: &Arc<Rule>, scope: &Scope<'_>, active: Moment, collection: Option<u32>) -> Self {
         let labels = rule.labels.iter();
@@ -98,11 +99,12 @@ impl Alert {
 words! {
     /// The reason why an alert ended.
     pub enum Ending {
-        /// The condition became false, or there was no new occurrence within the retention period.
+        /// The condition became false, the `clear` condition became true, or no occurrence followed within
+        /// `keep_firing_for`.
         Cleared = "cleared",
         /// A more severe alert of the same group fires instead.
         Superseded = "superseded",
-        /// The condition has become unknown.
+        /// The condition was unknown for too long.
         Unknown = "unknown",
         /// The process has exited.
         ProcessEnded = "process-ended",
@@ -139,8 +141,8 @@ pub struct HoldingRule {
 /// The result of the rules for one collection.
 #[derive(Debug, Clone, Default)]
 pub struct CollectionVerdict {
-    /// Rules `on: gc` whose condition is true for this collection, including rules that already fire or are inhibited.
-    /// The collection is an anomaly if there is at least one.
+    /// Rules `on: gc` whose condition is true for this collection and to which no exception applies, including rules
+    /// that already fire or are inhibited. The collection is an anomaly if at least one rule matched.
     pub matched: Vec<Arc<Rule>>,
     /// Changes of alerts.
     pub transitions: Vec<Transition>,

@@ -16,7 +16,8 @@ use super::rule::Rule;
 /// share, are evaluated each time.
 const MAX_SHARED_PARTS: usize = 192;
 
-/// A constant, because it is copied many times per second, and a loop over its parts would take longer.
+/// Values of the parts at the start of a round. Rounds start many times per second, and copying a constant takes less
+/// time than a loop over the parts.
 const NOTHING_KNOWN: [Option<Truth>; MAX_SHARED_PARTS] = [None; MAX_SHARED_PARTS];
 
 /// The conditions of a rule set.
@@ -71,7 +72,7 @@ impl Conditions {
     }
 }
 
-/// Calls `part` for each part of a condition that must be true.
+/// Calls `part` for each part of a condition. The condition is true if all its parts are true.
 pub(crate) fn divide<'n>(condition: &'n Node, part: &mut impl FnMut(&'n Node)) {
     match condition {
         Node::And(nodes) => nodes.iter().for_each(|node| divide(node, part)),

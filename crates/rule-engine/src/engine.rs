@@ -15,32 +15,34 @@
 //! | unknown | the condition is unknown, or its evaluation failed (counted): no alert; pending rules are reset |
 //! | pending | the condition is true, but not yet for the duration of `for`, or the cooldown has not ended |
 //! | firing | an alert exists. `on: process`: until the condition was false (or `clear` true) for `keep_firing_for`, or unknown for [`HELD_UNKNOWN_NS`]. `on: gc`: until `keep_firing_for` after the last occurrence, or until a collection for which `clear` is true |
-//! | inhibited | like firing, but a more severe rule of the group, or an equal one that was first, fires instead |
+//! | inhibited | like firing, but a more severe rule of the group, or an equally severe earlier rule, fires instead |
 //! | excepted | the condition is true, but an exception applies |
 //!
-//! The cooldown starts when an alert is cleared or becomes unknown. Occurrences of a rule `on: gc` during the cooldown,
-//! and alerts of other rules that would start and end during it, are counted as suppressed in the next alert. A
-//! condition that is still true at the end of the cooldown fires then.
+//! The cooldown starts when an alert ends because its condition has cleared or was unknown for too long. Occurrences of
+//! a rule `on: gc` during the cooldown, and alerts of other rules that would start and end during the cooldown, are
+//! counted as suppressed in the next alert. A rule whose condition is still true at the end of the cooldown fires at
+//! that time.
 //!
 //! # Groups
 //!
 //! If the conditions of several rules of a group are true, one rule fires: the most severe rule. Among equally severe
-//! rules, the rule that already fires wins, or the first one in the files. A more severe rule ends the previous alert
-//! as superseded. When its alert ends, the most severe remaining rule fires. For users, a group is an
-//! incident (crate `incidents`).
+//! rules, the rule that already fires wins or, if none fires, the first rule in the files. A more severe rule ends the
+//! previous alert as superseded. When the alert of the firing rule ends, the most severe remaining rule fires. For
+//! users, a group is an incident (crate `incidents`).
 //!
 //! # Texts
 //!
 //! While the condition of a rule is true, the summary, annotations and values of its alert are updated: `on: process`
-//! at each tick, `on: gc` at each occurrence, at most once per second. Afterwards, the last texts are kept. Labels
-//! identify the alert and do not change.
+//! at each tick, `on: gc` at each occurrence, at most once per second. A new maximum of the main figure and a higher
+//! severity are recorded at once. When the condition is no longer true, the last texts are kept. Labels identify the
+//! alert and do not change.
 //!
 //! # Time
 //!
 //! The current time is the argument of the last [`Engine::advance`]. Observations can be up to [`AHEAD_NS`] ahead of it
 //! and [`BEHIND_NS`] behind it. Times outside this range are clamped, so that a stream cannot move the clock
-//! arbitrarily. A tick occurs at every full second. A gap of more than [`TICKS_DENSE`] seconds continues in at most
-//! [`TICKS_SPARSE`] longer steps. Below that limit, the number of calls makes no difference.
+//! arbitrarily. A tick occurs at every full second. After [`TICKS_DENSE`] ticks, the rest of a longer gap is divided
+//! into at most [`TICKS_SPARSE`] longer steps. For shorter gaps, the number of calls does not affect the result.
 //!
 //! Rules `on: process` are evaluated at each tick and at collections, but not at a collection of generation 0 or 1
 //! within [`APART_NS`] of the previous collection. Otherwise, a process with ten collections per second would cost ten
@@ -58,10 +60,10 @@
 //!
 //! # Memory
 //!
-//! [`Engine::most_memory`] is the upper limit for one process: the state of each rule, an alert while its condition is
-//! true, and the samples of the windows, which take most of the memory (see [`window`](super::window));
-//! `benches/rules.rs` measures it. Rules that are not selected for the process take no memory, and a process without
-//! collections takes almost none.
+//! [`Engine::most_memory`] is the upper limit for one process: the state of each rule, an alert (without its texts)
+//! while the condition is true, and the samples of the windows, which take most of the memory (see
+//! [`window`](super::window)); `benches/rules.rs` measures the memory. Rules that are not selected for the process take
+//! no memory, and a process without collections takes almost none.
 //!
 //! # Speed
 //!
@@ -111,11 +113,11 @@ pub const BEHIND_NS: u64 = 3_600_000_000_000;
 /// Maximum number of one-second ticks in a call of [`Engine::advance`].
 pub const TICKS_DENSE: u64 = 1024;
 
-/// Maximum number of longer steps for the rest of the gap.
+/// Maximum number of longer steps for the rest of a gap, after [`TICKS_DENSE`] ticks.
 pub const TICKS_SPARSE: u64 = 512;
 
-/// Minimum distance between a collection of generation 0 or 1 and the previous collection at which rules `on: process`
-/// are evaluated.
+/// Minimum time between a collection of generation 0 or 1 and the previous collection. If the time is shorter, the
+/// rules `on: process` are not evaluated at the collection.
 pub const APART_NS: u64 = 1_000_000_000;
 
 const TICK_NS: u64 = 1_000_000_000;
@@ -125,7 +127,8 @@ pub fn collection_at(collection: &Collection) -> i64 {
     collection.end.unwrap_or(collection.last_event)
 }
 
-/// Returns the time of a suspension without a collection as an offset in its stream: its last known edge.
+/// Returns the time of a suspension without a collection as an offset in its stream: its last known edge, or `None` if
+/// no edge is known.
 pub fn suspension_at(suspension: &Suspension) -> Option<i64> {
     let edges = &suspension.edges;
     let restarted = edges.restart_end.or(edges.restart_begin);
@@ -137,7 +140,7 @@ pub fn suspension_at(suspension: &Suspension) -> Option<i64> {
 struct CurrentCollection<'a> {
     gc: Option<GcFacts<'a>>,
     key: Option<Key>,
-    /// Number of the collection, or of the newest collection whose evaluation was deferred to this one.
+    /// Number of the collection, or of the newest collection whose evaluation was deferred until now.
     number: Option<u32>,
 }
 
@@ -149,7 +152,7 @@ pub struct Engine {
     subject: EvaluationTrigger,
     facts: ProcessFacts,
     stream: StreamFacts,
-    /// Start of observation, unless the stream facts state it.
+    /// Start of observation, used if the stream facts do not state a start.
     began: Moment,
     /// The time of the last [`Engine::advance`].
     advanced: Moment,
@@ -168,18 +171,18 @@ pub struct Engine {
     next_number: u64,
     /// Time at which the last collection was observed.
     collected: Moment,
-    /// Number of the last collection if the rules `on: process` have not been evaluated since.
+    /// Number of the last collection; `None` if the rules `on: process` have been evaluated since.
     unjudged: Option<u32>,
 }
 
 impl Engine {
-    /// Creates the engine of a process that was just attached to, or of a recording at its start.
+    /// Creates the engine of a process to which gcwatch has just attached, or of a recording at its start.
     pub fn new(rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
         Self::about(EvaluationTrigger::Process, rules, facts, now)
     }
 
-    /// Creates the engine of a service or of gcwatch itself. It runs the rules that are
-    /// [about](EvaluationTrigger::subject) that subject.
+    /// Creates the engine of a service or of gcwatch itself. The engine runs the rules that are
+    /// [about](EvaluationTrigger::subject) this subject.
     pub fn about(subject: EvaluationTrigger, rules: Arc<RuleSet>, facts: ProcessFacts, now: Moment) -> Self {
         let mut engine = Self {
             windows: Windows::new(&rules),
@@ -222,7 +225,7 @@ impl Engine {
         self.subject
     }
 
-    /// Updates the facts about the process.
+    /// Updates the facts about the process, and evaluates the rules with them.
     pub fn learned(&mut self, facts: ProcessFacts, now: Moment) -> Vec<Transition> {
         let mut transitions = self.advance(now);
         self.facts = facts;
@@ -234,7 +237,8 @@ impl Engine {
         transitions
     }
 
-    /// Updates the facts about the stream. They take effect at the next evaluation.
+    /// Updates the facts about the stream, except for the memory trends. The new facts take effect at the next
+    /// evaluation.
     pub fn stream(&mut self, facts: StreamFacts) {
         let trends = self.stream.trends;
         self.stream = StreamFacts { trends, ..facts };
@@ -250,8 +254,8 @@ impl Engine {
         self.stream.trends = self.memory.trends(&self.stream, field::limits(&self.facts));
     }
 
-    /// Observes a collection. Collections must arrive in the order in which they ended, as from the reconstruction. The
-    /// time of a collection is its end or, if the end is missing, its last event.
+    /// Observes a collection. Collections must arrive in the order in which they ended, which is the order of the
+    /// reconstruction. The time of a collection is its end or, if the end is missing, its last event.
     pub fn collection(&mut self, collection: &Collection, base: TimeBase) -> CollectionVerdict {
         let time = self.observed(base.moment(collection_at(collection)));
         let mut verdict = CollectionVerdict::default();
@@ -289,7 +293,7 @@ impl Engine {
         verdict
     }
 
-    /// Observes a suspension without a collection. Its time is its last known edge.
+    /// Observes a suspension without a collection. The time of the suspension is its last known edge.
     pub fn suspension(&mut self, suspension: &Suspension, base: TimeBase) {
         if self.runs.is_empty() {
             return;
@@ -311,8 +315,8 @@ impl Engine {
         );
     }
 
-    /// Advances the time. It is called about once per second and, in a recording, before each collection and suspension
-    /// with its time.
+    /// Advances the time. Must be called about once per second. In a recording, it must also be called before each
+    /// collection and suspension, with the time of this event.
     pub fn advance(&mut self, now: Moment) -> Vec<Transition> {
         self.advanced = self.advanced.max(now);
         let mut transitions = Vec::new();
@@ -429,8 +433,8 @@ impl Engine {
         self.windows.memory()
     }
 
-    /// Returns the maximum memory of one process with these rules, in bytes. Alerts are not included because they share
-    /// their texts with notifications.
+    /// Returns the maximum memory of one process with these rules, in bytes. The texts of alerts are not included
+    /// because alerts share them with notifications.
     pub fn most_memory(rules: &RuleSet) -> usize {
         let enabled = rules.rules.iter().filter(|rule| rule.enabled).count();
         size_of::<Self>()
@@ -440,8 +444,8 @@ impl Engine {
             + Self::most_window_memory(rules).map(|(_, bytes)| bytes).sum::<usize>()
     }
 
-    /// Returns the maximum memory of each series of samples of one process with these rules, with the place of its
-    /// window in the set.
+    /// Returns, for each series of samples of one process with these rules, the index of its window in the set and its
+    /// maximum memory, in bytes.
     pub fn most_window_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
         Windows::most_memory(rules)
     }
@@ -642,9 +646,9 @@ impl Engine {
         }
     }
 
-    /// Returns the summary that a rule would have if the process had been observed for the full length of its windows,
-    /// and if the whole time were like the observed part. `for` is ignored. Returns `None` if the rule would not fire
-    /// or remains unknown.
+    /// Returns the summary that a rule would have if the process had been observed for the full length of the rule's
+    /// windows, and if the whole time were like the observed part. `for` is ignored. Returns `None` if the condition of
+    /// the rule would be false or unknown.
     pub fn so_far(&self, rule: &Rule) -> Option<String> {
         let at = ReadContext {
             so_far: true,

@@ -139,7 +139,7 @@ pub enum Node {
     Attribute(Box<str>),
     /// `service.firing['time.stopped']`: the number of processes of the service on which a rule fires.
     Firing(Box<str>),
-    /// A window of the rule, by its index in the rule set. Its value is a double.
+    /// A window of the rule, by its index in the rule set. The value of a window is a double.
     Window(usize),
     /// `has(gc.trigger)`: whether the value is known. Never unknown itself.
     Has(Box<Node>),
@@ -169,7 +169,7 @@ pub enum Node {
     ToInt(Box<Node>),
 }
 
-/// The field that states how much of a window was observed. It is never the subject of a text.
+/// The field with the duration of observation. This duration is never the subject of a text.
 const WATCHED: &str = "process.watched_s";
 
 /// A known value, unknown (`None`), or an error.
@@ -203,7 +203,7 @@ impl Expression {
         self.node.evaluate(scope)
     }
 
-    /// Evaluates a condition. Returns `None` if it is unknown.
+    /// Evaluates a condition. Returns `None` if the value of the condition is unknown.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl Expression {
         self.node.holds(scope)
     }
 
-    /// Returns the value if it is known and a finite number.
+    /// Returns the value, or `None` if it is unknown, is not a finite number, or cannot be computed.
     pub fn number(&self, scope: &Scope<'_>) -> Option<f64> {
         match self.evaluate(scope) {
             Ok(Some(Value::Int(number))) => Some(number as f64),
@@ -324,7 +324,7 @@ impl Node {
     }
 
     /// Evaluates a condition. This path is separate from the evaluation of values because most evaluated expressions
-    /// are conditions, and most of those are decided by their first comparison.
+    /// are conditions, and most conditions are decided by their first comparison.
     ///
     /// # Errors
     ///
@@ -374,7 +374,7 @@ fn truth(value: Option<Value<'_>>) -> Truth {
     }
 }
 
-/// CEL rejects values at or beyond the limits of 64 bits.
+/// Rounds a number towards zero. Like CEL, this function rejects values at or beyond the limits of 64 bits.
 fn to_int(number: f64) -> Result<i64, EvaluationError> {
     const I64_LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if number > -I64_LIMIT && number < I64_LIMIT {
@@ -449,7 +449,7 @@ impl Arithmetic {
                     Self::Divide => a / b,
                     Self::Remainder => return Err(EvaluationError::Type),
                 };
-                // 0.0 / 0.0 has no meaning, so the result is unknown.
+                // NaN, such as the result of 0.0 / 0.0, has no meaning, so the result is unknown.
                 Ok((!number.is_nan()).then_some(Value::Double(number)))
             }
             _ => Err(EvaluationError::Type),
@@ -479,7 +479,8 @@ impl TextTest {
         }
     }
 
-    /// Returns the result of the test for a text. `part` is the text to search for, if the test has one.
+    /// Returns the result of the test for a text. `part` is the text to search for. A test with a pattern ignores
+    /// `part`.
     pub fn passes(&self, whole: &str, part: &str) -> bool {
         match self {
             Self::Contains(_) => whole.contains(part),

@@ -1,8 +1,8 @@
 //! All fields that a rule can use.
 //!
 //! The table [`ALL`] contains each field's name, type, unit, description and accessor. The check of rule files, the
-//! reference page and the evaluation use it. `gc.*` fields have the names of the ndjson `gc` record. Durations exist
-//! twice: as `*_ns` (integer nanoseconds) and as `*_ms` (milliseconds, a double).
+//! reference page and the evaluation use it. `gc.*` fields have the names of the ndjson `gc` record. Each duration in
+//! milliseconds (`*_ms`, a double) also exists in nanoseconds (`*_ns`, an integer).
 
 mod command_name;
 mod facts;
@@ -33,7 +33,8 @@ pub(crate) use kind::Kind;
 pub(crate) use process::limits;
 pub use trends::{Limits, MemoryTrend, MemoryTrends};
 
-/// The origin of a field. It determines where the field can be used and when it is sampled.
+/// The origin of a field, which determines the contexts in which the field can be used, and the times at which it is
+/// sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Root {
     /// `gc.*`: the current collection. Usable in conditions of rules `on: gc` and in windows; sampled at each
@@ -97,12 +98,13 @@ impl Field {
         (self.read)(scope)
     }
 
-    /// Returns the field with this name.
+    /// Returns the field with this name, or `None` if there is no such field.
     pub fn find(name: &str) -> Option<&'static Self> {
         ALL.iter().find(|field| field.name == name).copied()
     }
 
-    /// Returns the possible texts of the field or of its list elements. Empty if they are not a closed set.
+    /// Returns the possible texts of the field or of its list elements. The list is empty if the texts are not a closed
+    /// set.
     pub fn texts(&self) -> Vec<&'static str> {
         let known = |name: fn(u32) -> Option<&'static str>| (0..64).filter_map(name).chain(["Unknown"]).collect();
         match self.name {
@@ -250,8 +252,8 @@ mod tests {
         assert!(Field::find("gc.nope").is_none());
     }
 
-    /// Scenario: a rule file compares `gc.pause_mode`.
-    /// Guarantee: the check accepts the names of the modes in records, and `Unknown`.
+    /// Scenario: the possible texts of `gc.pause_mode` are listed.
+    /// Guarantee: the texts are the names of the modes in records, and `Unknown`.
     #[test]
     fn pause_modes_have_names_of_records() {
         let modes = Field::find("gc.pause_mode").unwrap().texts();

@@ -12,8 +12,8 @@
 //!
 //! `growth` divides the growth of the usage in the same way.
 //!
-//! A record consists of plain values. The code that reads the sources also divides them. The names of the fields are a
-//! contract, sizes are in bytes, and unknown values are null.
+//! A record consists of plain values. The code that reads the sources also divides the memory. The names of the fields
+//! are a contract, sizes are in bytes, and unknown values are null.
 
 use base::words;
 use schemars::JsonSchema;
@@ -76,11 +76,11 @@ pub struct Ledger {
     pub counted: bool,
     /// The line with most of the memory.
     pub verdict: MemoryVerdict,
-    /// Growth of that line, in bytes per minute; null with a single reading.
+    /// Growth of the line of `verdict`, in bytes per minute; null with a single reading.
     pub growth_per_minute: Option<i64>,
-    /// The line that grows fastest, if its growth is at least 64 KiB per minute.
+    /// The line that grows fastest; null if no line grows by at least 64 KiB per minute.
     pub fastest: Option<MemoryVerdict>,
-    /// Growth of that line, in bytes per minute.
+    /// Growth of the line `fastest`, in bytes per minute.
     pub fastest_per_minute: Option<i64>,
     /// Memory limit of the container; null without a limit.
     pub limit: Option<u64>,
@@ -90,10 +90,10 @@ pub struct Ledger {
     pub usage: Option<u64>,
     /// Live objects: young objects as of the newest collection, old objects as of the newest full collection.
     pub live: Option<u64>,
-    /// Objects that became old since the newest full collection, or all old objects if that was more than five minutes
-    /// ago. They were alive when they became old.
+    /// Objects that became old since the newest full collection, or all old objects if that collection was more than
+    /// five minutes ago. These objects were alive when they became old.
     pub not_looked_at: Option<u64>,
-    /// Seconds since the newest full collection or, if none was observed, since the process is monitored.
+    /// Seconds since the newest full collection or, if none was observed, since gcwatch started to monitor the process.
     pub not_looked_at_s: Option<u64>,
     /// Free space between objects.
     pub free: Option<u64>,
@@ -109,9 +109,9 @@ pub struct Ledger {
     /// unknown.
     pub largest_other: Option<CommandName>,
     /// Files in memory (tmpfs, shared memory), without the part that the process has mapped. The kernel cannot reclaim
-    /// them.
+    /// these files.
     pub files_in_memory: Option<u64>,
-    /// Pages of files on disk. The kernel reclaims them when memory is needed.
+    /// Pages of files on disk. The kernel reclaims these pages when memory is needed.
     pub page_cache: Option<u64>,
     /// Kernel memory for the container that cannot be reclaimed, such as network buffers and page tables.
     pub kernel: Option<u64>,
@@ -119,7 +119,7 @@ pub struct Ledger {
     /// entries.
     pub kernel_reclaimable: Option<u64>,
     /// Whether the division of the kernel memory into the two lines is an estimate. Control groups of version 1 do not
-    /// report it.
+    /// report the division.
     pub kernel_is_estimated: bool,
     /// Part of the usage that no line explains.
     pub unknown: Option<u64>,
@@ -127,8 +127,8 @@ pub struct Ledger {
     pub growth: Growth,
 }
 
-/// Growth of the lines of a ledger, in bytes per minute; negative if they shrink. Null if the line is unknown, or with
-/// a single reading. If all lines are known, they add up to `usage`, except for rounding.
+/// Growth of the lines of a ledger, in bytes per minute; negative if they shrink. A growth is null if its line is
+/// unknown, or with a single reading. If all lines are known, they add up to `usage`, except for rounding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Growth {
@@ -182,7 +182,8 @@ impl Ledger {
         ]
     }
 
-    /// Returns the line that a verdict names.
+    /// Returns the bytes of the line that a verdict names, or `None` if the line is unknown, or if the verdict is
+    /// [`MemoryVerdict::NotKnown`].
     pub fn line_of(&self, verdict: MemoryVerdict) -> Option<u64> {
         let mut lines = self.lines().into_iter();
         let (_, bytes) = lines.find(|(name, _)| *name == line_name(verdict))?;
@@ -294,7 +295,8 @@ impl Unit {
     }
 
     fn number(self, bytes: u64) -> String {
-        // Exact below 2^53; above it, the rounding error is far below the displayed digits.
+        // The conversion is exact below 2^53 bytes. Above this value, the rounding error is far below the displayed
+        // digits.
         let number = bytes as f64 / (1u64 << self.1) as f64;
         let text = if number < 9.95 {
             format!("{number:.1}")

@@ -32,7 +32,7 @@
 //!   run the same code.
 //! * **Three values.** A value that was not observed is unknown, and an expression with it is unknown unless the other
 //!   operand decides (`false && unknown` is false, `true || unknown` is true). An unknown condition never fires an
-//!   alert and never clears it at once.
+//!   alert, and never clears an alert at once.
 //! * **Bounded.** Windows, alerts and strings have limits. The maximum memory of one process is known in advance
 //!   ([`engine::Engine::most_memory`]).
 

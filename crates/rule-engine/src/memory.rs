@@ -13,16 +13,16 @@
 //! | heap | live bytes after the newest full collection, as a share of the heap's limit | the same bytes; before the first full collection, bytes in use after the first collection |
 //!
 //! A heap byte is *unvisited* if it survived a collection of generation 0 or 1 and no full collection has visited it
-//! since. It can be dead. A latency mode that prevents full collections (LowLatency, a no-GC region) is the exception:
-//! objects that become old in this mode stay, so they count as growth of the process. They do not count towards the
-//! limit of the container, because the runtime does run full collections when memory is short.
+//! since. Such a byte can be dead. A latency mode that prevents full collections (LowLatency, a no-GC region) is the
+//! exception: objects that become old in this mode stay, so they count as growth of the process. These objects do not
+//! count as growth of the container, because the runtime does run full collections when memory is short.
 //!
-//! Without unvisited bytes, a memory rises in steps, one per full collection. Therefore the memory including unvisited
-//! bytes must grow too: after the end of a warm-up, the steps can be minutes apart, but the whole memory stops growing
-//! at once.
+//! Without unvisited bytes, a memory rises in steps, one per full collection. The steps can be minutes apart, so they
+//! show the end of a warm-up late, but the memory including unvisited bytes stops growing at once. Therefore this whole
+//! memory must grow too.
 //!
-//! The trend of each memory is the slope of its [lower envelope](envelope). The age of the trend is the time since that
-//! slope started. Both are unknown if too little was observed. The trend is 0 if the memory does not grow.
+//! The trend of each memory is the slope of its [lower envelope](envelope). The age of the trend is the time since this
+//! slope started. Trend and age are unknown if too little was observed. The trend is 0 if the memory does not grow.
 //!
 //! The state of one process takes at most [`MemoryHistory::MAX_BYTES`].
 
@@ -35,31 +35,31 @@ use crate::field::{Limits, MemoryTrend, MemoryTrends, StreamFacts};
 use base::time::Moment;
 use envelope::{Envelope, Growth};
 
-/// Length of the slots of a window of five minutes.
+/// Length of the time slots of a window of five minutes, in nanoseconds.
 const FAST_SLOT_NS: u64 = 15_000_000_000;
 
-/// Length of the slots of a window of one hour.
+/// Length of the time slots of a window of one hour, in nanoseconds.
 const SLOW_SLOT_NS: u64 = 180_000_000_000;
 
-/// Maximum time without a collection. Beyond it, the process can be filling generation 0, so its private memory shows
-/// no trend.
+/// Maximum time without a collection. After a longer time, the process can be filling generation 0, so its private
+/// memory shows no trend.
 const MAX_QUIET_NS: u64 = 100_000_000_000;
 
-/// Minimum growth in five minutes, as a share of the deepest fall. For one hour there is no minimum: a batch in between
-/// must not hide a leak.
+/// Minimum growth in five minutes, as a share of the deepest fall. For one hour there is no minimum, so that a batch
+/// within this hour does not hide a leak.
 const MIN_SHARE: f64 = 0.3;
 
-/// Maximum number of gaps without a rise. After them, growth has ended.
+/// Maximum time without a rise, as a number of gaps between rises. After a longer time, growth has ended.
 const MAX_GAPS: f64 = 2.0;
 
-/// Maximum number of gaps for a part of a memory. The part rises with full collections, and the whole memory shows the
-/// end of growth.
+/// Maximum number of gaps for a memory without unvisited bytes. This part rises only with full collections, and the
+/// whole memory shows the end of growth.
 const MAX_PART_GAPS: f64 = 3.0;
 
-/// Maximum number of gaps for the whole memory, which rises with each collection.
+/// Maximum number of gaps for a memory including unvisited bytes, which rises with each collection.
 const MAX_WHOLE_GAPS: f64 = 1.5;
 
-/// Minimum observation time before a memory without growth has the trend 0.
+/// Minimum observation time after which a memory without growth has the trend 0.
 const MIN_WATCHED_NS: u64 = 60_000_000_000;
 
 /// History of the memory of one process. Pure: [`Self::collection`] and [`Self::observe`] take values and their time.
@@ -78,16 +78,16 @@ pub(crate) struct MemoryHistory {
 struct Heap {
     /// Time of the newest collection.
     at: Moment,
-    /// Bytes of objects after that collection.
+    /// Bytes of objects after the newest collection.
     in_use: u64,
     /// Bytes of objects after the newest full collection or, before the first full collection, after the first
     /// collection.
     visited: u64,
     /// Time of the collection of `visited`.
     visited_at: Moment,
-    /// Whether the collection of `visited` was a full one.
+    /// Whether the collection of `visited` was a full collection.
     is_full: bool,
-    /// Unvisited bytes when the latency mode was first observed. Set while the mode prevents full collections.
+    /// Unvisited bytes when the latency mode was first observed. `None` unless the mode prevents full collections.
     unvisited_before_mode: Option<u64>,
 }
 
@@ -109,7 +109,7 @@ impl Heap {
 struct Sample {
     /// The memory without unvisited bytes that do not count as growth.
     visited: u64,
-    /// The memory that must grow too.
+    /// The memory that must also grow: the memory with unvisited bytes or, for the heap, the private memory.
     whole: u64,
 }
 
@@ -121,9 +121,9 @@ struct Track {
     fast: Envelope,
     /// Samples without unvisited bytes, over one hour.
     slow: Envelope,
-    /// Samples with unvisited bytes, over five minutes.
+    /// Samples of the whole memory, over five minutes.
     whole: Envelope,
-    /// Whether any sample had unvisited bytes.
+    /// Whether `visited` and `whole` differed in any sample.
     is_part: bool,
     /// The newest sample and its slot, so that equal samples in one slot cost nothing.
     newest: (Sample, u64),
@@ -159,7 +159,7 @@ impl Track {
     /// Recomputes the trend.
     fn update(&mut self, now: Moment) {
         // The whole memory shows the end of growth at once. A part of it rises only with full collections and cannot
-        // grow faster than the whole for long, because it replaces unvisited bytes.
+        // grow faster than the whole for long, because its rise replaces unvisited bytes.
         let fast = if self.is_part {
             let fast = self.fast.growth(now, MAX_PART_GAPS, MIN_SHARE);
             fast.zip(self.whole.growth(now, MAX_WHOLE_GAPS, MIN_SHARE))
@@ -426,7 +426,7 @@ mod tests {
     }
 
     /// Scenario: a warm-up adds 2 MiB per second for two minutes, with full collections after 10, 30, 60 and 110 s.
-    /// Guarantee: the process grows during the warm-up, and no longer grows 55 s after its end.
+    /// Guarantee: the process grows during the warm-up, and no longer grows 55 s after the end of the warm-up.
     #[test]
     fn growth_ends_with_the_whole_memory() {
         let mut history = MemoryHistory::default();
@@ -446,7 +446,8 @@ mod tests {
     }
 
     /// Scenario: there is no collection and no reading; then a process stops collecting and fills generation 0.
-    /// Guarantee: unknown facts are `None`, and private memory shows no trend after 100 s without a collection.
+    /// Guarantee: unknown facts are `None`, and the trend of private memory is 0 if the last collection was more than
+    /// 100 s ago.
     #[test]
     fn unknown_is_not_zero() {
         let mut history = MemoryHistory::default();

@@ -1,4 +1,4 @@
-//! Assignment of samples to the windows of a rule set. It is computed once and used for every process.
+//! Assignment of samples to the windows of a rule set, computed once and used for every process.
 //!
 //! ```text
 //! sample -> filter (once) -> measured value (once) -> series -> values of the windows on it
@@ -25,7 +25,8 @@ use super::window::Class;
 pub enum SampleTrigger {
     /// Each collection, before the conditions are evaluated.
     Gc,
-    /// Each collection, after the conditions, so that it is compared with earlier collections.
+    /// Each collection, after the conditions are evaluated, so that the collection is compared only with earlier
+    /// collections.
     Keyed,
     /// Each suspension without a collection.
     Suspension,
@@ -68,7 +69,7 @@ impl<'w> Meaning<'w> {
     }
 }
 
-/// Series with the same condition, which has up to two parts. A sample is added to these series if both parts are true.
+/// Series with the same condition, which has up to two parts. A sample matches if both parts are true.
 #[derive(Debug, Clone)]
 pub struct SeriesFeed {
     /// Time at which the series are sampled.
@@ -76,7 +77,7 @@ pub struct SeriesFeed {
     /// Part of the condition that is the same for all collections of one kind (`field::Kind`); `None` if there is no
     /// such part.
     pub of_kind: Option<Expression>,
-    /// The other part of the condition.
+    /// The other part of the condition; `None` if there is no such part.
     pub of_each: Option<Expression>,
     /// Measured values of the series, as indexes in [`Plan::measured`].
     pub measured: Range<usize>,
@@ -87,7 +88,7 @@ pub struct SeriesFeed {
 pub struct MeasuredSeries {
     /// The value; `None` if no value is measured.
     pub of: Option<Expression>,
-    /// First series. The series up to `measuring` also receive samples for which the condition is false.
+    /// Index of the first series. The series before `measuring` also receive samples for which the condition is false.
     counting: u32,
     measuring: u32,
     end: u32,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::alert::{Alert, Ending, Transition};
 use crate::rule::{Role, Severity};
 
-/// Common part of all records of an alert: in `/api/v1/alerts` and in ndjson. Unknown values are null.
+/// Fields that all records of an alert share, in `/api/v1/alerts` and in ndjson. Unknown values are null.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AlertRecord {
     /// Id of the rule.
@@ -19,25 +19,25 @@ pub struct AlertRecord {
     pub role: Option<Role>,
     /// Title of the rule.
     pub title: String,
-    /// Group of the rule. Only the most severe rule of a group fires.
+    /// Group of the rule; null if the rule has no group. Only the most severe rule of a group fires.
     pub group: Option<String>,
-    /// Severity of the rule.
+    /// Highest severity of the alert so far.
     pub severity: Severity,
     /// One sentence that states what happened.
     pub summary: String,
     /// Meaning of the alert.
     pub description: String,
-    /// Advice.
+    /// Recommended action.
     pub remedy: String,
-    /// Labels of the rule.
+    /// Labels of the rule when the alert started.
     pub labels: BTreeMap<String, String>,
     /// Annotations of the rule.
     pub annotations: BTreeMap<String, String>,
-    /// Windows of the rule at the newest rendering of the summary.
+    /// Names and values of the rule's windows at the newest rendering of the summary.
     pub values: BTreeMap<String, Option<f64>>,
-    /// Number of the collection on which the alert started.
+    /// Number of the collection on which the alert started to fire.
     pub gc_number: Option<u32>,
-    /// Number of times that the condition was true.
+    /// Number of times that the condition was true; 1 unless the rule is `on: gc`.
     pub count: u64,
     /// Number of alerts that the cooldown suppressed before this alert.
     pub suppressed: u64,
@@ -67,13 +67,13 @@ impl AlertRecord {
     }
 }
 
-/// Converts names and texts for a record.
+/// Copies names and texts to owned strings, which a record needs.
 pub fn owned<C: FromIterator<(String, String)>>(texts: &[(Arc<str>, Box<str>)]) -> C {
     let texts = texts.iter();
     texts.map(|(name, text)| (name.to_string(), text.to_string())).collect()
 }
 
-/// ndjson record of a change of an alert: `kind: "anomaly"`. Unknown values are null.
+/// The ndjson record of an alert that starts or ends (`kind: "anomaly"`). Unknown values are null.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AnomalyRecord {
     kind: &'static str,
@@ -81,15 +81,15 @@ pub struct AnomalyRecord {
     pub pid: Option<u32>,
     /// Name of the process.
     pub process: Option<String>,
-    /// `firing` or `ended`.
+    /// State of the alert after the change: `firing` or `ended`.
     pub state: &'static str,
     /// Reason why the alert ended; null while it fires.
     pub ending: Option<Ending>,
-    /// Time of the change, RFC 3339, in the time of the observed events.
+    /// Time of the change in RFC 3339, derived from the times of the observed events.
     pub at: Option<String>,
-    /// Time at which the alert started to fire.
+    /// Time at which the alert started to fire, in RFC 3339.
     pub started: Option<String>,
-    /// The alert.
+    /// The alert, whose fields are part of this JSON object.
     #[serde(flatten)]
     pub alert: AlertRecord,
 }

@@ -32,7 +32,8 @@ pub struct Window {
     pub sampled: Root,
     /// Length of the window.
     pub extent: Extent,
-    /// Selects the samples that are comparable with the current collection, which is not among them.
+    /// Selects the samples that are comparable with the current collection. The current collection is not one of the
+    /// samples.
     pub by: ComparisonKey,
     /// Minimum number of samples. With fewer samples, the value is unknown.
     pub min_samples: u32,
@@ -56,8 +57,8 @@ pub enum TemplatePart {
     Text(Box<str>),
     /// A value and its format. An unknown value is rendered as `<na>`.
     Value(Expression, Form),
-    /// A clause in `[[` and `]]`. It is omitted if one of its values is unknown or an empty string. Clauses cannot be
-    /// nested.
+    /// A clause in `[[` and `]]`, which is omitted if one of its values is unknown or an empty string. Clauses cannot
+    /// be nested.
     Clause(Vec<TemplatePart>),
 }
 
@@ -96,13 +97,13 @@ impl Exception {
 }
 
 /// Rules for one kind of incident. If several of their conditions are true for a process, only the most severe rule
-/// fires; among equally severe rules, the first one.
+/// fires. Among equally severe rules, the rule that already fires or, if none fires, the first rule has priority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     pub name: Arc<str>,
     /// Description in one sentence.
     pub title: Arc<str>,
-    /// Groups whose consequences the alerts of this group are, by index in the set.
+    /// Indexes in the set of the groups whose alerts have the alerts of this group as a consequence.
     pub follows: Vec<usize>,
 }
 
@@ -139,7 +140,7 @@ pub struct Texts {
 /// A checked rule. By default it is disabled and never fires.
 #[derive(Debug, Clone, Default)]
 pub struct Rule {
-    /// Id, unique among all files. It identifies the state of the rule.
+    /// Id, unique among all files, which identifies the state of the rule.
     pub id: Arc<str>,
     /// Title in a few words.
     pub title: Arc<str>,
@@ -160,15 +161,17 @@ pub struct Rule {
     pub amount: Option<Expression>,
     /// Unit of [`Self::amount`].
     pub unit: Option<HarmUnit>,
-    /// Duration of the harm when the rule fires, in seconds; `None` if it starts with the condition.
+    /// Duration of the harm at the time when the rule fires, in seconds; `None` if the harm starts when the condition
+    /// becomes true.
     pub lasting: Option<Expression>,
     /// Ids of the symptoms of which the symptoms explained by this cause are a consequence.
     pub consequence_of: Box<[Arc<str>]>,
-    /// Minimum severity of its alerts.
+    /// Minimum severity of the rule's alerts.
     pub severity: Severity,
     /// Time of evaluation.
     pub on: EvaluationTrigger,
-    /// Processes that the rule applies to; `None` for all processes. If unknown, the rule does not apply for now.
+    /// Condition that selects the processes that the rule applies to; `None` for all processes. While the condition is
+    /// unknown, the rule does not apply.
     pub select: Option<Expression>,
     /// Services that must run on the host, for rules `on: service`; `select` then selects services.
     pub expect: Vec<Arc<str>>,
@@ -193,15 +196,16 @@ pub struct Rule {
     /// Time for which the alert continues after the condition became false, or after the last occurrence, in
     /// nanoseconds.
     pub keep_firing_ns: u64,
-    /// Time after its end in which the rule does not fire again, in nanoseconds. Suppressed alerts are counted.
+    /// Time after the end of an alert in which the rule does not fire again, in nanoseconds. Suppressed alerts are
+    /// counted.
     pub cooldown_ns: u64,
     /// Group of the rule, by index in the set.
     pub group: Option<usize>,
-    /// Labels of its alerts, in addition to those of all alerts.
+    /// Labels of the rule's alerts, in addition to the labels of all alerts.
     pub labels: Vec<(Arc<str>, Template)>,
     /// One sentence that states what happened.
     pub summary: Template,
-    /// Annotations of its alerts.
+    /// Annotations of the rule's alerts.
     pub annotations: Vec<(Arc<str>, Template)>,
     /// Exceptions of the rule.
     pub exceptions: Vec<Exception>,
@@ -233,8 +237,8 @@ impl Rule {
         })
     }
 
-    /// Returns the severity of the alert with these values: the highest severity whose condition is true. A condition
-    /// that cannot be evaluated counts as false.
+    /// Returns the severity of the alert with these values: the highest severity whose condition is true, or
+    /// [`Self::severity`] if no condition is true. A condition that cannot be evaluated counts as false.
     pub fn severity_now(&self, scope: &Scope<'_>) -> Severity {
         let mut worse = self.worse.iter().rev();
         let holds = worse.find(|(_, condition)| condition.holds(scope) == Ok(Some(true)));

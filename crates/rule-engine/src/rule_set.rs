@@ -39,12 +39,13 @@ impl RuleSet {
         }
     }
 
-    /// Returns the rule with this id.
+    /// Returns the rule with this id, or `None` if the set has no such rule.
     pub fn rule(&self, id: &str) -> Option<&Arc<Rule>> {
         self.rules.iter().find(|rule| &*rule.id == id)
     }
 
-    /// Returns the group of an alert's rule in this set. After a reload, the alert still refers to the old rule.
+    /// Returns the group of an alert's rule in this set, or `None` if the rule has no group or was removed. The rule is
+    /// found by its id, because the alert still refers to the old rule after a reload.
     pub fn group_of(&self, alert: &Alert) -> Option<usize> {
         self.rule(&alert.rule.id)?.group
     }

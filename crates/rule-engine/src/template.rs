@@ -52,7 +52,7 @@ impl Template {
     }
 
     /// Renders at most `most` bytes (at least the bytes of `…`, which ends a truncated text). Control characters of
-    /// values are escaped because names of processes come from outside.
+    /// values are escaped because values such as process names come from other programs.
     pub fn render_within(&self, scope: &Scope<'_>, most: usize) -> String {
         let mut out = String::new();
         for part in &self.parts {
@@ -127,8 +127,8 @@ fn push_texts(out: &mut String, texts: Texts<'_>, most: usize) {
     });
 }
 
-/// Appends a string from outside. Escapes characters that a terminal, a log or a header would interpret, and stops at
-/// the limit.
+/// Appends a string from another program. Escapes characters that a terminal, a log or a header would interpret, and
+/// stops at the limit.
 fn push_foreign(out: &mut String, text: &str, most: usize) {
     for c in text.chars() {
         if out.len() > most {
@@ -143,7 +143,7 @@ fn push_foreign(out: &mut String, text: &str, most: usize) {
     }
 }
 
-/// Returns whether a character is a line separator or changes the direction of the following text.
+/// Returns whether a character separates lines or paragraphs, or changes the direction of the following text.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

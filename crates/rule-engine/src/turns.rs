@@ -1,5 +1,4 @@
-//! Evaluation order of the rules of a set, and the members of its groups. They are computed once and used for every
-//! process.
+//! Evaluation order of the rules of a set, and the members of its groups, computed once and used for every process.
 //!
 //! An engine has a state for each enabled rule, in the order of the files. `run` is the place of a rule among these
 //! states.

@@ -7,7 +7,7 @@ use clr_gc::event::CondemnReasons1;
 use clr_gc::gc::MissingParts;
 
 words! {
-    /// The type of a field or an expression. The names are those of CEL.
+    /// The type of a field or an expression. The names of the types are the names in CEL.
     pub enum Type {
         /// A boolean.
         Bool = "bool",

@@ -9,16 +9,16 @@
 //! # Time
 //!
 //! Time is the time of the observations. Sub-intervals are aligned to multiples of their length on the clock of
-//! [`Moment`]s, so a window of 32 sub-intervals covers 31 to 32 of them: the current sub-interval and the 31 before it.
-//! [`Function::Rate`] and [`Function::Share`] divide by the covered time, at most the time for which the process was
-//! observed. Samples can be out of order. A sample older than the window is dropped.
+//! [`Moment`]s, so a window of 32 sub-intervals covers the time of 31 to 32 sub-intervals: the current sub-interval and
+//! the 31 before it. [`Function::Rate`] and [`Function::Share`] divide by the covered time, at most the time for which
+//! the process was observed. Samples can be out of order. A sample older than the window is dropped.
 //!
 //! # Samples that count
 //!
 //! * Functions that count (count, ratio, rate) see every sample, and whether it matches the filter. For all other
-//!   functions, the window contains only samples that match; `Last(n)` are the newest n of them.
+//!   functions, the window contains only samples that match; `Last(n)` contains the newest n of these samples.
 //! * A sample is unknown if its filter or value is unknown. If the ratio of unknown samples exceeds `unknown_share`,
-//!   the value is unknown; below this ratio, turns ignores them.
+//!   the value is unknown; up to this ratio, functions ignore unknown samples.
 //! * For turns, consecutive equal samples are one sample, with the time of the newest.
 //! * A window with [`ComparisonKey::GenerationAndType`] consists of six windows, and its value is the value for the
 //!   current collection's key. At a tick there is no current collection, and the value is unknown.
@@ -206,7 +206,8 @@ impl SeriesState {
     }
 }
 
-/// Returns the value without samples: a count is 0, a measured value is unknown.
+/// Returns the value without samples: counts, rates, sums and shares are 0, and all other values are unknown. A window
+/// that requires samples is always unknown.
 fn nothing(window: &Window, at: ReadContext) -> Option<f64> {
     match window.function {
         _ if window.min_samples > 0 => None,

@@ -5,8 +5,8 @@
 //!      -> types, names, macros, units (check) -> Expression
 //! ```
 //!
-//! All mistakes are reported at once, each with its position. A syntax mistake hides all later mistakes, so there is
-//! only one.
+//! All mistakes are reported at once, each with its position. A syntax mistake hides all later mistakes, so it is the
+//! only reported mistake of its text.
 //!
 //! Texts are parsed and trees are evaluated recursively. Therefore texts are limited ([`MAX_TEXT`], [`MAX_TOKENS`],
 //! [`MAX_NESTING`], and after macro expansion [`MAX_DEPTH`] and [`MAX_NODES`]). A test verifies that a stack of 512 KiB
@@ -130,8 +130,8 @@ pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// A named expression that can be inserted into others. It is inserted as a tree, so that its context does not change
-/// its meaning.
+/// A named expression that can be inserted into other expressions. A macro is inserted as a tree, so that the context
+/// does not change the meaning of the macro.
 #[derive(Debug, Clone)]
 pub struct Macro {
     text: Box<str>,

@@ -1,4 +1,4 @@
-//! The types of a rule file. Parsing, the JSON schema and the reference page are derived from them.
+//! The types of a rule file. Parsing, the JSON schema and the reference page are derived from these types.
 //!
 //! The doc comments are the documentation for users. [`super::load`] checks everything that a schema cannot express:
 //! which keys can be combined, and what an expression can use.

@@ -115,8 +115,8 @@ pub struct LoadedRules {
 pub const EXPIRY_WARNING_DELAY_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
 impl LoadedRules {
-    /// Returns warnings about exceptions that expired long before this time: [`EXPIRY_WARNING_DELAY_NS`]. Loading has
-    /// no clock.
+    /// Returns warnings about exceptions that expired more than [`EXPIRY_WARNING_DELAY_NS`] before this time. The time
+    /// is an argument because loading has no clock.
     pub fn expired(&self, now_unix_ns: u64) -> impl Iterator<Item = &Problem> {
         let expired = self.expiries.iter();
         let expired = expired.filter(move |(until, _)| *until < now_unix_ns.saturating_sub(EXPIRY_WARNING_DELAY_NS));

@@ -25,11 +25,11 @@ pub(crate) struct CompiledTemplate {
     pub(crate) mistakes: Vec<Mistake>,
     /// Constructs that are allowed but probably wrong.
     pub(crate) warnings: Vec<Mistake>,
-    /// The open clause: its start, and the number of parts before it.
+    /// The open clause: its start, and the number of parts before it; `None` outside a clause.
     clause: Option<(usize, usize)>,
 }
 
-/// Returns whether a text is an expression that contains a name.
+/// A function that returns whether a text is a valid expression.
 pub(crate) type IsValue<'a> = dyn Fn(&str) -> bool + 'a;
 
 /// Parses a template. A template with mistakes is incomplete.
@@ -85,7 +85,8 @@ struct Hole {
 }
 
 impl Hole {
-    /// Finds the end, starting at `begin`, and skips quoted strings.
+    /// Finds the `}}` that ends a value whose content starts at `begin`, and skips quoted strings. Returns `None` if
+    /// the end is missing.
     fn find(text: &str, begin: usize) -> Option<Self> {
         let mut parts = Vec::new();
         let mut from = begin;

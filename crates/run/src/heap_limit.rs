@@ -6,8 +6,10 @@
 //! `GC.RefreshMemoryLimit` or restarts (runtime issue 39820).
 //!
 //! The current limit is an estimate: the environment, `runtimeconfig.json` and the container are visible from outside,
-//! but settings in a single file are not. A difference therefore counts only if the estimate was correct before, or if
-//! the configuration was read and has no absolute limit.
+//! but settings inside a single-file executable are not. If the runtime reports its limit, a difference therefore
+//! counts only under one of three conditions: the estimate was equal to the reported limit before, the configuration
+//! was read and has no absolute limit, or the program refreshed its limit. If the runtime reports no limit, every
+//! difference from the first estimate counts.
 
 use crate::identity::SaidLimit;
 
@@ -17,11 +19,12 @@ const MIN_DIFFERENCE_PERCENT: u64 = 5;
 /// The limit of a heap, as known from several sources.
 #[derive(Debug, Default)]
 pub(crate) struct HeapLimit {
-    /// Limit according to the configuration and the container's current limit, in bytes.
+    /// Limit according to the configuration and the container's current limit, in bytes; `None` if unknown.
     present: Option<u64>,
-    /// First value of `present`. A runtime that does not report its limit keeps this limit.
+    /// First known value of `present`. A runtime that does not report its limit keeps this limit.
     first: Option<u64>,
-    /// Value of `present` when the program last refreshed its limit.
+    /// Value of `present` when the program last refreshed its limit; `None` if it has not done so since the last report
+    /// of the runtime.
     refreshed: Option<u64>,
     /// Whether the reported limit and `present` were ever equal.
     was_equal: bool,
@@ -98,7 +101,8 @@ impl HeapLimit {
         }
     }
 
-    /// Returns the limit that the runtime keeps, if the container's current limit results in another limit.
+    /// Returns the limit that the runtime keeps, if the container's current limit results in another limit, or `None`
+    /// if the limits are equal, unknown, or not proven to differ.
     pub(crate) fn stale(&self, said: SaidLimit) -> Option<StaleLimit> {
         let (kept, fresh) = (self.limit(said)?, self.present?);
         let is_proven = match said {
@@ -120,8 +124,8 @@ mod tests {
         stale.map(|stale| (stale.kept / MIB, stale.fresh / MIB))
     }
 
-    /// Scenario: a runtime reports 300 MiB, three quarters of its container; the container's limit is raised, lowered
-    /// and set back; its configuration is in a single file.
+    /// Scenario: a runtime reports 300 MiB, three quarters of the container's limit; the container's limit is raised,
+    /// lowered and set back; its configuration is in a single file.
     /// Guarantee: the heap keeps its limit, and each difference is reported while it lasts, except for a difference of
     /// rounding.
     #[test]
@@ -140,8 +144,8 @@ mod tests {
         assert_eq!(stale(300), None);
     }
 
-    /// Scenario: a difference exists at the first reading, with a configuration that was read and with an invisible
-    /// one; another runtime reports that its heap has no limit.
+    /// Scenario: a difference exists at the first reading, once with a configuration that was read and once with an
+    /// invisible configuration; another runtime reports that its heap has no limit.
     /// Guarantee: only the first case is a stale limit.
     #[test]
     fn difference_needs_a_proof() {
@@ -178,7 +182,7 @@ mod tests {
         assert_eq!(mib(limit.stale(said)), Some((600, 200)));
     }
 
-    /// Scenario: a runtime refreshes its limit, and a new session reports it.
+    /// Scenario: a program refreshes the limit of its heap, and a new session reports the new limit.
     /// Guarantee: the reported limit applies after the report.
     #[test]
     fn report_replaces_refresh() {
@@ -192,9 +196,9 @@ mod tests {
         assert_eq!(mib(limit.stale(SaidLimit::Bytes(590 * MIB))), None);
     }
 
-    /// Scenario: a collection commits much more than a limit that is only visible from outside; another one commits
-    /// slightly more.
-    /// Guarantee: the first collection proves that the limit is not in force, and the limit stays unknown.
+    /// Scenario: one collection commits slightly more than a limit that is only visible from outside; the next
+    /// collection commits much more.
+    /// Guarantee: only the second collection proves that the limit is not in force, and the limit then stays unknown.
     #[test]
     fn collection_refutes_limit() {
         let said = SaidLimit::Nothing;

@@ -1,8 +1,8 @@
 //! Memory of a run by kind: estimated with each reading of its figures, and counted on request.
 //!
-//! A count visits all pages of the process. It is therefore made only for a viewer or for an incident that gathers the
-//! ledger, at most every [`VIEWER_COUNT_INTERVAL_NS`]. In between, the heap is assumed to be as resident as the
-//! process.
+//! A count visits all pages of the process. A count is therefore made only for a viewer, at most every
+//! [`VIEWER_COUNT_INTERVAL_NS`], or for an incident that gathers the ledger, at most every
+//! [`INCIDENT_COUNT_INTERVAL_NS`]. Between counts, the heap is assumed to be as resident as the process.
 
 use base::time::Moment;
 use gc_telemetry::definition::own::target as row;
@@ -21,12 +21,12 @@ const INCIDENT_COUNT_INTERVAL_NS: u64 = 30_000_000_000;
 const GOOD_FOR_NS: u64 = 45_000_000_000;
 
 /// Memory that a process has and does not use, in bytes; `None` if unknown. Only the first and the third line can be
-/// released without a cost: the collector needs the second one, or it collects more often.
+/// released without a cost: without the memory of the second line, the collector collects more often.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reserve {
     /// The limit without the highest usage.
     pub limit_never_reached: Option<u64>,
-    /// Free space between objects and committed, unused memory, without the next line if that line is known.
+    /// Free space between objects and committed, unused memory, without `beyond_working_room` if it is known.
     pub working_room: Option<u64>,
     /// The part of the free and unused memory that no cycle between two full collections used.
     pub beyond_working_room: Option<u64>,
@@ -36,11 +36,11 @@ pub struct Reserve {
 #[derive(Debug, Default)]
 pub struct RunLedger {
     estimated: Series,
-    /// Counted ledgers; most processes are never counted.
+    /// Counted ledgers; `None` before the first count. Most processes are never counted.
     counted: Option<Box<Series>>,
-    /// Highest usage of any estimate.
+    /// Highest usage of any estimate; `None` if no usage is known.
     pub peak: Option<u64>,
-    /// Start of the last count.
+    /// Start of the last count; `None` before the first count.
     began: Option<Moment>,
     /// Whether a count is running.
     counting: bool,
@@ -53,7 +53,7 @@ impl RunLedger {
     }
 
     /// Starts a page count if a count is allowed now. Returns whether it was started. `for_person` is whether the count
-    /// is for a viewer and not for an incident.
+    /// is for a viewer, as opposed to an incident.
     pub(crate) fn begin(&mut self, now: Moment, for_person: bool) -> bool {
         let pace = if for_person {
             VIEWER_COUNT_INTERVAL_NS
@@ -108,7 +108,8 @@ impl RunLedger {
         }
     }
 
-    /// Returns the best available ledger.
+    /// Returns the newest count if it is at most [`GOOD_FOR_NS`] older than the newest estimate, otherwise the newest
+    /// estimate. Returns `None` if there is neither.
     pub fn newest(&self) -> Option<Ledger> {
         let counted = self.counted.as_ref().and_then(|series| series.newest());
         match (counted, self.estimated.newest()) {
@@ -152,8 +153,8 @@ mod tests {
         assert!(run.begin(at(141), false));
     }
 
-    /// Scenario: the cycles of a process in a container leave 30 MiB unused, and more than is resident; the cycles of
-    /// another process are unknown; a third process has no limit.
+    /// Scenario: the cycles of a process in a container leave 30 bytes unused, then more than its free and unused
+    /// memory; the cycles of another process are unknown; a third process has no limit.
     /// Guarantee: the lines do not overlap and add up to the free and unused memory; unknown lines are `None`.
     #[test]
     fn reserve_has_three_lines() {

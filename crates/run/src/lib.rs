@@ -11,8 +11,8 @@
 //! ```
 //!
 //! [`Run`] is one value. Every change is an [`Input`] with its time, and the effects are returned as [`Output`]s, in
-//! order. A live session, a recording and a test call the same [`Run::step`]. The code that shares a run between
-//! threads decides how; in the daemon, that is `src/pipeline/observed_run.rs`.
+//! order. A live session, a recording and a test call the same [`Run::step`]. This crate does not share a run between
+//! threads; in the daemon, `src/pipeline/observed_run.rs` does.
 //!
 //! # Parts
 //!
@@ -22,7 +22,7 @@
 //! Run -> identity    identity of the process: its resource, overlaid with metadata
 //!        session     state, sessions, progress, lag, open operations
 //!        container   limits and usage of the container
-//!        heap_limit  the limit of its heap, and whether its runtime knows the current one
+//!        heap_limit  limit of the heap, and whether the runtime knows the current limit
 //!        ledger      memory by kind
 //!        requests    share of the requests that collections touched
 //!        rules       the engine, and the notices of its alerts

@@ -19,7 +19,8 @@ pub enum Output {
     Ended {
         /// Whether the runtime ended its stream cleanly; `None` if unknown.
         in_order: Option<bool>,
-        /// Name of the process and its incidents that outlive it.
+        /// Name of the process, and its incidents that outlive it; `None` if the process exited cleanly or had no
+        /// rules.
         left: Option<(Arc<str>, Box<Incidents>)>,
     },
 }

@@ -40,18 +40,18 @@ pub struct RecentRequests {
     observed: bool,
     /// Worst requests, by number of the interval.
     long: Vec<(u64, RequestTally)>,
-    /// Reason why requests are not read now.
+    /// Reason why requests are not read now; `None` if they are read or were not requested.
     unread: Option<String>,
 }
 
 impl RecentRequests {
-    /// Adds a finished request. A request that is part of another one does not count.
+    /// Adds a finished request. A request that is part of another request does not count.
     pub(crate) fn observe(&mut self, request: &Request, base: TimeBase, wall: Wall) {
         if request.ended.is_part {
             return;
         }
         let ended = base.moment(request.end);
-        // While requests are not read, the few that still arrive are only a part of them, so their share is unknown.
+        // While requests are not read, only a part of them still arrives, so the share is unknown.
         if let (Some(stopped_ns), None) = (request.stopped_ns, &self.unread) {
             self.count(stopped_ns > 0, ended);
         }
@@ -91,8 +91,8 @@ impl RecentRequests {
         })
     }
 
-    /// Counts a request that ended at `ended`, with the known result whether a collection stopped it. A late request
-    /// counts in the interval in which it ended, unless that was more than a minute ago.
+    /// Counts a request that ended at `ended`. `touched` is whether a collection stopped the request. A late request
+    /// counts in the interval in which it ended, unless a newer interval has replaced this interval after a minute.
     fn count(&mut self, touched: bool, ended: Moment) {
         self.observed = true;
         let number = ended.ns() / PART_NS;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     /// Scenario: there are no requests; then 100 requests in a minute, every fourth of them touched; then no requests
-    /// for a minute; then one is reported two minutes late.
+    /// for a minute; then one request is reported on time and one request two minutes late.
     /// Guarantee: the counts are unknown, then exact, then zero, and the late request does not count.
     #[test]
     fn requests_of_last_minute_are_counted() {

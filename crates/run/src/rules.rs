@@ -27,7 +27,7 @@ pub struct RuleCounts {
     pub evaluations: u64,
     /// Number of failed evaluations.
     pub failures: u64,
-    /// Reason of the most recent failure.
+    /// Reason for the most recent failure; `None` if no evaluation failed.
     pub last_failure: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub struct RunRules {
     incident_spans: Vec<(u64, SpanIds)>,
     /// Root spans of the collections on which firing alerts started, by number of the alert.
     spans: Vec<(u64, SpanIds)>,
-    /// Number and root span of the newest collection, if it has a root span.
+    /// Number and root span of the newest collection; `None` if it has no root span.
     newest: Option<(u32, SpanIds)>,
     /// Number of alerts that started, by rule and severity.
     fired: BTreeMap<(Arc<str>, Severity), u64>,
@@ -166,7 +166,8 @@ impl RunRules {
         (std::mem::take(&mut self.incidents), Arc::clone(&self.process))
     }
 
-    /// Handles the transitions that a collection caused. `span` is its root span.
+    /// Handles the transitions that a collection caused. `span` is the root span of the collection; `None` if the
+    /// collection did not become spans.
     pub(crate) fn collected(
         &mut self,
         number: u32,
@@ -182,9 +183,9 @@ impl RunRules {
         self.notices(transitions, span, now)
     }
 
-    /// Creates the notices of transitions up to `now`. `span` is the root span of the collection that caused them. If
-    /// the passing of time caused them, an alert that names the newest collection gets the root span of that
-    /// collection.
+    /// Creates the notices of transitions up to `now`. `span` is the root span of the collection that caused the
+    /// transitions. If the passing of time caused them, an alert that names the newest collection gets the root span of
+    /// that collection.
     fn notices(&mut self, transitions: Vec<Transition>, span: Option<SpanIds>, now: Moment) -> Notices {
         let named = transitions.iter().find_map(|transition| match transition {
             Transition::Fired(alert) => self.span_of_newest(alert),
@@ -198,7 +199,7 @@ impl RunRules {
         }
     }
 
-    /// Returns the root span of the newest collection if an alert names that collection.
+    /// Returns the root span of the newest collection, or `None` if the alert does not name this collection.
     fn span_of_newest(&self, alert: &Alert) -> Option<SpanIds> {
         let (_, span) = self.newest.filter(|(number, _)| alert.collection == Some(*number))?;
         Some(span)
@@ -290,13 +291,13 @@ impl RunRules {
         self.engine.alerts()
     }
 
-    /// Returns the name of the group of an alert's rule.
+    /// Returns the name of the group of an alert's rule, or `None` if the rule has no group.
     pub fn group(&self, alert: &Alert) -> Option<Arc<str>> {
         let group = self.engine.rules().groups.get(alert.rule.group?)?;
         Some(Arc::clone(&group.name))
     }
 
-    /// Returns the root span of the collection on which an alert started.
+    /// Returns the root span of the collection on which an alert started, or `None` if there is no such span.
     pub fn span(&self, alert: &Alert) -> Option<SpanIds> {
         let mut spans = self.spans.iter();
         spans.find(|(number, _)| *number == alert.number).map(|(_, ids)| *ids)
@@ -308,7 +309,8 @@ impl RunRules {
         each.filter(|(rule, _)| rule.enabled)
     }
 
-    /// Adds the number of firing and of started alerts, by rule and severity.
+    /// Adds the numbers of firing and started alerts, by rule and severity, and of open and started incidents, by
+    /// symptom and severity.
     pub(crate) fn metrics(&self, snapshot: &mut MetricSnapshot) {
         let alerts = self.alerts().into_iter();
         let alerts = alerts.map(|alert| (Arc::clone(&alert.rule.id), alert.severity));

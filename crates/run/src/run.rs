@@ -55,9 +55,9 @@ pub struct Run {
     pub started: Option<Moment>,
     /// Heap limit of the process.
     heap_limit: HeapLimit,
-    /// Memory of the machine, in bytes.
+    /// Memory of the machine, in bytes; `None` if unknown.
     machine: Option<u64>,
-    /// Evidence that the process exports its own runtime metrics.
+    /// Evidence that the process exports its own runtime metrics; `None` if there is no evidence.
     pub exports_runtime: Option<&'static str>,
     /// Memory ledger of the process.
     pub ledger: RunLedger,
@@ -98,7 +98,7 @@ impl Run {
         }
     }
 
-    /// Returns the pid and start time.
+    /// Returns the pid and the start time of the process.
     pub fn key(&self) -> RunKey {
         self.identity.who().key
     }
@@ -216,20 +216,22 @@ impl Run {
     }
 
     /// Returns the maximum number of bytes that the heap can commit: the limit reported by the runtime, or the estimate
-    /// from outside if the runtime reports nothing.
+    /// from outside if the runtime reports nothing. Returns `None` if there is no limit or it is unknown.
     pub fn heap_limit(&self) -> Option<u64> {
         self.heap_limit.limit(self.identity.said_limit())
     }
 
-    /// Returns the limit that the runtime keeps although its container's limit has changed.
+    /// Returns the limit that the runtime keeps although its container's limit has changed, or `None` if no such limit
+    /// is proven. Also returns `None` if the runtime is configured to assume a memory size.
     pub fn stale_limit(&self) -> Option<StaleLimit> {
         let stale = self.heap_limit.stale(self.identity.said_limit());
         stale.filter(|_| !self.identity.assumes_memory())
     }
 
     /// Returns the memory limit of the container if the runtime ignores it, that is, if the runtime reports that the
-    /// heap has no limit. This was observed on .NET 9.0 to 10.0.10 if the control group is the root of the mounted
-    /// hierarchy (runtime issue 130092), and on all versions if the limit was set after the process started.
+    /// heap has no limit. Returns `None` otherwise. Ignored limits were observed on .NET 9.0 to 10.0.10 if the control
+    /// group is the root of the mounted hierarchy (runtime issue 130092). All versions ignore a limit that was set
+    /// after the process started.
     pub fn unseen_limit(&self) -> Option<u64> {
         let limit = self.group_figures().memory_limit?;
         let restricts = self.machine.is_none_or(|machine| limit < machine);
@@ -268,16 +270,16 @@ impl Run {
         }
     }
 
-    /// Returns the figures of the container, or of the control group if it has a limit. The figures of the whole host
-    /// are omitted because they carry no information about the process.
+    /// Returns the figures of the container, or of the control group if it has a limit, and unknown figures otherwise.
+    /// Figures of the whole host are omitted because they carry no information about the process.
     pub fn group_figures(&self) -> Figures {
         self.group_figures_if_limited(Some(self.container.figures))
             .unwrap_or_default()
     }
 
-    /// Returns the figures of those controllers that have a container or a limited group for this process, or `None` if
-    /// no controller has one. With version 1 each controller has separate groups, so a process can have a CPU limit but
-    /// no memory group.
+    /// Returns the figures of the controllers that have a container or a limited group for this process, or `None` if
+    /// no controller has one. In version 1 of control groups, each controller has separate groups, so a process can
+    /// have a CPU limit but no memory group.
     fn group_figures_if_limited(&self, figures: Option<Figures>) -> Option<Figures> {
         let figures = figures?;
         let in_container = self.identity.is_in_container();
@@ -299,7 +301,7 @@ impl Run {
     }
 
     /// Returns whether the memory in these figures belongs to a container or to a control group with a limit. The root
-    /// group of version 1 has no figures.
+    /// group of version 1 of control groups has no figures.
     fn has_memory_group(&self, figures: &Figures) -> bool {
         figures.memory_limit.is_some() || self.identity.is_in_container() && figures.memory.usage.is_some()
     }
@@ -334,8 +336,8 @@ impl Run {
         known.map_or_else(Notices::default, |known| known.adopt(rules, now))
     }
 
-    /// Handles the exit of the process. A recorded process exits at its most recent event. Closes its alerts and
-    /// outputs the incidents that outlive it.
+    /// Handles the exit of the process. A recorded process exits at its most recent event. Closes the alerts of the
+    /// process and, for a live process, outputs the incidents that outlive it.
     fn ended(&mut self, now: Moment, outputs: &mut Vec<Output>) {
         self.session.set_state(RunState::Ended, now);
         if self.clock == Clock::Recorded {
@@ -465,7 +467,7 @@ impl Run {
         let group = self
             .group_figures_if_limited(figures)
             .filter(|figures| self.has_memory_group(figures));
-        // A reading without the other processes does not change which one is the largest.
+        // A reading without the other processes does not change which process is the largest.
         let others = |figures: &Figures| {
             figures
                 .others
@@ -510,7 +512,8 @@ impl Run {
         self.history.revision += 1;
     }
 
-    /// Starts a page count if one is allowed now, and returns the heap figures of the newest collection in that case.
+    /// Starts a page count if a count is wanted and allowed now. Returns the heap figures of the newest collection, or
+    /// `None` if no count was started. `for_person` is whether the count is for a viewer, as opposed to an incident.
     pub fn begin_count(&mut self, now: Moment, for_person: bool) -> Option<HeapFigures> {
         let is_wanted = for_person
             || self
@@ -632,7 +635,7 @@ impl Run {
     }
 
     /// Returns whether a collection belongs to a heap dump by gcwatch, and marks it as requested by a tool if so. The
-    /// stream does not always contain that information.
+    /// stream does not always contain the requester.
     fn claim(&self, collection: &mut Collection, at: Moment) -> bool {
         let is_asked_for = collection.is_requested() && collection.requested_by_tool != Some(false);
         let is_own = is_asked_for && self.session.is_own_dump(at);
@@ -642,7 +645,8 @@ impl Run {
         is_own
     }
 
-    /// Handles a finished request: counts it and, if it lost enough time, outputs its pauses as spans in its own trace.
+    /// Handles a finished request: counts it and, if it lost enough time, returns its pauses as spans in the trace of
+    /// the request. Returns `None` if the request is not exported.
     fn request(&mut self, request: &Request, base: TimeBase) -> Option<Output> {
         self.requests.observe(request, base, self.wall);
         let spans = self.telemetry.request(request, base.unix(self.wall), &self.settings);
@@ -682,7 +686,7 @@ impl Run {
         }
         let unused_by_cycles = self.history.room.unused_by_cycles();
         self.ledger.metrics(unused_by_cycles, &mut snapshot);
-        // Without a container, the figures are those of the host, so `container.*` would be a wrong name.
+        // Without a container, the figures describe the host, so `container.*` would be a wrong name.
         if self.identity.is_in_container() {
             self.container.metrics(&mut snapshot);
         }
@@ -740,8 +744,9 @@ mod tests {
         run.ledger.newest().unwrap()
     }
 
-    /// Scenario: a process has a CPU limit and no memory group (version 1), inside and outside a container; another has
-    /// a memory limit and no CPU limit; a third has neither, and shares its groups with other processes.
+    /// Scenario: a process has a CPU limit and no memory group (version 1), inside and outside a container; another
+    /// process has a memory limit and no CPU limit; a third process has no limit and shares its groups with other
+    /// processes.
     /// Guarantee: each controller uses its own group: the CPU limit is known without a memory group, the ledger covers
     /// the process unless a memory group exists, and figures of shared groups are ignored.
     #[test]
@@ -790,7 +795,7 @@ mod tests {
     }
 
     /// Scenario: a reading covers the other processes of a container; the next reading does not.
-    /// Guarantee: the ledger of each reading names the largest other process.
+    /// Guarantee: the ledger of the second reading and the facts for the rules still name the largest other process.
     #[test]
     fn largest_other_process_stays_known() {
         let mut figures = Figures {

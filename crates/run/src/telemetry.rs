@@ -76,7 +76,8 @@ impl RunTelemetry {
         tracer
     }
 
-    /// Handles a finished request: counts it and, if it is selected, creates spans for its pauses in its own trace.
+    /// Handles a finished request: counts it and, if it is selected, creates spans for its pauses in the trace of the
+    /// request.
     pub(crate) fn request(
         &mut self,
         request: &Request,
@@ -105,7 +106,7 @@ impl RunTelemetry {
     }
 }
 
-/// Returns the rules that a collection matched, with the summary of the alert if it raised one.
+/// Returns the rules that a collection matched, each with the summary of its alert if the collection raised one.
 pub(crate) fn anomalies<'a>(
     verdict: &'a CollectionVerdict,
     collection: &Collection,

@@ -72,7 +72,7 @@ impl<'a> Schema<'a> {
         Self { root, formats }
     }
 
-    /// Returns the format with this name.
+    /// Returns the format with this name, or `None` if the schema has no such format.
     pub fn format(self, name: &str) -> Option<&'a Format> {
         self.formats.iter().find(|format| format.name == name)
     }
@@ -94,7 +94,8 @@ impl<'a> Schema<'a> {
         (value, walk.findings)
     }
 
-    /// Returns the schema of the values at `path`, and whether they are secret.
+    /// Returns the schema of the values at `path`, and whether these values are secret. Returns `None` if there is no
+    /// such key.
     pub fn at(self, path: &KeyPath) -> Option<(&'a Value, bool)> {
         let mut rule = self.resolved(self.root);
         let mut secret = is_secret(rule);
@@ -149,7 +150,7 @@ impl<'a> Schema<'a> {
     }
 }
 
-/// Returns the message for a removed key or word.
+/// Returns the message for a removed key or word, or `None` if the schema does not list it as removed.
 fn removed(rule: &Value, name: &str) -> Option<String> {
     let instead = rule.get("x-removed")?.get(name)?.as_str()?;
     Some(format!("{} was removed: {instead}", quoted(name)))

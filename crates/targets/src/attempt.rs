@@ -8,8 +8,8 @@
 //! at their limit, and on 10.0.0. It did not happen in 6 of 6 processes (10.0.14) that had had a session before their
 //! heap was full, nor with a session of only the rundown provider (3 of 3). Collections need the runtime's provider, so
 //! the remedy is to attach early: a new socket is noticed at once, and a running session is kept. If memory is visibly
-//! at its limit from outside, the first session waits (`heap_limit`). The session that reads the settings does not
-//! matter here: it comes second, and does not start while memory is scarce.
+//! at its limit from outside, the first session waits (`heap_limit`). The session that reads the settings cannot cause
+//! this failure: it is never the first session, and it does not start while memory is scarce.
 
 mod session;
 
@@ -56,10 +56,12 @@ pub(crate) enum End {
     Again {
         /// Duration of the session.
         lived: Duration,
-        /// Whether the stream used too much memory. The retry then comes later, and later each time.
+        /// Whether the stream used too much memory. If so, the pause before the retry is longer and grows with each
+        /// retry.
         over_memory: bool,
     },
-    /// The task was ordered to stop and has stopped. The text is the problem if the session did not end cleanly.
+    /// The task was ordered to stop and has stopped. The text states why the session did not end cleanly; `None` if it
+    /// ended cleanly or no session was started.
     Stopped(Option<String>),
 }
 
@@ -75,15 +77,17 @@ impl End {
 pub(crate) struct Attempt<S: Sink> {
     pub(crate) shared: Arc<Shared<S>>,
     pub(crate) options: Arc<TargetOptions>,
-    /// Identity of the run, if known; without attributes.
+    /// Identity of the run as known so far. Its only attributes are the service name and, before the first session, the
+    /// container and the pod.
     pub(crate) sketch: Identity,
     pub(crate) kept: KeptRun<S::Run>,
     pub(crate) orders: watch::Receiver<Order>,
     /// Whether the process is visible in gcwatch's `/proc`. If not, only its socket is known.
     pub(crate) visible: bool,
-    /// Endpoint of the process's reverse connections; `None` if it does not connect to gcwatch.
+    /// Endpoint of the process's reverse connections; `None` if the process does not connect to gcwatch.
     pub(crate) reverse: Option<Endpoint>,
-    /// Sender that resumes a suspended runtime: used when the session has started, dropped if there will be no session.
+    /// Sender that resumes the suspended runtime: used when the session has started, dropped if there will be no
+    /// session; `None` if no runtime waits.
     pub(crate) begun: Option<oneshot::Sender<()>>,
 }
 
@@ -92,9 +96,9 @@ pub(crate) struct Attempt<S: Sink> {
 struct StartedSession {
     session: Session,
     client: Arc<Client>,
-    /// Offset of the process's monotonic clock from that of gcwatch, in nanoseconds.
+    /// Offset of the process's monotonic clock from gcwatch's clock, in nanoseconds; `None` if unknown.
     ahead_ns: Option<i64>,
-    /// Tracks the connections of other tools; `None` if they are not visible.
+    /// Tracks the connections of other tools; `None` if these connections are not visible.
     watched: Option<Arc<WatchedProcess>>,
     /// Whether requests are read, too.
     reads_requests: bool,
@@ -110,7 +114,7 @@ impl<S: Sink> Attempt<S> {
             Err(end) => return (self.kept, end),
         };
         let executor = self.shared.readers.executor.clone();
-        // Dropping this future ends the reading.
+        // Dropping the set aborts the task that reads the session.
         let mut reading = JoinSet::new();
         reading.spawn_on(self.read(Box::new(begun)), &executor);
         match reading.join_next().await {
@@ -139,7 +143,7 @@ impl<S: Sink> Attempt<S> {
             at_limit,
         } = inspected;
         if self.kept.sink.is_none() {
-            // Record the location of the process in case nothing else becomes known.
+            // Record the location of the process, because attaching can fail before anything else is known.
             self.sketch = placed(&process, &facts);
         }
         match lease {
@@ -189,7 +193,7 @@ impl<S: Sink> Attempt<S> {
         };
         self.kept.had_session = true;
         if let Some(begun) = self.begun.take() {
-            // The receiver may have been dropped.
+            // The receiver can have been dropped.
             let _waiting = begun.send(());
         }
         let watched = self.shared.watching.watch(&process, client.endpoint());

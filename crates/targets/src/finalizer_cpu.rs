@@ -1,8 +1,8 @@
 //! Determines whether the finalizer thread uses a CPU, as evidence about a round of finalizers that does not end. A
-//! finalizer that loops uses a whole CPU; one that waits for a lock uses none.
+//! finalizer that loops uses a whole CPU, and a finalizer that waits for a lock uses none.
 //!
-//! The figures are read only while a round takes long. The kernel's `schedstat` has nanoseconds; without it, `stat` has
-//! units of 10 ms.
+//! The figures are read only while a round takes long. The kernel's `schedstat` has nanoseconds. If `schedstat` is
+//! missing, `stat` is used, which has units of 10 ms.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ impl FinalizerCpus {
     }
 }
 
-/// Returns the running time of a thread, in nanoseconds.
+/// Returns the running time of a thread, in nanoseconds, or `None` if the thread has exited.
 fn ran(task: &Path) -> Option<u64> {
     let text = |name: &str| std::fs::read_to_string(task.join(name)).ok();
     let counted = || text("schedstat")?.split_ascii_whitespace().next()?.parse().ok();
@@ -106,9 +106,10 @@ mod tests {
         }
     }
 
-    /// Scenario: the finalizer thread uses a whole CPU, waits, is in another round, and exits, next to another thread,
-    /// with a kernel that counts nanoseconds and with a kernel that counts units of 10 ms.
-    /// Guarantee: the share is that of the finalizer thread between two readings of one round; otherwise it is unknown.
+    /// Scenario: the finalizer thread, next to another thread, uses a whole CPU, waits, is in another round, and exits.
+    /// The kernel counts nanoseconds, or units of 10 ms.
+    /// Guarantee: the share of the finalizer thread between two readings of one round is returned. In all other cases,
+    /// the share is unknown.
     #[test]
     fn share_is_computed_within_round() {
         let folder = tempfile::tempdir().unwrap();

@@ -32,8 +32,8 @@
 //!
 //! # Cost
 //!
-//! A process with one thread, and a second descriptor in gcwatch for each session. See docs/reliability.md for the
-//! memory.
+//! The guard costs a process with one thread, and a second descriptor in gcwatch for each session. See
+//! docs/reliability.md for the memory.
 //!
 //! # Limits
 //!
@@ -68,8 +68,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Starts a guard, and a thread that replaces it whenever it exits. A guard that cannot be started is logged and
-    /// retried.
+    /// Starts a guard, and a thread that replaces it whenever it exits. If a guard cannot be started, a warning is
+    /// logged and the start is retried.
     ///
     /// # Errors
     ///

@@ -1,27 +1,35 @@
-//! Determines from outside whether the memory of a process is at the limit of its heap. The first session could end
-//! such a process (see `attempt`).
+//! Determines, without a request to the runtime, whether the memory of a process is at the limit of its heap. The first
+//! session can crash such a process (see `attempt`).
 //!
-//! The limit is the first of these settings: `GCHeapHardLimit` in the environment (`DOTNET_`, `COMPlus_`; hexadecimal);
-//! `System.GC.HeapHardLimit` in the `runtimeconfig.json`; either name with `Percent`, as a share of the container's
-//! memory limit, or of the machine's memory without such a limit; three quarters of the container's memory limit, which
-//! is the default of .NET. Sources: `gcconfig.h` and `gc.cpp` (`compute_hard_limit`) of the runtime. Limits of single
-//! object heaps (such as `GCHeapHardLimitSOH`) are not compared.
+//! The limit is the first of these settings:
 //!
-//! NativeAOT supports neither `COMPlus_` nor the file, whose settings the compiler puts into the program. Before
-//! version 11, it ignores numbers that start with `0x`, so no limit is in force (observed on 9.0.22: 745 MB with
-//! `DOTNET_GCHeapHardLimit=0x6000000`, 89 with `6000000`). Version 11 accepts both forms.
+//! 1. `GCHeapHardLimit` in the environment (prefix `DOTNET_` or `COMPlus_`; hexadecimal)
+//! 2. `System.GC.HeapHardLimit` in the `runtimeconfig.json`
+//! 3. Either name with `Percent` appended, as a share of the container's memory limit, or of the machine's memory if
+//!    the container has no limit
+//! 4. Three quarters of the container's memory limit, but at least 20 MiB, which is the default of .NET
 //!
-//! The result is an estimate. Values reported by the runtime (`settings`) replace it: see `run::Run::heap_limit`.
+//! Sources: `gcconfig.h` and `gc.cpp` (`compute_hard_limit`) of the runtime. If an individual object heap has its own
+//! limit (such as `GCHeapHardLimitSOH`), the limit is unknown.
+//!
+//! NativeAOT supports neither `COMPlus_` nor the file: the compiler copies the settings of the file into the program.
+//! Before version 11, NativeAOT ignores numbers that start with `0x`, so such a setting has no effect. Observed on
+//! 9.0.22: a heap of 745 MB with `DOTNET_GCHeapHardLimit=0x6000000`, and of 89 MB with `6000000`. Version 11 accepts
+//! both forms.
+//!
+//! The result is an estimate. A limit that the runtime reports (`settings`) replaces it: see `run::Run::heap_limit`.
 //!
 //! The limit is compared with the lower of two figures, each of which is at least the memory that the collector has
-//! committed and used. The first is the anonymous memory of the process, which includes all other memory of the
-//! process. The second is the writable part of the range that the collector reserved. The range is larger than the
-//! limit, and parts of it are made writable when they are needed. On .NET 10, the tables of the collector are outside
-//! the range (observed: 119 MiB with a limit of 96, and 98 MiB of anonymous memory).
+//! committed and used. The first figure is the anonymous memory of the process, which includes memory outside the
+//! collector. The second figure is the writable part of the range that the collector reserved. The range is larger than
+//! the limit, and the collector makes parts of it writable when it needs them. On .NET 10, the tables of the collector
+//! are outside the range. Anonymous mappings that are adjacent to the range, such as the stacks of threads, count as
+//! part of the range. Observed on .NET 10 with a limit of 96 MiB: 119 MiB are writable, including three stacks of
+//! 8 MiB, and the process has 98 MiB of anonymous memory.
 //!
-//! If a value is unknown, gcwatch attaches to the process.
+//! If a value is unknown, gcwatch attaches without waiting.
 //!
-//! Rules also compare a heap with this limit, for every version of the runtime ([`MemoryReader`]).
+//! [`MemoryReader`] provides the same limit to rules, for every version of the runtime.
 
 mod memory;
 mod read;
@@ -31,10 +39,11 @@ pub use read::at_limit;
 
 use serde_json::Value;
 
-/// Minimum share of the limit, in percent, at which the first session waits.
+/// Minimum memory usage at which the first session waits, in percent of the limit.
 const FULL_PERCENT: u64 = 95;
-/// Default limit of .NET in a container, as a share of the container's limit, and its minimum.
+/// Default heap limit of .NET in a container, in percent of the container's memory limit.
 const DEFAULT_PERCENT: u64 = 75;
+/// Minimum of the default heap limit, in bytes.
 const MIN_DEFAULT: u64 = 20 << 20;
 
 /// The limit of a heap.
@@ -45,13 +54,13 @@ struct Limit {
     source: String,
 }
 
-/// The settings that a runtime supports.
+/// The forms of settings that a runtime accepts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum SettingSyntax {
-    /// Both prefixes of variables, numbers with and without `0x`, and the file.
+    /// Variables with both prefixes, numbers with and without `0x`, and the file.
     #[default]
     CoreClr,
-    /// One prefix, and no file.
+    /// Variables with the prefix `DOTNET`, and no file.
     NativeAot {
         /// Whether numbers with `0x` are accepted.
         hex_prefix: bool,
@@ -62,8 +71,8 @@ enum SettingSyntax {
 const NATIVE_AOT_TAKES_0X_SINCE: u32 = 11;
 
 impl SettingSyntax {
-    /// Returns the support of a program whose runtime has this major version. Unknown programs are assumed to support
-    /// all settings.
+    /// Returns the forms that the runtime of a program accepts. An unknown kind of runtime is treated as CoreCLR, and
+    /// an unknown version of NativeAOT as version 11.
     fn for_runtime(native_aot: Option<bool>, major: Option<u32>) -> Self {
         match native_aot {
             Some(true) => Self::NativeAot {
@@ -91,7 +100,7 @@ impl SettingSyntax {
     }
 }
 
-/// The texts from which the limit is determined.
+/// The environment and the file that can set the limit.
 struct Sources<'a> {
     takes: SettingSyntax,
     variable: &'a dyn Fn(&str) -> Option<String>,
@@ -99,16 +108,17 @@ struct Sources<'a> {
     runtime_config: Option<Value>,
 }
 
-/// The settings in a process's environment and `runtimeconfig.json`. They do not change while the process runs.
+/// The limits in the environment and the `runtimeconfig.json` of a process. The limits do not change while the process
+/// runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ConfiguredLimits {
     /// Whether the `runtimeconfig.json` was read. NativeAOT programs and single-file programs do not have this file.
     has_file: bool,
-    /// Whether single object heaps have limits.
+    /// Whether an individual object heap (SOH, LOH or POH) has its own limit.
     single_heaps: bool,
-    /// `GCHeapHardLimit`, and the name of the setting.
+    /// Value of `GCHeapHardLimit` in bytes, and the name under which it is set.
     bytes: Option<(u64, String)>,
-    /// `GCHeapHardLimitPercent`, and the name of the setting.
+    /// Value of `GCHeapHardLimitPercent`, and the name under which it is set.
     percent: Option<(u64, String)>,
 }
 
@@ -118,7 +128,8 @@ impl ConfiguredLimits {
         self.has_file && !self.single_heaps && self.bytes.is_none()
     }
 
-    /// Returns the limit for a container's memory limit and the machine's memory.
+    /// Returns the limit of the heap, or `None` if the heap has no limit or the limit is unknown. `container` is the
+    /// memory limit of the container, and `machine` is the memory of the machine, both in bytes.
     fn limit(&self, container: Option<u64>, machine: Option<u64>) -> Option<Limit> {
         if self.single_heaps {
             return None;
@@ -149,7 +160,8 @@ impl Sources<'_> {
         }
     }
 
-    /// Returns a setting that is not zero, with its name.
+    /// Returns the value of a setting and the name under which it is set, or `None` if the value is missing, invalid or
+    /// 0.
     fn setting(&self, name: &str) -> Option<(u64, String)> {
         let of_environment = self.takes.prefixes().iter().find_map(|prefix| {
             let variable = format!("{prefix}_GC{name}");
@@ -166,7 +178,8 @@ impl Sources<'_> {
                 .as_ref()?
                 .pointer("/runtimeOptions/configProperties")?;
             let value = properties.get(&key)?;
-            // The host passes numbers on as text. Text is parsed like a variable.
+            // The host passes every value to the runtime as text, so a string counts like a number. Unlike in
+            // variables, numbers are decimal.
             let number = match value {
                 Value::String(text) => text.trim().parse().ok()?,
                 number => number.as_u64()?,
@@ -181,7 +194,7 @@ fn part(whole: u64, percent: u64) -> u64 {
     u64::try_from(u128::from(whole) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
-/// Returns whether the used part of the limit makes the first session wait.
+/// Returns whether the used memory is close enough to the limit that the first session waits.
 fn is_full(used: u64, limit: u64) -> bool {
     used >= part(limit, FULL_PERCENT)
 }
@@ -197,16 +210,16 @@ fn sentence(what: &str, used: u64, limit: u64, source: &str) -> String {
     )
 }
 
-/// The remedy.
+/// Remedy for a process whose first session waits.
 pub const REMEDY: &str = "gcwatch retries every minute; raise the limit, or start gcwatch before the process; \
     targets.attach_at_heap_limit attaches anyway";
 
-/// Reason as a single word, for records.
+/// Reason why the first session waits, as a single word for records.
 pub const REASON: &str = "at-heap-limit";
 
-/// Returns the writable bytes of the range that the collector reserved, according to `maps`. The range is anonymous
-/// memory without gaps that is at least as large as the limit; the one with most writable bytes counts. Returns `None`
-/// if there is no such range.
+/// Returns the number of writable bytes in the range that the collector reserved. `maps` is the content of the file
+/// `maps` of the process. Any sequence of adjacent anonymous mappings that is at least as large as the limit can be the
+/// range; the sequence with the most writable bytes counts. Returns `None` if there is no such sequence.
 fn committed(maps: &str, limit: u64) -> Option<u64> {
     let (mut found, mut start, mut end, mut writable) = (None::<u64>, 0, 0, 0);
     for line in maps.lines() {
@@ -226,8 +239,8 @@ fn committed(maps: &str, limit: u64) -> Option<u64> {
     found
 }
 
-/// Returns the start and the end of a line's mapping, and whether it is writable. Returns `None` if the mapping has a
-/// file or a name.
+/// Parses a line of `maps`. Returns the start and the end of the mapping and whether the mapping is writable, or `None`
+/// if the mapping has a file or a name.
 fn anonymous_range(line: &str) -> Option<(u64, u64, bool)> {
     let mut fields = line.split_ascii_whitespace();
     let (from, to) = fields.next()?.split_once('-')?;
@@ -255,8 +268,8 @@ mod tests {
     }
 
     /// Scenario: the limit is set in each possible way, in two ways at once, to zero and to invalid values.
-    /// Guarantee: the settings apply in the order of the runtime; variables are hexadecimal, and numbers in the file
-    /// are decimal; without a container limit, no default applies.
+    /// Guarantee: the settings have the same precedence as in the runtime. Variables are hexadecimal, and numbers in
+    /// the file are decimal. Without a container limit, there is no default.
     #[test]
     fn settings_apply_in_order_of_runtime() {
         let config = |key: &str, value: &str| {
@@ -290,10 +303,10 @@ mod tests {
         assert_eq!(limit.source, "DOTNET_GCHeapHardLimit");
     }
 
-    /// Scenario: the variable is set with `0x`, without it and with the old prefix, and a file is next to the program,
-    /// for NativeAOT 10, 11 and an unknown version.
-    /// Guarantee: before version 11, a number with `0x` sets no limit, and the container's share applies; the old
-    /// prefix and the file set no limit in any version.
+    /// Scenario: the limit of a program on NativeAOT 10, 11 and an unknown version is set in a variable, with `0x`,
+    /// without `0x` and with the prefix `COMPlus_`. The program has a `runtimeconfig.json` that also sets a limit.
+    /// Guarantee: before version 11, a number with `0x` sets no limit, so the default share of the container's limit
+    /// applies. In every version, `COMPlus_` and the file set no limit.
     #[test]
     fn native_aot_supports_fewer_settings() {
         let config = r#"{"runtimeOptions": {"configProperties": {"System.GC.HeapHardLimit": 104857600}}}"#;
@@ -311,9 +324,10 @@ mod tests {
         assert_eq!(mib(Some(11), "COMPlus_GCHeapHardLimit", "6000000"), Some(150));
     }
 
-    /// Scenario: the maps of a process contain the collector's range, in parts with all kinds of rights, among files,
-    /// stacks and small ranges; the range ends at a gap.
-    /// Guarantee: only writable parts of the large range count; without such a range, the result is unknown.
+    /// Scenario: the maps of a process contain the collector's range, which has writable and inaccessible parts and
+    /// ends at a gap, and also files, a stack and small ranges.
+    /// Guarantee: only the writable parts of the large range count. Without a range of the size of the limit, the
+    /// result is unknown.
     #[test]
     fn committed_memory_is_found_in_maps() {
         let maps = "\
@@ -331,8 +345,8 @@ mod tests {
         assert_eq!(committed("nonsense\n", 1), None);
     }
 
-    /// Scenario: shares are just below and at the threshold; a sentence is written for a heap at its limit.
-    /// Guarantee: 95 % is full, and the sentence contains both figures and the origin of the limit.
+    /// Scenario: the memory is just below and at 95 % of its limit; the reason is formatted for a heap at its limit.
+    /// Guarantee: 95 % counts as full; the reason contains the used memory, the limit and the name of the setting.
     #[test]
     fn memory_is_compared_with_limit() {
         assert!(is_full(95, 100) && !is_full(94, 100));

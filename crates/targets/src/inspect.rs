@@ -15,13 +15,15 @@ pub(crate) struct Inspection {
     pub(crate) process: Process,
     pub(crate) facts: Facts,
     pub(crate) lease: Result<Lease, LeaseError>,
-    /// Reason why the first session waits; `None` if it does not.
+    /// Reason why the first session must wait; `None` if the session can start now.
     pub(crate) at_limit: Option<String>,
 }
 
-/// Inspects the current state of a process, and takes the lease unless it is `held`. `visible` is whether the process
-/// is visible in gcwatch's `/proc`; if not, only its socket is known. `named` are the sockets at the configured paths.
-/// `first` is whether its session would be the first one, which waits while memory is at a limit.
+/// Inspects the current state of a process, and takes the lease unless the caller passes it as `held`.
+///
+/// * `visible`: whether the process is visible in gcwatch's `/proc`. Otherwise, only its socket is known.
+/// * `named`: the sockets at the configured paths.
+/// * `first`: whether to check that memory is not at a limit, because the next session is the first session of the run.
 ///
 /// Blocks the calling thread.
 pub(crate) fn inspect(
@@ -47,7 +49,7 @@ pub(crate) fn inspect(
     let lease = if process.start_time == key.start_time {
         held.map_or_else(|| leases.take(key, process.uid), Ok)
     } else {
-        // The pid belongs to another process by now, so no lease is taken.
+        // The pid now belongs to another process, so the lease is not taken.
         Err(LeaseError::Held { holder: String::new() })
     };
     let at_limit = if first { at_limit(&process, &facts) } else { None };

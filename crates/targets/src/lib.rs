@@ -19,11 +19,12 @@
 //!
 //! * A run (pid and start time) is attached to at most once, by this instance and (by a lease) by all instances of the
 //!   host.
-//! * Every failed step is retried while the run lives, after 0.5 s up to once per minute. A stream that exceeded its
-//!   memory limit (`memory`) is retried after 30 s up to once per hour.
-//! * A stopped, silent or hostile target only affects its own task: no lock is held during a wait, every step has a
+//! * Every failed step is retried while the run lives. The pauses grow from at most 0.5 s to at most 60 s. If a stream
+//!   exceeded its memory limit (`memory`), they grow from at most 30 s to at most 1 h.
+//! * A stopped, silent or hostile target affects only its own task: no lock is held during a wait, every step has a
 //!   deadline, and the cost of a stream is bounded.
-//! * The side effects of another tool's session on a process that gcwatch reads are healed within 10 s of its end.
+//! * The side effects of another tool's session on a process that gcwatch reads are healed within 10 s of the end of
+//!   that session.
 //! * A started session is stopped and drained. A runtime that connected suspended is resumed, even if other steps fail.
 //!
 //! # Layers

@@ -1,14 +1,14 @@
 //! Finds processes in any namespace that have just started .NET, without scanning `/proc`.
 //!
 //! A starting runtime creates threads, and the thread that serves the diagnostics socket is created right after the
-//! socket. Every thread takes a pid. The kernel assigns pids in ascending order and reports the last assigned one
+//! socket. Every thread takes a pid. The kernel assigns pids in ascending order and reports the last assigned pid
 //! (`ns_last_pid`). The threads created since the last look are therefore a range of numbers, which is empty while
 //! nothing starts. `/proc/TID/status` contains the process of a new thread, even if that process started long ago as a
 //! shell and has since become the program. Processes with one thread, such as most short commands, cost one file.
 //!
 //! The processes found here are scanned like any other process. Only `status` and the link to the program are read
-//! here, which the kernel answers itself. The work per look is bounded. The excess is left to the full scan of `/proc`
-//! and counted.
+//! here, and the kernel answers these reads itself. The work per look is bounded. The excess is left to the full scan
+//! of `/proc` and counted.
 //!
 //! Processes are not detected if the kernel's counter is hidden (gVisor), or if threads are created faster than they
 //! are examined.
@@ -24,13 +24,13 @@ use std::time::Duration;
 /// Interval between two readings of the kernel's counter.
 pub(crate) const READ_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Maximum number of pids that one look examines in `/proc`: 4 µs for each that no longer exists, 20 µs for each that
-/// exists.
+/// Maximum number of pids that one look examines in `/proc`: 4 µs for each pid that no longer exists, 20 µs for each
+/// pid that exists.
 const MAX_NUMBERS: usize = 100;
 /// Maximum number of pids that wait to be examined.
 const MAX_WAITING: usize = 4096;
-/// Maximum number of processes that a look passes on, on average and at once after a quiet period. Each is inspected,
-/// which takes 0.25 ms.
+/// Maximum number of processes that a look passes on, on average and at once after a quiet period. Each of these
+/// processes is inspected, which takes 0.25 ms.
 const PASSED_ON: u32 = 8;
 const PASSED_ON_AT_ONCE: u32 = 64;
 /// Maximum number of times that a process with the same program is passed on. A process without .NET can create threads
@@ -57,7 +57,7 @@ struct RememberedProcess {
     times: u8,
 }
 
-/// Finds the processes that create threads, from the examined pids. Pure.
+/// A pure search for the processes that create threads, from the examined pids.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadMakers {
     /// The kernel's counter at the last look.
@@ -66,7 +66,7 @@ pub(crate) struct ThreadMakers {
     pid_max: u32,
     waiting: VecDeque<u32>,
     known: BTreeMap<u32, RememberedProcess>,
-    /// Processes to pass on once more, because the thread may have been created before the socket.
+    /// Processes to pass on once more, because the observed thread can have been created before the socket.
     again: BTreeSet<u32>,
     /// Processes that were found and not passed on yet.
     found: BTreeSet<u32>,
@@ -84,8 +84,8 @@ impl ThreadMakers {
         }
     }
 
-    /// Performs one look. `last` is the kernel's counter; `thread` returns the facts about a pid, or `None` if it no
-    /// longer exists. Returns the processes to inspect now.
+    /// Performs one look. `last` is the kernel's counter; `thread` returns the facts about a pid, or `None` if the pid
+    /// no longer exists. Returns the processes to inspect now.
     pub(crate) fn look(&mut self, last: u32, mut thread: impl FnMut(u32) -> Option<Thread>) -> Vec<u32> {
         for range in self.given_out(last) {
             let room = MAX_WAITING.saturating_sub(self.waiting.len());
@@ -96,7 +96,7 @@ impl ThreadMakers {
         for _ in 0..MAX_NUMBERS {
             let Some(pid) = self.waiting.pop_front() else { break };
             match thread(pid) {
-                // The first thread of a process. Its pid may have belonged to another process before.
+                // The first thread of a process. Its pid can have belonged to another process before.
                 Some(thread) if thread.process == pid => {
                     self.known.remove(&pid);
                 }
@@ -174,8 +174,8 @@ mod tests {
         births.look(last, |pid| machine.get(&pid).copied())
     }
 
-    /// Scenario: processes existed before; one creates a thread, another one does not, and a command exits at once;
-    /// then nothing happens.
+    /// Scenario: processes existed before; one process creates a thread, another process does not, and a command exits
+    /// at once; then nothing happens.
     /// Guarantee: the process with the new thread is passed on twice, and no pid is examined twice.
     #[test]
     fn process_with_new_thread_is_passed_on() {

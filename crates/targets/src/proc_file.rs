@@ -8,12 +8,12 @@ pub const MAX_STATUS_BYTES: u64 = 64 << 10;
 /// Maximum number of bytes that are read of `maps`. By default, the kernel allows 65,530 mappings.
 pub(crate) const MAX_MAPS_BYTES: u64 = 32 << 20;
 
-/// Returns the first bytes of a file as text, or `None` if the file is not readable.
+/// Returns the first `limit` bytes of a file as text, or `None` if the file is not readable.
 pub(crate) fn text(file: File, limit: u64) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes(file, limit)?).into_owned())
 }
 
-/// Returns the first bytes of a file, or `None` if the file is not readable.
+/// Returns the first `limit` bytes of a file, or `None` if the file is not readable.
 pub(crate) fn bytes(file: File, limit: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).ok()?;
@@ -26,30 +26,34 @@ pub(crate) fn uid_of(pid: u32) -> Option<u32> {
     u32::try_from(count(&read_process_file(pid, "status", MAX_STATUS_BYTES)?, "Uid:")?).ok()
 }
 
-/// Reads a file in a process's folder in `/proc`.
+/// Reads the first `limit` bytes of a file in a process's folder in `/proc`. Returns `None` if the file is not
+/// readable.
 pub fn read_process_file(pid: u32, name: &str, limit: u64) -> Option<String> {
     text(File::open(format!("/proc/{pid}/{name}")).ok()?, limit)
 }
 
-/// Returns a number in `status` or `meminfo`; memory is in KiB. `key` includes the colon.
+/// Returns a number in `status` or `meminfo`, or `None` if there is no such line. Memory is in KiB. `key` includes the
+/// colon.
 pub(crate) fn count(text: &str, key: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(key))?;
     value.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Returns the process's anonymous memory according to `status`, including swapped memory, in bytes.
+/// Returns the process's anonymous memory according to `status`, including swapped memory, in bytes, or `None` if the
+/// figure is missing.
 pub fn anonymous(status: &str) -> Option<u64> {
     let swapped = count(status, "VmSwap:").unwrap_or(0);
     count(status, "RssAnon:")?.checked_add(swapped)?.checked_mul(1024)
 }
 
-/// Returns the soft limit of the address space in the text of `limits`, in bytes; `None` if it is unlimited.
+/// Returns the soft limit of the address space in the text of `limits`, in bytes, or `None` if the address space is
+/// unlimited or the limit is missing.
 pub(crate) fn address_space_limit(limits: &str) -> Option<u64> {
     let values = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     values.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Returns a figure of `/proc/meminfo`, in bytes.
+/// Returns a figure of `/proc/meminfo`, in bytes, or `None` if it is missing. `key` includes the colon.
 pub fn meminfo(key: &str) -> Option<u64> {
     let info = text(File::open("/proc/meminfo").ok()?, MAX_STATUS_BYTES)?;
     count(&info, key)?.checked_mul(1024)

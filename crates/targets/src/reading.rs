@@ -1,4 +1,4 @@
-//! Reads a stream and reports its contents, including actions that are due without new bytes.
+//! Decodes a stream, reports its contents, and performs actions that are due without new bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::tool_cost::ToolCost;
 use crate::tool_thread::ToolThread;
 use processes::StreamProgress;
 
-/// Timeout for the stream's header. A runtime sends it before it answers the command.
+/// Timeout for the stream's header. A runtime sends the header before it answers the command.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Silence after which a stream counts as idle. A runtime with pending events writes them in passes of 100 ms. The last
 /// step is longer than the time that the reconstruction waits for missing facts. Each step is slightly shorter than a
@@ -65,15 +65,15 @@ pub(crate) struct StreamReading<T> {
     progress_at: Instant,
     /// Unfinished operations as last reported.
     reported_open: OpenOperations,
-    /// Time at which the settings are read; `None` if they are not.
+    /// Time at which the settings are read; `None` if the settings are not to be read or their reading has started.
     pub(crate) settings_at: Option<Instant>,
-    /// Time of the last collection due to scarce memory.
+    /// Time of the last collection due to scarce memory; `None` if no such collection was observed.
     scarce_at: Option<Instant>,
     /// Whether the number of heaps was observed to adapt.
     adapts: bool,
-    /// Sessions of other tools in the process; `None` if they are not visible.
+    /// Sessions of other tools in the process; `None` if these sessions are not visible.
     pub(crate) others: Option<Arc<WatchedProcess>>,
-    /// The thread whose heap dumps were requested by tools, not by the program.
+    /// Identifies the thread whose collections are requested by tools and not by the program.
     pub(crate) tool_thread: ToolThread,
     /// Detects slower collections caused by sessions of other tools.
     tool_cost: ToolCost,
@@ -83,7 +83,7 @@ pub(crate) struct StreamReading<T> {
     held: Option<HeldBack>,
     /// Whether the sink was notified that requests are not read.
     requests_unread: bool,
-    /// Time for which outcomes wait if requests are read.
+    /// Time for which outcomes wait if requests are read; `None` if requests were never read.
     hold: Option<Duration>,
 }
 
@@ -181,7 +181,7 @@ impl<T: RunSink> StreamReading<T> {
         let _holds_nothing = self.memory.set(0, || ("nothing", 0));
     }
 
-    /// Returns whether reading is paused, although bytes may be available.
+    /// Returns whether reading is paused, although bytes can be available.
     pub(crate) fn rests(&self) -> bool {
         self.pace.until.is_some()
     }
@@ -224,7 +224,8 @@ impl<T: RunSink> StreamReading<T> {
         self.bytes != self.reported_bytes || self.stream.open() != self.reported_open
     }
 
-    /// Returns the next time at which [`Self::tick`] has work; `None` for a process that does not collect.
+    /// Returns the next time at which [`Self::tick`] has work, or `None` if only new bytes cause work, as for a process
+    /// that does not collect.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         let header = self.source.is_none().then(|| self.since + HEADER_TIMEOUT);
         let quiet = self
@@ -255,7 +256,8 @@ impl<T: RunSink> StreamReading<T> {
         is_due && self.settings_at.is_none()
     }
 
-    /// Returns the time until which no other session is started because memory is scarce.
+    /// Returns the time until which no other session is started because memory is scarce, or `None` if memory is not
+    /// scarce.
     pub(crate) fn is_scarce_until(&self) -> Option<Instant> {
         let now = Instant::now();
         let until = self.scarce_at.map(|at| at + SESSIONS_AFTER_SCARCITY);
@@ -288,7 +290,8 @@ impl<T: RunSink> StreamReading<T> {
         }
     }
 
-    /// Returns the current time in nanoseconds since the stream's sync point.
+    /// Returns the current time in nanoseconds since the stream's sync point, or `None` if the stream's clock is
+    /// unknown.
     fn offset_now(&self) -> Option<i64> {
         self.source?.offset(self.stream.header()?, clocks())
     }
@@ -359,7 +362,7 @@ impl<T: RunSink> StreamReading<T> {
         self.requests_stopped();
     }
 
-    /// Reports all outcomes that wait for requests, and stops holding back.
+    /// Reports all outcomes that wait for requests, and stops holding outcomes back.
     pub(crate) fn requests_stopped(&mut self) {
         let Some(mut held) = self.held.take() else { return };
         while let Some(outcome) = held.pop(None, self.sync_ticks()) {

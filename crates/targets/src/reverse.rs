@@ -28,7 +28,7 @@ const RESUME_TIMEOUT: Duration = Duration::from_secs(2);
 /// A runtime that has connected.
 #[derive(Debug)]
 pub(crate) struct Arrival {
-    /// Pid of the process; `None` if it is not visible to gcwatch, so that its run is unknown.
+    /// Pid of the process; `None` if the process is not visible to gcwatch, so that its run is unknown.
     pub(crate) pid: Option<u32>,
     /// Endpoint of the runtime.
     pub(crate) endpoint: Endpoint,
@@ -45,7 +45,8 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Listens on this path. Runtimes that wait on the previous socket are resumed, and that socket is closed.
+    /// Listens on this path, or on no path if `path` is `None`. Runtimes that wait on the previous socket are resumed,
+    /// and the previous socket is closed.
     pub(crate) fn listen(&mut self, path: Option<&Path>) {
         if self.wanted.as_deref() == path {
             return;
@@ -64,7 +65,7 @@ impl Listening {
         }
     }
 
-    /// Waits for the next runtime, forever if there is no socket. This method is cancel safe.
+    /// Waits for the next runtime, or forever if there is no socket. This method is cancel safe.
     pub(crate) async fn arrived(&mut self) -> Arrival {
         let Some(port) = self.port.clone() else {
             return std::future::pending().await;
@@ -83,7 +84,7 @@ impl Listening {
         let client = port.client(advertised);
         let (pid, held) = (advertised.pid, Arc::clone(port));
         self.resuming.spawn(async move {
-            // Resume the runtime whether the message was sent, was dropped, or is late.
+            // Resume the runtime after a message, if the sender was dropped, and if the message is late.
             let _whichever = timeout(HOLD_AT_MOST, waiting).await;
             resume(&client, pid).await;
             // Keep the port open until then, so that the runtime can reconnect.
@@ -169,8 +170,9 @@ mod tests {
     /// Command set and number of ResumeRuntime.
     const RESUME: [u8; 2] = [0x04, 0x01];
 
-    /// Scenario: a runtime arrives and gets no session; another one waits when the port is closed.
-    /// Guarantee: the first runtime is resumed as soon as its arrival is dropped, the second one at shutdown.
+    /// Scenario: a runtime arrives and gets no session; another runtime waits when the port is closed.
+    /// Guarantee: the first runtime is resumed as soon as its arrival is dropped, and the second runtime is resumed at
+    /// shutdown.
     #[tokio::test]
     async fn arriving_runtime_is_resumed() {
         let folder = tempfile::tempdir().unwrap();

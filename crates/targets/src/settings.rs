@@ -39,7 +39,8 @@ const BIT_CONCURRENT: u32 = 0x1;
 const BIT_LARGE_PAGES: u32 = 0x2;
 const BIT_NOT_AFFINITIZED: u32 = 0x10;
 
-/// GC settings of a process. A field is `None` if the runtime does not send the setting, or if it is not configured.
+/// GC settings of a process. A field is `None` if the runtime does not send the setting, or if the setting is not
+/// configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GcSettings {
     /// Whether server GC is used: several heaps, collected in parallel.
@@ -130,8 +131,8 @@ pub(crate) fn adaptive() -> KeyValue {
     key_value(row::DYNAMIC_ADAPTATION.name, Value::BoolValue(true))
 }
 
-/// Reads the settings, or returns `None` if the runtime does not send them. The session is always stopped, even if it
-/// takes too long.
+/// Reads the settings. Returns `None` if the runtime does not send its settings. The session is always stopped, even if
+/// the reading takes too long.
 ///
 /// # Errors
 ///
@@ -154,14 +155,14 @@ pub(crate) async fn read(client: Arc<Client>) -> Result<Option<GcSettings>, Erro
         let room = MAX_BYTES.saturating_sub(bytes.len());
         bytes.extend_from_slice(more.get(..room.min(more.len())).unwrap_or_default());
     });
-    // On a timeout, the bytes received so far may suffice.
+    // On a timeout, the bytes received so far can suffice.
     if let Ok(Err(error)) = timeout(READ_TIMEOUT, drained).await {
         return Err(error);
     }
     Ok(settings_in(&bytes))
 }
 
-/// Returns the settings in a stream.
+/// Returns the settings in a stream, or `None` if the stream contains no settings.
 fn settings_in(bytes: &[u8]) -> Option<GcSettings> {
     let mut stream = GcStream::with_limits(
         Scope::Everything,

@@ -59,11 +59,11 @@ pub struct UnfinishedSessions {
     pub sessions: Vec<(u32, String, String)>,
 }
 
-/// Discovers .NET processes and reads their collections with `readers` until `shutdown` completes. It then stops and
+/// Discovers .NET processes and reads their collections with `readers` until `shutdown` completes. Then stops and
 /// drains all sessions concurrently, each within 3 s.
 ///
-/// Changed options take effect without ending the session of a process that they do not exclude: filters and limits
-/// immediately, session settings from the next session.
+/// Changed options end the session of a process only if they exclude the process. Filters and limits take effect
+/// immediately, and session settings with the next session.
 ///
 /// # Panics
 ///
@@ -161,7 +161,8 @@ impl<S: Sink> Supervisor<S> {
         supervisor
     }
 
-    /// Waits for the next event and handles it. This method is cancel safe because every wait in it is.
+    /// Waits for the next event and handles it. This method is cancel safe because all waits in this method are cancel
+    /// safe.
     async fn step(&mut self) {
         let woken = self.woken().await;
         let now = Instant::now();
@@ -213,8 +214,8 @@ impl<S: Sink> Supervisor<S> {
     fn take_changes(&mut self, changes: &Changes) {
         let request = &mut self.scans.request;
         request.all |= changes.overflow;
-        // The name contains the pid in the process's own namespace, which is usually that of gcwatch. The scan checks
-        // it.
+        // The name contains the pid in the process's own namespace, which is usually the namespace of gcwatch. The scan
+        // checks the pid.
         request.pids.extend(changes.made.iter().map(|name| name.pid));
         for (key, entry) in self.registry.iter() {
             let name = SocketName {
@@ -253,7 +254,7 @@ impl<S: Sink> Supervisor<S> {
     }
 }
 
-/// Returns whether a process in another pid namespace is known. If so, the pids in the names of new sockets may be pids
+/// Returns whether a process in another pid namespace is known. If so, the pids in the names of new sockets can be pids
 /// of another namespace.
 fn has_foreign_namespaces<T>(registry: &Registry<KnownRun<T>>) -> bool {
     let foreign = |key: RunKey, ns_pid: Option<u32>| ns_pid.is_some_and(|pid| pid != key.pid);

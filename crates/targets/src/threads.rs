@@ -1,7 +1,7 @@
 //! Dedicated threads for work that can block forever, such as access to file systems that users provide.
 //!
 //! The executor has few threads for blocking work and needs them for everything else. Work that blocks forever would
-//! occupy them one by one. Here, each piece of work has a dedicated thread, no task waits for a blocked one, and at
+//! occupy them one by one. Here, each piece of work has a dedicated thread, no task waits for a blocked thread, and at
 //! most [`MAX_THREADS`] threads exist.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 /// Maximum number of threads, including blocked ones. A blocked thread costs about 20 kB.
 pub(crate) const MAX_THREADS: usize = 64;
-/// Stack size. Paths are resolved on the heap; the rest is buffers of a few kB.
+/// Stack size, in bytes. Paths are resolved on the heap, and the stack holds buffers of a few kB.
 const STACK_BYTES: usize = 512 << 10;
 
 /// Error returned if no thread can be started.
@@ -26,7 +26,7 @@ pub(crate) enum SpawnError {
     System(#[from] std::io::Error),
 }
 
-/// Limits the number of threads for work that can block forever.
+/// A limit on the number of threads for work that can block indefinitely.
 #[derive(Debug, Clone)]
 pub(crate) struct Threads(Arc<Semaphore>);
 
@@ -37,11 +37,11 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// Executes `work` on a dedicated thread and sends its result. Sends nothing if it panics.
+    /// Executes `work` on a dedicated thread and sends its result. If `work` panics, the receiver returns an error.
     ///
     /// # Errors
     ///
-    /// Returns [`SpawnError`] if no thread was started; `work` was not executed.
+    /// Returns [`SpawnError`] if no thread was started. `work` is not executed in this case.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -52,7 +52,7 @@ impl Threads {
         thread.spawn(move || {
             let done = work();
             drop(running);
-            // The receiver has been dropped.
+            // The receiver can have been dropped.
             let _gone = sender.send(done);
         })?;
         Ok(receiver)
@@ -68,16 +68,16 @@ pub enum ReadError {
         /// Time that the caller waited.
         within: Duration,
     },
-    /// No thread could be started, or it panicked.
+    /// No thread could be started, or the thread panicked.
     #[error("reading failed: {problem}")]
     Failed {
-        /// Reason of the failure.
+        /// Reason for the failure.
         problem: String,
     },
 }
 
-/// Repeated reads of files on dedicated threads, which can block forever. While one read is blocked, no other read
-/// starts and counts as late immediately.
+/// Repeated reads of files on dedicated threads, which can block forever. While a read is blocked, no other read
+/// starts: each further request counts as late immediately.
 #[derive(Debug, Clone, Default)]
 pub struct FileReading(Arc<Mutex<()>>);
 
@@ -86,7 +86,7 @@ impl FileReading {
     ///
     /// # Errors
     ///
-    /// Returns [`ReadError`] if there is no result in time; `work` may still be running.
+    /// Returns [`ReadError`] if there is no result in time; `work` can still be running.
     ///
     /// # Panics
     ///
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: the maximum number of threads is blocked; then all return, and one panics.
+    /// Scenario: the maximum number of threads is blocked; then all blocked threads return, and another thread panics.
     /// Guarantee: another thread is refused; a slot is free as soon as a thread has ended, also after a panic.
     #[tokio::test]
     async fn blocked_threads_are_bounded() {
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(threads.0.available_permits(), MAX_THREADS);
     }
 
-    /// Scenario: a file is read that blocks, then again while it blocks, and after it responds again.
+    /// Scenario: a read blocks; another read is requested while it blocks, and a third read after it has returned.
     /// Guarantee: the caller gets an answer in time, no second thread is started, and the last read succeeds.
     #[tokio::test]
     async fn blocked_read_is_not_started_twice() {

@@ -1,10 +1,11 @@
 //! Estimates the time that a session of another tool adds to pauses.
 //!
-//! A session that requests GC events at the level Verbose gets one for each pinned object that a collection finds,
-//! while the threads are suspended: with 100,000 pinned handles, pauses of 3 ms become 40 to 50 ms. The session of
-//! gcwatch does not receive these events, but their time is visible: scanning the GC handles takes longer by that
-//! amount. The usual time per handle is learned from the same process while no other tool is connected. While a tool is
-//! connected, or its session has not ended for the runtime, the time beyond the usual is attributed to the session.
+//! If a session requests GC events at the level Verbose, the runtime sends an event for each pinned object that a
+//! collection finds, while the threads are suspended. With 100,000 pinned handles, pauses of 3 ms become 40 to 50 ms.
+//! The session of gcwatch does not receive these events, but their time is visible: scanning the GC handles takes
+//! longer by that amount. The usual time per handle is learned from the same process while no other tool is connected.
+//! While a tool is connected, or its session has not ended for the runtime, the time beyond the usual is attributed to
+//! the session.
 //!
 //! A session without such events, for example one for counters, has a part of 0. If the usual time is unknown (the tool
 //! was connected first), there is no estimate. The cost of event stacks and of a sampling profiler is not recognized.
@@ -16,10 +17,11 @@ const MIN_HANDLES: u32 = 100;
 /// Number of collections that are remembered for each generation, and the minimum for an estimate.
 const COLLECTIONS_PER_GENERATION: usize = 9;
 const MIN_KEPT: usize = 3;
-/// Factor and time beyond the usual from which the time is attributed to the session.
+/// Scan time is attributed to the session only if it exceeds the usual time multiplied by [`TIMES`], plus [`MIN_NS`]
+/// ns.
 const TIMES: f64 = 2.0;
 const MIN_NS: f64 = 200_000.0;
-/// Maximum time for an event of a pinned object (measured: 400). More means that the thread had no CPU.
+/// Maximum time for an event of a pinned object, in nanoseconds (measured: 400). More means that the thread had no CPU.
 const MAX_NS: f64 = 1_000.0;
 
 /// Time to scan a handle in one process, by generation.
@@ -35,7 +37,8 @@ pub(crate) struct ToolCost {
 struct UsualTimes {
     /// Number of looks without another tool when `newer` started.
     looks: u64,
-    /// Times since the last look, and between the two looks before it. They are discarded when a tool is detected.
+    /// Times since the last look (`newer`), and between the two looks before it (`older`). These times are discarded
+    /// when a tool is detected.
     newer: Newest,
     older: Newest,
     known: Newest,
@@ -75,12 +78,13 @@ impl UsualTimes {
         self.newer.put(ns);
     }
 
-    /// Discards recent times, because another tool was detected and may have been connected before that.
+    /// Discards recent times, because another tool was detected and can have been connected earlier.
     fn doubt(&mut self) {
         (self.newer, self.older) = (Newest::default(), Newest::default());
     }
 
-    /// Returns the lower quartile: a thread without a CPU takes longer, and no thread takes less.
+    /// Returns the lower quartile of the known times, or `None` if fewer than [`MIN_KEPT`] are known. The lower
+    /// quartile is used because a thread without a CPU takes longer, and no thread takes less time.
     fn ns(&self) -> Option<f32> {
         let mut known = self.known.ns;
         let known = known.get_mut(..self.known.all().len())?;
@@ -123,7 +127,8 @@ impl ToolCost {
     }
 }
 
-/// Returns the time to scan the handles in a suspension, and the number of handles.
+/// Returns the time to scan the handles in a suspension, and the number of handles. Returns `None` if one is unknown,
+/// if there are few handles, or if the suspension does not block for the whole collection.
 fn scan(pause: &Pause, handles: Option<u32>) -> Option<(i64, u32)> {
     let handles = handles.filter(|handles| *handles >= MIN_HANDLES)?;
     let ns = pause.handles_ns.filter(|_| pause.kind == PauseKind::Blocking)?;
@@ -149,7 +154,8 @@ mod tests {
     /// Verbose session starts, with which they take 400 ns, and is detected only after nine collections. Later, the
     /// handles take 35 ns.
     /// Guarantee: time beyond the usual is attributed to the session, and shorter time is not; there is no estimate
-    /// before two more looks after three collections; times with the undetected session are not learned as usual.
+    /// until three collections have been confirmed by two later looks; times with the undetected session are not
+    /// learned as usual times.
     #[test]
     fn time_beyond_usual_is_attributed_to_session() {
         let mut usual = UsualTimes::default();

@@ -23,8 +23,9 @@ use tokio::time::timeout;
 /// Maximum time for a response about processes.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum number of concurrent connections for all requests, and of concurrent responses about processes, each on its
-/// own thread, including responses that no client waits for.
+/// Maximum number of concurrent connections that serve all requests; also the maximum number of concurrent responses
+/// about processes. Each response about processes occupies a thread until it is ready, even if its client has stopped
+/// waiting.
 pub(super) const MAX_CONCURRENT: usize = 64;
 static ANSWERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_CONCURRENT)));
 
@@ -88,7 +89,7 @@ pub(super) fn busy_for_seconds(error: &str, remedy: &str) -> Refusal {
     refusal
 }
 
-/// Returns the parameters of a request.
+/// Returns the parameters of a request, or 400 with `remedy` if they are invalid.
 pub(super) fn asked<T>(query: Result<Query<T>, QueryRejection>, remedy: &str) -> Result<T, Refusal> {
     query
         .map(|Query(asked)| asked)
@@ -111,12 +112,13 @@ impl hyper::body::Body for StreamedBody {
     }
 }
 
-/// Middleware for responses about processes: returns 503 after [`ANSWER_TIMEOUT`].
+/// Middleware for responses about processes: returns 503 after [`ANSWER_TIMEOUT`], or if [`MAX_CONCURRENT`] responses
+/// are in progress.
 pub(super) async fn in_time(request: Request, next: Next) -> Response {
     within(next.run(request)).await
 }
 
-/// Runs the response on its own thread, because it may wait for the update of a process.
+/// Runs a response on a separate thread, because the response can wait for the update of a process.
 async fn within(answer: impl Future<Output = Response> + Send + 'static) -> Response {
     let Ok(place) = Arc::clone(&ANSWERS).try_acquire_owned() else {
         let error = format!("{MAX_CONCURRENT} responses are already in progress");
@@ -159,8 +161,8 @@ mod tests {
     use super::*;
 
     /// Scenario: a response waits for a process that another thread holds; a second response starts; two seconds pass.
-    /// Guarantee: the second response is immediate. The first response is a 503 with a remedy. The place of its thread
-    /// is occupied until the thread ends, and then free.
+    /// Guarantee: the second response is immediate. The first response has the status 503. The place of its thread is
+    /// occupied until the thread ends, and then free.
     #[tokio::test(start_paused = true)]
     async fn slow_response_is_refused() {
         let (end, held) = mpsc::channel::<()>();

@@ -36,14 +36,14 @@ pub(super) async fn processes(State(site): State<Site>) -> Json<Value> {
     Json(json!({ "processes": site.views.rows(&incidents, true) }))
 }
 
-/// Parses a number in a path.
+/// Parses a number in a path. The error is a 400 that names the number with `what`.
 pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Refusal> {
     let error = || format!("{text:?} is not a valid {what}");
     let number = text.parse();
     number.map_err(|_| bad(&error(), "use an integer from /api/v1/overview"))
 }
 
-/// Returns the record of a process, with the data of the site.
+/// Returns the record of a process with the dashboard URL of the site, or `None` if no process with this pid is known.
 pub(super) fn process_record(site: &Site, pid: u32) -> Option<ProcessRecord> {
     let mut record = site.views.process(pid)?;
     record.grafana_url = site.grafana_url.as_deref().map(str::to_owned);
@@ -91,7 +91,8 @@ pub(super) async fn targets(State(site): State<Site>) -> Json<Value> {
     Json(json!({ "targets": site.views.targets() }))
 }
 
-/// Returns the active rules and their files; with a pid, the rules for this process.
+/// Returns the rule files and the active rules with their states in all processes, or only in the process with this
+/// pid.
 pub(super) fn rules_record(site: &Site, pid: Option<u32>) -> Value {
     let mut answer = site.watcher.rule_files();
     if let Some(fields) = answer.as_object_mut() {

@@ -4,8 +4,8 @@
 //! a viewer -- one of 16 places --> a task: every 2 s, after the last event was sent: view -> one event -> body
 //! ```
 //!
-//! Nothing is computed without a viewer, or for a viewer that does not receive its events: after [`SLOW`] its
-//! connection is closed. Viewers have separate places and take no places of scrapers and probes. A stream ends after
+//! gcwatch computes events only for viewers that read them. If a viewer does not read its events for [`SLOW`], gcwatch
+//! closes the connection. Viewers have separate places and take no places of scrapers and probes. A stream ends after
 //! nine minutes; browsers reconnect automatically.
 
 use std::net::IpAddr;
@@ -34,9 +34,9 @@ const EVENT_INTERVAL: Duration = Duration::from_secs(2);
 const SLOW: Duration = Duration::from_secs(15);
 /// Duration of a stream. The maximum age of a connection is ten minutes.
 const MAX_STREAM_DURATION: Duration = Duration::from_secs(540);
-/// Number of events between events with the half-hour history of each row.
+/// Period of overview events with the half-hour history of each row, in events.
 const SPARKS_PERIOD: u32 = 15;
-/// Number of events between full events of an unchanged process.
+/// Period of full events of an unchanged process, in events.
 const UNCHANGED_PROCESS_PERIOD: u32 = 5;
 /// Time within which viewers of the overview share one text.
 const SHARED_FOR: Duration = Duration::from_millis(1500);
@@ -46,13 +46,13 @@ const SHARED_FOR: Duration = Duration::from_millis(1500);
 pub(super) struct Link {
     /// Notification that closes the connection.
     pub(super) slow: Arc<Notify>,
-    /// Receiver of the end of the listener.
+    /// Receiver of `true` when the listener shuts down.
     pub(super) ended: watch::Receiver<bool>,
     /// Two ends of the connection.
     pub(super) ends: Ends,
 }
 
-/// Place of a viewer; the oldest place is first.
+/// A taken place of a viewer.
 #[derive(Debug)]
 struct ViewerSlot {
     address: IpAddr,
@@ -60,7 +60,7 @@ struct ViewerSlot {
     slow: Arc<Notify>,
 }
 
-/// Place of a viewer, released on drop.
+/// Guard of the place of a viewer, which releases the place on drop.
 #[derive(Debug)]
 struct ViewerPlace {
     taken: Arc<Mutex<Vec<ViewerSlot>>>,
@@ -74,7 +74,7 @@ impl Drop for ViewerPlace {
     }
 }
 
-/// Places of viewers, and their shared text.
+/// Taken places of viewers, oldest first, and the shared text of the overview.
 #[derive(Debug, Default)]
 pub(super) struct Viewers {
     taken: Arc<Mutex<Vec<ViewerSlot>>>,
@@ -88,8 +88,8 @@ impl Viewers {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Returns a place for a viewer. If no place is free, the address with the most places loses its oldest place if it
-    /// has at least two more places than the address of the request.
+    /// Returns a place for a viewer. If no place is free, the address with the most places loses its oldest place,
+    /// provided that it has at least two more places than the address of the request. Otherwise returns `None`.
     fn take(&self, link: &Link) -> Option<ViewerPlace> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let address = link.ends.peer.ip().to_canonical();
@@ -113,7 +113,7 @@ impl Viewers {
         })
     }
 
-    /// Returns the overview as an event, shared by all current viewers.
+    /// Returns the overview as an event, which all viewers share for [`SHARED_FOR`]; `None` if the serialization fails.
     fn overview(&self, site: &Site, now: Instant) -> Option<Bytes> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, text)) = shared.as_ref()
@@ -185,7 +185,8 @@ pub(super) fn is_stream(response: &Response<Body>) -> bool {
     media.is_some_and(|media| media == "text/event-stream")
 }
 
-/// Sends events until the viewer disconnects, is too slow, or the stream ends.
+/// Sends events until the viewer disconnects or is too slow, the listener shuts down, or [`MAX_STREAM_DURATION`] has
+/// passed.
 async fn follow(site: Site, view: View, events: mpsc::Sender<Bytes>, mut link: Link, place: ViewerPlace) {
     let until = Instant::now() + MAX_STREAM_DURATION;
     let mut ticks = interval(EVENT_INTERVAL);
@@ -258,7 +259,7 @@ fn event_of(site: &Site, view: View, count: u32, seen: &mut SentState) -> Option
     }
 }
 
-/// Returns a record as an event: one line of JSON.
+/// Returns a record as an event with one line of JSON; `None` if the serialization fails.
 fn event(name: &str, record: &impl Serialize) -> Option<Bytes> {
     let mut text = format!("event: {name}\ndata: ").into_bytes();
     serde_json::to_writer(&mut text, record).ok()?;
@@ -321,7 +322,7 @@ mod tests {
         assert_eq!(viewers.count(), 0);
     }
 
-    /// Scenario: a record contains newlines in its text, as process names can.
+    /// Scenario: a record contains a name with newlines; a process can have such a name.
     /// Guarantee: an event is one line of data.
     #[test]
     fn event_is_one_line() {

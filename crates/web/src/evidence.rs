@@ -1,4 +1,4 @@
-//! `/api/v1/evidence/`: recordings of the black box, flame graphs, and requests. They may contain secrets, so `access`
+//! `/api/v1/evidence/`: recordings of the black box, flame graphs, and requests. They can contain secrets, so `access`
 //! guards the path.
 
 use std::fs::File;
@@ -41,10 +41,11 @@ fn files(site: &Site) -> Result<Arc<Files>, Refusal> {
 /// Maximum time that a response waits for the disk.
 const DISK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Limit of concurrent threads that wait for the disk: a hanging disk does not affect other threads of the daemon.
+/// Limit of concurrent threads that wait for the disk, so that a hanging disk does not occupy all threads of the
+/// daemon.
 static READERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(4)));
 
-/// Reads from a disk on another thread.
+/// Reads from a disk on another thread, at most for [`DISK_TIMEOUT`].
 async fn reading<T: Send + 'static>(read: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     let reading = async move {
         let reader = Arc::clone(&READERS).acquire_owned().await.map_err(io::Error::other)?;
@@ -71,8 +72,8 @@ async fn on_disk<T: Send + 'static>(
     })
 }
 
-/// Returns `true` if a response waits for a disk, in its own places ([`READERS`]) and outside the turns of other
-/// responses.
+/// Returns `true` if a response waits for a disk. [`READERS`] limits these responses, so that they need not run one
+/// after another like other responses.
 pub(super) fn waits_for_disk(path: &str) -> bool {
     let name = path.strip_prefix(PRIVATE);
     path.ends_with("/history") || name.is_some_and(|name| !name.starts_with("requests/") && !flames::is_name(name))
@@ -99,7 +100,7 @@ fn graph(site: &Site, name: &str) -> Result<Response, Refusal> {
     Ok((headers, svg).into_response())
 }
 
-/// Returns the requests of a process with the longest stops by collections; the ids are ids of user requests.
+/// Returns the requests of a process with the longest stops by collections; the ids identify requests of users.
 pub(super) async fn requests(
     State(site): State<Site>,
     Path(pid): Path<String>,
@@ -159,7 +160,7 @@ pub(super) async fn recording(State(site): State<Site>, Path(part): Path<String>
     Ok(response(file, bytes, &name))
 }
 
-/// Limit of concurrent page renders: each render is a process with some memory.
+/// Limit of concurrent page renders: each render runs in a separate process and needs memory.
 static RENDERERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(1)));
 
 /// Content security policy for a page. A page has its own style and script, each allowed by its digest in the page. The
@@ -189,7 +190,7 @@ async fn page(site: &Site, id: &str) -> Result<Response, Refusal> {
     Ok((headers, html).into_response())
 }
 
-/// Returns the file of a recording, its size and its name.
+/// Returns the file of a recording, its size in bytes and its name.
 async fn found(site: &Site, id: &str) -> Result<(File, u64, String), Refusal> {
     let files = files(site)?;
     let asked = id.to_owned();
@@ -234,7 +235,7 @@ async fn send(file: Arc<File>, bytes: u64, parts: mpsc::Sender<Bytes>) {
             file.read_exact_at(&mut part, at)?;
             Ok(part)
         });
-        // The file is shorter than before: the connection ends before its length.
+        // After a failed read, for example of a truncated file, the connection ends before the announced length.
         let Ok(part) = part.await else { return };
         room.send(part.into());
         at += len;

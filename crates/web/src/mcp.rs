@@ -57,11 +57,11 @@ pub(super) fn router(api: Router) -> Router {
     Router::new().route_service(PATH, service)
 }
 
-/// Returns the request with its complete body, if it is a request of an agent.
+/// Reads the complete body of a request of an agent. Returns other requests unchanged.
 ///
 /// # Errors
 ///
-/// Returns the response if the body is too large or too slow.
+/// Returns the response if the body is too large, incomplete or too slow.
 pub(super) async fn whole(request: Request<Body>) -> Result<Request<Body>, Box<Response>> {
     if request.uri().path() != PATH {
         return Ok(request);
@@ -90,7 +90,7 @@ impl Source for DaemonSource {
             .parse()
             .map_err(|_| Refusal::new(format!("{path:?} is not a valid path"), "use another path"))?;
         if let Some(asked) = asked {
-            // Identity of the caller: login, host name, proxies, connection.
+            // The headers and extensions identify the caller: login, host name, proxies, connection.
             *request.headers_mut() = asked.headers.clone();
             *request.extensions_mut() = asked.extensions.clone();
         }

@@ -65,7 +65,7 @@ pub trait Views: Send + Sync + std::fmt::Debug {
     /// not observed.
     fn request_view(&self, pid: u32) -> Option<ReportedRequests>;
 
-    /// Returns all active rules with their states in all processes, or in the process with a pid.
+    /// Returns all active rules with their states in all processes, or only in the process with this pid.
     fn rule_views(&self, pid: Option<u32>) -> Vec<RuleView>;
 
     /// Returns all firing alerts, most severe first, then newest first.
@@ -119,9 +119,9 @@ pub struct Site {
     pub watcher: Arc<dyn WatcherInfo>,
     /// Response of `/readyz`: `true` from the first complete scan until shutdown.
     pub ready: Arc<AtomicBool>,
-    /// URL of a trace with `{trace_id}`.
+    /// URL of a trace with `{trace_id}`; `None` shows ids as plain text.
     pub trace_url: Option<Arc<str>>,
-    /// URL of a service's dashboard with `{service}`.
+    /// URL of a service's dashboard with `{service}`; `None` shows no links.
     pub grafana_url: Option<Arc<str>>,
     pub(super) viewers: Arc<Viewers>,
 }

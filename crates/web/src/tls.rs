@@ -87,7 +87,7 @@ impl Certificate {
                 continue;
             }
             let files = self.files.clone();
-            // A failed task is retried.
+            // If the task fails, the next check reads the files again.
             let Ok(loaded) = tokio::task::spawn_blocking(move || load(&files)).await else {
                 continue;
             };
@@ -104,7 +104,8 @@ impl Certificate {
         }
     }
 
-    /// Returns the times of the last changes of the files; a hanging disk blocks no other task.
+    /// Returns the modification time of each file, or `None` if it is not available. A separate thread reads the times,
+    /// so that a hanging disk blocks no other task.
     async fn look(&self) -> [Option<SystemTime>; 2] {
         let files = self.files.clone();
         let changed = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
@@ -181,7 +182,7 @@ mod tests {
         follows.abort();
     }
 
-    /// Scenario: files are missing, empty or not certificates.
+    /// Scenario: the certificate is missing or empty, or the key is invalid.
     /// Guarantee: the error names the file and discloses nothing about the key.
     #[test]
     fn unusable_file_is_named() {

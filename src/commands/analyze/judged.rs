@@ -65,7 +65,8 @@ pub(super) fn reviews(rules: Option<&Arc<RuleSet>>, recording: &Recording) -> Op
     })
 }
 
-/// Returns the findings for each process, most severe first, and the rules that could not be evaluated.
+/// Returns the findings for each process: its incidents, most severe first, and a record of the rules for which the
+/// recording was sufficient.
 pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<RuleFindings> {
     let each = reviews.iter().zip(&recording.processes);
     each.map(|(review, (of, _))| {
@@ -82,7 +83,7 @@ pub(super) fn found(reviews: &[Review], recording: &Recording) -> Vec<RuleFindin
     .collect()
 }
 
-/// Returns the subject of the incidents. A recording contains at most the pid.
+/// Returns the subject of the incidents. A recording identifies a process by its pid at most.
 pub(super) fn incident_subject(recording: &Recording, subject: Subject) -> IncidentSubject {
     let start_time = time_base(recording).moment(0).ns();
     let pid = subject.pid.and_then(|pid| u32::try_from(pid).ok());
@@ -97,7 +98,7 @@ pub(super) fn time_base(recording: &Recording) -> TimeBase {
     TimeBase::at(header.and_then(|header| header.unix_ns_of_offset(0)).unwrap_or(0))
 }
 
-/// Returns whether no harm is as severe as `--fail-on`. Causes and notes never fail the check.
+/// Returns whether every alert about harm is less severe than `--fail-on`. Causes and notes never fail the check.
 pub(super) fn passes(args: &AnalyzeArgs, review: &Review) -> bool {
     let mut harms = review.alerts().filter(|reviewed| reviewed.alert.rule.is_harm());
     let below = |least| harms.all(|reviewed| reviewed.alert.severity < least);

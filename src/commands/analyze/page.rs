@@ -21,7 +21,9 @@ use report::units::Bytes;
 use rule_engine::rule_set::RuleSet;
 use rule_language::load::{load, shipped};
 
-/// Writes recordings as a page. A recording that cannot be read is reported, and the page contains the others.
+/// Writes recordings as a page. A recording that cannot be read is reported, and the page contains the other
+/// recordings. Returns `false` if a recording could not be read to its end, or if an alert is at least as severe as
+/// `--fail-on`.
 pub(super) fn html(
     files: &[PathBuf],
     to: &Path,
@@ -69,7 +71,7 @@ pub(super) fn html(
 }
 
 /// Reads a recording from standard input and writes its page to standard output, evaluated with the shipped rules and
-/// without the command line. [`rendered`](evidence::black_box::page::rendered) starts it in a child process.
+/// without the command line. [`rendered`](evidence::black_box::page::rendered) starts this function in a child process.
 pub(crate) fn render_standard_input(name: &str) -> ExitCode {
     match rendered(name) {
         Ok(page) if std::io::stdout().write_all(page.as_bytes()).is_ok() => ExitCode::SUCCESS,

@@ -14,7 +14,7 @@ const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
 /// Maximum number of bytes that are read from one of gcwatch's own files in `/proc`.
 const MAX_OWN_BYTES: usize = 256 << 10;
 
-/// Conflicts of the session that reads requests.
+/// A description of the conflicts that the session that reads requests causes.
 const REQUESTS: &str = "requests.mode is diagnosticsource: the runtime has one filter for all sessions of the provider \
                         Microsoft-Diagnostics-DiagnosticSource. Triggers of dotnet-monitor on ASP.NET Core, and other \
                         tools that request its events, stop gcwatch's events, which the daemon then logs; gcwatch \
@@ -102,8 +102,8 @@ fn read(path: &str) -> Option<String> {
     Some(text)
 }
 
-/// Returns whether `/proc` hides other users' processes, according to the text of `mountinfo`: its option `hidepid` is
-/// neither 0 nor off.
+/// Returns whether `/proc` hides other users' processes, according to the text of `mountinfo`: the mount of `/proc` has
+/// the option `hidepid` with a value other than 0 and off.
 fn hides_processes(mountinfo: &str) -> bool {
     let mut of_proc = mountinfo.lines().filter(|line| line.split(' ').nth(4) == Some("/proc"));
     let hides = |option: &str| {

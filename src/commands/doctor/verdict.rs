@@ -84,7 +84,7 @@ pub(super) async fn verdict(looked: ExaminedProcess, scan: &Scan) -> Diagnosis {
     diagnosis
 }
 
-/// Returns a note if the process exports the metrics of its runtime itself, or may do so.
+/// Returns a note if the process certainly or possibly exports the metrics of its runtime itself, and `None` otherwise.
 async fn exports(process: &Process, version: Option<&str>) -> Option<String> {
     let major = version.and_then(major);
     let process = process.clone();
@@ -105,7 +105,7 @@ async fn exports(process: &Process, version: Option<&str>) -> Option<String> {
     spawn_blocking(read).await.ok()?
 }
 
-/// Returns the reason and remedy for a process that does not respond.
+/// Returns the reason and remedy for a process that does not respond, or `None` if the reason is unknown.
 async fn silent(process: &Process, held: bool, version: Option<&str>) -> Option<(String, String)> {
     let major = version.and_then(major);
     let process = process.clone();

@@ -1,4 +1,4 @@
-//! Runs a gcwatch command as a child process and returns its records, bounded, and its messages.
+//! Runs a gcwatch command as a child process, and returns a limited number of its records, and its messages.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read};
@@ -41,7 +41,7 @@ pub(super) fn run(words: &[String]) -> Result<CommandOutput, Refusal> {
     });
     let said = said(&mut child);
     let printed = child.stdout.take().map(|stdout| records(BufReader::new(stdout)));
-    // Its output has ended, and so has its work.
+    // The output of the child has ended, and so has its work: cancel the timeout.
     drop(ended);
     let status = child.wait().map_err(failed)?;
     let said = said.and_then(|said| said.join().ok()).unwrap_or_default();
@@ -64,6 +64,7 @@ pub(super) fn run(words: &[String]) -> Result<CommandOutput, Refusal> {
 }
 
 /// Reads the child's standard error. Bytes beyond the limit are read and dropped, so that the child does not block.
+/// Returns `None` if standard error is not a pipe.
 fn said(child: &mut Child) -> Option<JoinHandle<String>> {
     let mut stderr = child.stderr.take()?;
     Some(thread::spawn(move || {
@@ -108,7 +109,7 @@ mod tests {
 
     /// Scenario: the output has a first record, more records of another kind than are kept, a line that is not a
     /// record, and a line without an end.
-    /// Guarantee: the first records of each kind are returned; the others are counted.
+    /// Guarantee: the first records of each kind are returned; the other lines are counted.
     #[test]
     fn records_are_bounded() {
         let mut text = "{\"kind\":\"callers\"}\n".to_owned();

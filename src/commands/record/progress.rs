@@ -83,7 +83,7 @@ impl Progress {
         )
     }
 
-    /// Rewrites the progress line. Only on a terminal.
+    /// Rewrites the progress line if standard error is a terminal.
     pub(super) fn show(&mut self, stopping: bool) {
         if !self.on_terminal {
             return;

@@ -1,5 +1,5 @@
-//! Copies a session to its output. The session is read to its end, a blocked output can delay it only for some seconds,
-//! and it is ended so that the process stays as it was before.
+//! Copies a session to its output. The recorder reads the session to its end, and a blocked output can delay reading
+//! only for some seconds. Afterwards, the recorder restores the state that the process had before the session.
 
 use std::io;
 use std::time::Duration;
@@ -23,12 +23,12 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time for which the output can be blocked after a request to stop.
 const STOPPED_OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Timeout for the session that resets the event levels. It usually takes less than 0.1 s.
+/// Timeout for the session that resets the event levels. The session usually takes less than 0.1 s.
 const HEAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Reason why a recording is incomplete.
 pub(super) enum IncompleteReason {
-    /// The output accepts no more data, with a sentence that explains it.
+    /// The output accepts no more data, for the reason in this sentence.
     Output(String),
     Session(anyhow::Error),
 }
@@ -126,8 +126,8 @@ impl Recorder<'_> {
         }
     }
 
-    /// Closes the session after success and failure alike: this is the only place that restores the state of the
-    /// process. Ctrl-C ends the wait.
+    /// Closes the session after success and failure alike: this function is the only place that restores the state of
+    /// the process. Ctrl-C ends the wait.
     pub(super) async fn end(&mut self, client: &Client, signals: &mut Signals, in_order: bool) {
         self.progress.end();
         let ending = async {

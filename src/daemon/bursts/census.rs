@@ -75,8 +75,8 @@ impl Censuses {
         Finding::Census(found)
     }
 
-    /// Returns the finding for an incident whose dump failed for the given reason. The finding of the first dump is
-    /// kept, if there was one.
+    /// Returns the finding for an incident whose dump failed for the given reason. If there was a first dump, its
+    /// finding is kept.
     pub(super) fn none(&mut self, key: &EvidenceRequestKey, because: String) -> Finding {
         Finding::Census(match self.first.remove(key) {
             Some((.., found)) => FoundCensus {
@@ -93,8 +93,11 @@ impl Censuses {
     }
 }
 
-/// Takes a dump. The error is a clause. Blocks the calling thread while the computing process is slower than the
-/// stream, and until that process answers. `left`: the processes that earlier dumps left behind.
+/// Takes a dump. The error is a clause. The second value is the reason why the process was not healed; `None` if it was
+/// healed or no session was started. `left`: the processes that earlier dumps left behind.
+///
+/// Blocks the calling thread while the computing process is slower than the stream, and until the computing process
+/// answers.
 pub(super) async fn take(
     client: &Client,
     pid: u32,

@@ -1,5 +1,5 @@
 //! Marks runs on disk while they have a burst. A run during whose burst gcwatch died gets no further burst, because the
-//! next stream could contain whatever caused the crash.
+//! next stream could contain the data that caused the crash.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const MAX_RUNS: usize = 64;
 /// The content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Content {
-    /// Boot for which the pids and start times are valid.
+    /// Boot for which the pids and start times are valid; `None` if unknown.
     boot_id: Option<String>,
     /// Pid and start time of each run.
     runs: Vec<(u32, u64)>,
@@ -35,7 +35,8 @@ pub(crate) struct BurstMarks {
 }
 
 impl BurstMarks {
-    /// Reads the marks that earlier daemons left. Blocks the calling thread. An unreadable file counts as empty.
+    /// Reads the marks that earlier daemons left. Blocks the calling thread. An unreadable file, or a file from another
+    /// boot, counts as empty.
     pub(crate) fn read(directory: &Path) -> Self {
         let path = directory.join(NAME);
         let boot_id = boot_id();
@@ -86,9 +87,10 @@ impl BurstMarks {
 mod tests {
     use super::*;
 
-    /// Scenario: a burst ends cleanly, then gcwatch dies during bursts of two other runs. A hundred more runs
-    /// follow, the machine reboots, and finally the file contains nonsense.
-    /// Guarantee: later daemons know the newest runs during whose bursts gcwatch died, only within the same boot.
+    /// Scenario: a burst ends cleanly, then gcwatch dies during bursts of two other runs and of a hundred more runs.
+    /// Then the machine reboots. Finally, the file contains nonsense.
+    /// Guarantee: later daemons of the same boot know the newest runs during whose bursts gcwatch died. After a reboot,
+    /// or with an unreadable file, the daemons know no runs.
     #[test]
     fn run_of_interrupted_burst_is_remembered() {
         let folder = tempfile::tempdir().unwrap();

@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 /// Timeout for reading the state directory at startup.
 const STATE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Content of the state directory, except the export queue. All fields are empty if the directory cannot be used.
+/// Content of the state directory, except the export queue. All fields are `None` if the directory cannot be used.
 #[derive(Default)]
 pub(super) struct StateContents {
     pub(super) state: Option<(StateDirectory, IncidentFile)>,

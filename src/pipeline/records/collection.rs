@@ -17,7 +17,7 @@ use run::history::{Mark, RetainedCollection};
 ///
 /// # Errors
 ///
-/// The collection is unknown.
+/// Returns an error if the collection is unknown.
 pub(crate) fn find_record(run: &Run, number: u64) -> Result<CollectionRecord, CollectionLookupError> {
     let (history, pid) = (&run.history, run.key().pid);
     let mut marks: Vec<Mark> = history.marks().collect();
@@ -67,7 +67,7 @@ pub(crate) fn newest(
 ) -> impl Iterator<Item = serde_json::Value> {
     let unpacked = recent.into_iter();
     let mut recent: Vec<(Collection, _)> = unpacked.map(|kept| (kept.collection.unpack(), kept.base)).collect();
-    // A foreground collection is observed before the background collection in which it ran.
+    // Sort by start, because a foreground collection is observed before the background collection in which it ran.
     recent.sort_by_key(|(collection, base)| {
         Reverse((collection.start.map(|start| base.moment(start)), collection.number))
     });
@@ -76,7 +76,7 @@ pub(crate) fn newest(
     each.filter_map(move |(collection, base)| record(&collection, base.unix(wall), subject(pid, &collection), ns_pid))
 }
 
-/// Returns the record of a collection that is kept in full.
+/// Returns the record of a collection that is kept in full, or `None` if the record cannot be serialized.
 fn record_of(kept: &RetainedCollection, wall: Wall, pid: u32, ns_pid: Option<u32>) -> Option<serde_json::Value> {
     let collection = kept.collection.unpack();
     record(&collection, kept.base.unix(wall), subject(pid, &collection), ns_pid)
@@ -89,7 +89,7 @@ fn subject(pid: u32, collection: &Collection) -> Subject {
     }
 }
 
-/// Returns the record of `kind: "gc"`, without request ids.
+/// Returns the record of `kind: "gc"`, without request ids, or `None` if the record cannot be serialized.
 pub(crate) fn record(
     collection: &Collection,
     base: UnixBase,
@@ -100,7 +100,8 @@ pub(crate) fn record(
     let mut record = serde_json::to_value(GcRecord::new(subject, collection, start)).ok()?;
     if let Some(fields) = record.as_object_mut() {
         fields.insert("ns_pid".to_owned(), json!(ns_pid));
-        // Request ids are only for authenticated viewers; they are in spans, links and exemplars over OTLP.
+        // Omit request ids, which are only for authenticated viewers. Over OTLP, request ids are in spans, links and
+        // exemplars.
         if let Some(worst) = fields.get_mut("worst_request").and_then(|worst| worst.as_object_mut()) {
             worst.retain(|name, _| name == "lost_ns");
         }

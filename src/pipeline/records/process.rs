@@ -21,7 +21,8 @@ use api::view::{
 use run::history::{BUCKET_NS, BUCKETS, Bucket, Cause, HISTORY_NS, RetainedCollection};
 use run::{Run, StaleLimit};
 
-/// Returns the full record of a run. `now` is the present of the run.
+/// Returns the full record of a run. `now` is the present of the run. `kept_from_ms` is the start of the run's history
+/// on disk; `None` if there is no such history or its start is unknown.
 pub(crate) fn read(
     run: &Run,
     process: ProcessRow,
@@ -100,7 +101,7 @@ fn since(from: Moment, now: Moment) -> i64 {
     i64::try_from(now.since(from)).unwrap_or(i64::MAX)
 }
 
-/// Returns the rules that fire on the process and are not harmful.
+/// Returns a note for each rule that fires on the process and does not report harm.
 fn notes(run: &Run) -> Vec<NoteRecord> {
     let alerts = run.rules.as_ref().map(|rules| rules.alerts()).unwrap_or_default();
     let notes = alerts.into_iter().filter(|alert| !alert.rule.is_harm());
@@ -170,7 +171,7 @@ fn trends(run: &Run, now: Moment) -> TrendsRecord {
     }
 }
 
-/// Returns a note about the heap limit of a run that readers need in addition to the number.
+/// Returns a note that explains the heap limit of a run, or `None` if the number needs no explanation.
 fn heap_limit_note(run: &Run) -> Option<String> {
     let who = run.identity.who();
     if let Some(limit) = run.unseen_limit() {
@@ -197,7 +198,7 @@ fn heap_limit_note(run: &Run) -> Option<String> {
 }
 
 /// Returns whether a runtime of this version does not see the limit of a control group that is the root of the mounted
-/// hierarchy: 9.0 to 10.0.10 (runtime issue 130092).
+/// hierarchy. Versions 9.0 to 10.0.10 do not see this limit (runtime issue 130092).
 fn is_blind(version: &str) -> bool {
     let mut numbers = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().ok());
     let mut next = || numbers.next().flatten();

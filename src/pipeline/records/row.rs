@@ -88,7 +88,7 @@ fn memory(run: &Run) -> Option<RowMemory> {
     })
 }
 
-/// Returns a description of the collector, if known.
+/// Returns a description of the collector, or `None` if no setting of the collector is known.
 pub(crate) fn collector(attributes: &[KeyValue]) -> Option<String> {
     let server = flag(attributes, settings::SERVER.name);
     let mut words = Vec::new();
@@ -99,7 +99,8 @@ pub(crate) fn collector(attributes: &[KeyValue]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// Returns the remedy for a process that is not read, unless its detail already contains one.
+/// Returns the remedy for a process that is not read, or `None` if the state has no remedy or its detail contains the
+/// remedy.
 fn remedy(state: &RunState) -> Option<String> {
     let text = match state {
         RunState::Excluded => {

@@ -1,4 +1,4 @@
-//! Converts runs to records of `/api/v1/targets`. Their field names are a contract.
+//! Converts runs to records of `/api/v1/targets`. The field names of these records are a contract.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};

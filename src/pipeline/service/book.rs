@@ -1,4 +1,4 @@
-//! The living processes and the recent deaths of each service. Pure.
+//! The living processes and the recent deaths of each service. This module does no I/O.
 
 mod living;
 mod members;
@@ -32,7 +32,7 @@ pub(crate) const MAX_DEATHS: usize = 32;
 /// Time for which a death is remembered: the maximum duration of an incident of a dead process.
 pub(crate) const DEATH_RETENTION_NS: u64 = 15 * 60 * 1_000_000_000;
 
-/// An alert on memory that fired at most this long before a death is part of it.
+/// Maximum time from the end of an alert on memory to a death that still counts as a death in an emergency.
 const EMERGENCY_NS: u64 = 60 * 1_000_000_000;
 
 /// All services of the host.
@@ -115,7 +115,7 @@ impl ServiceBook {
         self.services.get_mut(key)?.living.get_mut(&run)
     }
 
-    /// Records alerts of a process that started or ended.
+    /// Records alerts that started or ended.
     pub(crate) fn notices(&mut self, notices: &[Notice], now: Moment) {
         for notice in notices {
             if let Some(living) = self.living(notice.run) {
@@ -124,7 +124,7 @@ impl ServiceBook {
         }
     }
 
-    /// Records incidents of a process that became more severe, along with their firing alerts.
+    /// Records the severe alerts of each incident that became more severe.
     pub(crate) fn incidents(&mut self, notices: &[IncidentNotice], now: Moment) {
         for notice in notices
             .iter()
@@ -201,7 +201,7 @@ impl ServiceBook {
         taken
     }
 
-    /// Queries an orchestrator about deaths that it has not explained yet.
+    /// Queries an orchestrator about the deaths that the orchestrator has not explained yet.
     pub(crate) fn ask(&mut self, ended: impl Fn(&ContainerIdentity) -> Option<ContainerEnd>) {
         let deaths = self.services.values_mut().flat_map(|service| &mut service.deaths);
         for death in deaths.filter(|death| death.failed.is_none()) {
@@ -231,8 +231,8 @@ impl ServiceBook {
         self.services.get(key)
     }
 
-    /// Returns the number of living processes of services with this name, which is their `service.name` or the name of
-    /// their processes.
+    /// Returns the number of living processes of services with this name. The name matches the `service.name` of a
+    /// service or the name of its processes.
     pub(crate) fn processes_of(&self, name: &str) -> u64 {
         let services = self.services.values().filter(|service| service.is_named(name));
         services.map(|service| service.living.len() as u64).sum()
@@ -244,7 +244,8 @@ impl ServiceBook {
         deaths.find(|death| death.run == run)
     }
 
-    /// Returns the time since which a successor of a dead process has been healthy.
+    /// Returns the time since which a successor of a dead process has been healthy, or `None` if there is no healthy
+    /// successor.
     pub(crate) fn successor_well_since(&self, run: RunKey) -> Option<Moment> {
         let mut services = self.services.values();
         let service = services.find(|service| service.deaths.iter().any(|death| death.run == run))?;

@@ -47,14 +47,15 @@ impl Death {
         self.in_emergency && self.failed.unwrap_or(self.in_order != Some(true))
     }
 
-    /// Returns whether the kernel killed the process for memory without an earlier incident that announced it. One
-    /// death is one incident.
+    /// Returns whether the kernel killed the process for memory although no severe memory rule had announced the kill.
+    /// An announced kill is reported by the incident of the process, because one death is one incident.
     pub(crate) fn is_sudden_oom_kill(&self) -> bool {
         self.oom_killed == Some(true) && !self.in_emergency
     }
 
-    /// Returns whether this death can be part of a restart loop: a short lifetime that failed. A program that exits
-    /// cleanly because its memory is exhausted is part of a loop, too. A rollout does not end a process three times.
+    /// Returns whether this death can be part of a restart loop: the process was short-lived and failed. A program that
+    /// exits cleanly because its memory is exhausted is part of a loop, too. A rollout is not a loop, because it does
+    /// not end a process three times.
     pub(crate) fn is_short_and_failed(&self) -> bool {
         let failed = self.failed.unwrap_or(self.in_emergency) || self.oom_killed == Some(true);
         failed && self.uptime_ns < SHORT_LIFE_NS

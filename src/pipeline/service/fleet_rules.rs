@@ -1,5 +1,5 @@
-//! Evaluates the rules `on: service` and `on: watcher`: one engine for each service that needs evaluation, and one for
-//! gcwatch itself.
+//! Evaluates the rules `on: service` and `on: watcher`: one engine for each service that needs evaluation, and one
+//! engine for gcwatch itself.
 //!
 //! A service with one process and without a death in the last ten minutes has no engine, because its rules could only
 //! repeat the alerts of its process. Hundreds of such services therefore cost nothing. If a rule has windows, each
@@ -187,13 +187,15 @@ fn facts_of_service(facts: ServiceFacts) -> StreamFacts {
     }
 }
 
-/// Returns whether service rules can add to the rules of the processes, or whether a rule looks back in time.
+/// Returns whether a service needs an engine: service rules can add to the rules of its processes, or a service rule
+/// has windows.
 fn is_worth(facts: &ServiceFacts, rules: &RuleSet) -> bool {
     let looks_back = || about(EvaluationTrigger::Service, rules).any(|rule| !rule.windows.is_empty());
     facts.processes > 1 || facts.deaths_10m > 0 || (facts.processes > 0 && looks_back())
 }
 
-/// Returns the divisions of a service that rules ask for. `None` stands for the service as a whole.
+/// Returns the divisions of a service that rules distinguish: the whole service, and its versions if a rule has `by`.
+/// `None` stands for the service as a whole.
 fn divisions(service: &Service, rules: &RuleSet) -> Vec<Option<Arc<str>>> {
     let mut divisions = vec![None];
     if about(EvaluationTrigger::Service, rules).any(|rule| rule.by.is_some()) {

@@ -94,7 +94,7 @@ async fn every_protocol_and_compression_is_delivered() {
     }
 }
 
-/// Scenario: two processes give spans in turn; the first process is also known by another, equal resource.
+/// Scenario: two processes alternately produce spans; the first process also has a second, equal resource.
 /// Guarantee: one request has one part for each process, with the spans of the process in order.
 #[tokio::test]
 async fn one_request_is_grouped_by_process() {

@@ -17,7 +17,7 @@ use test_support::receiver::{LONG, Receiver};
 
 pub(crate) const PROTOCOLS: [Protocol; 3] = [Protocol::Grpc, Protocol::HttpProtobuf, Protocol::HttpJson];
 
-/// Settings that send one signal to `receiver`.
+/// Returns settings that send one signal to `receiver`.
 pub(crate) fn to(receiver: &Receiver, signal: Signal, protocol: Protocol) -> Settled {
     let path = match protocol {
         Protocol::Grpc => String::new(),
@@ -26,7 +26,7 @@ pub(crate) fn to(receiver: &Receiver, signal: Signal, protocol: Protocol) -> Set
     Settled::new(format!("{}{path}", receiver.url()), protocol, LONG)
 }
 
-/// Settings that send all signals to `receiver` with little delay.
+/// Returns settings that send all signals to `receiver` with little delay.
 pub(crate) fn all_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings {
     OtlpSettings {
         traces: Some(to(receiver, Signal::Traces, protocol)),
@@ -41,7 +41,7 @@ pub(crate) fn all_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings {
     }
 }
 
-/// Settings that send spans only.
+/// Returns settings that send only spans.
 pub(crate) fn spans_to(receiver: &Receiver, protocol: Protocol) -> OtlpSettings {
     OtlpSettings {
         metrics: None,
@@ -63,7 +63,7 @@ pub(crate) fn span(name: &str) -> Span {
     }
 }
 
-/// A span of at least `bytes` encoded bytes.
+/// Returns a span of at least `bytes` encoded bytes.
 pub(crate) fn large_span(name: &str, bytes: usize) -> Span {
     Span {
         attributes: vec![attribute("filling", &"x".repeat(bytes))],

@@ -69,9 +69,9 @@ fn bodies(request: &Recorded) -> Vec<String> {
 }
 
 /// Scenario: a log record and a span are sent in each protocol and compression, with a header from the settings.
-/// Guarantee: both arrive at the paths of the targets' data, with gcwatch's resource, scope, version and schema, and
-/// with the configured compression and headers. Over gRPC they share a connection with the targets' data. Both count in
-/// the same counters.
+/// Guarantee: both items arrive at the paths of the targets' data, with gcwatch's resource, scope, version and schema,
+/// and with the configured compression and headers. Over gRPC, they share a connection with the targets' data. The
+/// counters include both items and the targets' data.
 #[tokio::test]
 async fn own_telemetry_arrives_like_target_data() {
     for protocol in PROTOCOLS {
@@ -153,9 +153,9 @@ async fn own_telemetry_follows_reload() {
     assert_eq!(exporter.stats().logs.exported, 3);
 }
 
-/// Scenario: a receiver is unavailable for a request and demands a delay during retries; then a reload sets another
+/// Scenario: a receiver is unavailable and demands a long delay before the next attempt; then a reload sets another
 /// receiver.
-/// Guarantee: the exporter retries the record, then immediately sends it to the new receiver.
+/// Guarantee: the exporter immediately sends the record to the new receiver, and drops no record.
 #[tokio::test]
 async fn retry_follows_reload() {
     for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {
@@ -178,9 +178,9 @@ async fn retry_follows_reload() {
     }
 }
 
-/// Scenario: one receiver permanently refuses a record; another backend accepts only traces and is given several
-/// records.
-/// Guarantee: the refused record is counted and not retried; the backend without the signal gets a single request.
+/// Scenario: a receiver permanently refuses a record, then answers the next record like a backend that accepts only
+/// traces; a third record follows.
+/// Guarantee: the refused record is counted and not retried. The third record is not sent, and counts as dropped.
 #[tokio::test]
 async fn refusal_is_final_and_unsupported_signal_is_sent_once() {
     for protocol in [Protocol::Grpc, Protocol::HttpProtobuf] {

@@ -61,7 +61,7 @@ impl SignedCertificate {
     }
 }
 
-/// Returns the configuration of a server. With `clients`, the server demands a certificate of that authority.
+/// Returns the configuration of a server. With `clients`, the server demands a client certificate of this authority.
 fn server(identity: &SignedCertificate, clients: Option<&Authority>) -> rustls::ServerConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -187,8 +187,7 @@ async fn replaced_files_are_read_again() {
 
 /// Scenario: a peer accepts connections and never answers the TLS handshake, like a load balancer without backends. All
 /// three protocols are tested.
-/// Guarantee: the exporter closes the first connection together with its request, and uses another connection for the
-/// next request.
+/// Guarantee: a handshake ends with the timeout of its request, and the next attempt uses another connection.
 #[tokio::test]
 async fn hanging_handshake_times_out() {
     let authority = Authority::new();

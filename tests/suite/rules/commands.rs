@@ -181,7 +181,7 @@ fn output_for_programs_is_records() {
 }
 
 /// Scenario: `rules schema`, `rules catalogue`, and `rules check` and `list` without a file are run.
-/// Guarantee: the schema matches the types; the page has a heading for a rule; the shipped rules are valid.
+/// Guarantee: the schema matches the types; the catalogue has a heading for a rule; the shipped rules are valid.
 #[test]
 fn schema_and_shipped_rules_are_printed() {
     let (code, text) = result(&run(&["schema"], ""));
@@ -216,7 +216,7 @@ struct TestFires {
 }
 
 /// Scenario: the shipped rules are compared with all their tests.
-/// Guarantee: at least one test expects each rule to fire.
+/// Guarantee: for each rule, at least one test expects the rule to fire.
 #[test]
 fn shipped_rule_fires_in_test() {
     let mut fires: BTreeSet<String> = BTreeSet::new();

@@ -82,9 +82,10 @@ fn later_files_change_rules() {
     assert_eq!(loaded.rules.windows.len(), 2, "a disabled rule needs no windows");
 }
 
-/// Scenario: one override names a macro of another file, one has an invalid value and matches several rules, and one
-/// removes a required key.
-/// Guarantee: each error is reported once, with its position in the file of the override.
+/// Scenario: one override names a macro of another file. Another override matches two rules, and has a text with an
+/// unknown field and an invalid severity.
+/// Guarantee: each error has its position in the file of the override. An invalid severity is reported once, other
+/// errors once per rule.
 #[test]
 fn errors_of_overrides_are_reported_in_their_file() {
     let change = "apiVersion: gcwatch/v1\noverrides:\n  - id: gc.*\n    replace: {when: full_blocking}\n  - id: '*'\n    replace:\n      \
@@ -105,7 +106,7 @@ fn errors_of_overrides_are_reported_in_their_file() {
     );
 }
 
-/// Scenario: two files have the same rule id, and different titles for one group.
+/// Scenario: two files have the same rule id, and different descriptions for one group.
 /// Guarantee: the second definition is rejected with the position of the first.
 #[test]
 fn duplicate_definition_names_first() {

@@ -32,7 +32,8 @@ fn resource(pid: &str) -> Vec<KeyValue> {
     vec![attribute("service.name", "shop"), attribute("process.pid", pid)]
 }
 
-/// Returns the number of measurements and their sum, over all points of a metric that only increases.
+/// Returns the number of measurements (0 for a counter) and their sum, over all points of a metric that only increases;
+/// `None` for other metrics.
 fn total(metric: &Metric) -> Option<(f64, f64)> {
     let number = |value: Option<Value>| match value {
         Some(Value::AsInt(int)) => int as f64,
@@ -99,8 +100,8 @@ fn only(all: Vec<(Arc<Origin>, Vec<Metric>)>) -> Vec<Metric> {
     all.into_iter().next().unwrap().1
 }
 
-/// Scenario: recordings are replayed as processes of a service. Each is read twice, in the middle and at its end, with
-/// both types of histograms.
+/// Scenario: recordings are replayed as processes of a service. The metrics of each process are read twice, in the
+/// middle and at its end, with both types of histograms.
 /// Guarantee: counters and histograms of the service are the sums over the processes, and each metric has the same
 /// name, unit and kind as in a process.
 #[test]
@@ -142,7 +143,7 @@ fn service_totals_are_sums_over_processes() {
 }
 
 /// Scenario: all recordings are replayed as processes of a service, one after the other. Each process ends before the
-/// next starts, and one of them restarts its counts at zero.
+/// next starts, and once reports counts that start again at zero.
 /// Guarantee: no counter and no histogram count ever decreases.
 #[test]
 fn counters_never_decrease() {

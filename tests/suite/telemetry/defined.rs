@@ -56,7 +56,8 @@ fn table(rows: impl Iterator<Item = Row>) -> BTreeMap<String, ValueKind> {
         .collect()
 }
 
-/// Scenario: the spans of all recordings are created, and those of a live process with a second runtime.
+/// Scenario: the spans of all recordings are created, and the spans of the same collections in a second runtime of a
+/// live process.
 /// Guarantee: the attributes of the spans and their links are exactly the rows of the table, each with its kind.
 #[test]
 fn span_attributes_match_table() {
@@ -113,11 +114,11 @@ fn request(stopped_ns: Option<i64>) -> Request {
     }
 }
 
-/// Scenario: one sampled request lost much time. Others are like it, but unsampled, without ids, not evaluated, or with
-/// hardly any loss. In one second, there are more such requests than spans are allowed.
+/// Scenario: one sampled request lost much time. Other requests are unsampled, have no ids, are not evaluated, or lost
+/// hardly any time. In one second, more requests lose much time than the rate of spans allows.
 /// Guarantee: the first request has a span for the stop in its own trace: below the span of the request, clipped to it,
-/// and linked to the root span of the collection. The others have no such span, and requests over the rate are reported
-/// as such.
+/// and linked to the root span of the collection. The other requests have no such span, and requests above the rate are
+/// reported as such.
 #[test]
 fn stop_is_in_trace_of_stopped_request() {
     let mut tracer = Tracer::new(all_spans(), SEED);
@@ -269,8 +270,8 @@ fn metrics_match_table() {
 }
 
 /// Scenario: the table itself is checked.
-/// Guarantee: the table contains no attribute and no metric twice, names are lower case with dots, and descriptions and
-/// sources are sentences.
+/// Guarantee: the table contains no attribute and no metric twice, names are lower case with dots, descriptions end
+/// with a period, and sources are not empty.
 #[test]
 fn names_are_unique_and_well_formed() {
     let others = resource::ALL

@@ -100,7 +100,7 @@ fn many_processes_are_exposed() {
 
 /// Scenario: the same pauses are counted in exponential buckets, and in explicit buckets with the bounds of `/metrics`;
 /// further pauses make the scale coarser.
-/// Guarantee: both counts are equal, so they are exact, and no count ever decreases.
+/// Guarantee: the counts of both kinds of buckets are equal and therefore exact, and no count ever decreases.
 #[test]
 fn exponential_buckets_are_exact() {
     let bounds: Vec<f64> = (-13..=3).map(|exponent| f64::from(exponent).exp2()).collect();
@@ -136,8 +136,8 @@ fn exponential_buckets_are_exact() {
     }
 }
 
-/// Scenario: two processes have the same attributes, one has no attributes, and the attributes of another have the
-/// names of gcwatch's labels or map to the same label name.
+/// Scenario: two processes have the same attributes, and a third process has no attributes. A fourth process has
+/// attributes with the names of gcwatch's labels, and attributes that map to the same label name.
 /// Guarantee: no series is duplicated; gcwatch's labels keep their values; values with the same label name are joined.
 #[test]
 fn labels_of_processes_are_distinct() {

@@ -14,13 +14,15 @@ use recording::source::Source;
 use test_support::recordings;
 pub(crate) use test_support::recordings::names;
 
-/// Start of every recording in Unix time, so that golden files do not depend on the time of the recording.
+/// Start of every recording, in nanoseconds since 1970. A fixed start makes golden files independent of the time of the
+/// recording.
 pub(crate) const BASE_NS: u64 = 1_800_000_000_000_000_000;
 
 /// A process of a recording.
 pub(crate) struct Process {
     pub(crate) name: String,
-    /// Sorted by their last events, which is the closest approximation to the order of a live session.
+    /// Collections, sorted by their last events. This order is the closest approximation to the order of a live
+    /// session.
     pub(crate) collections: Vec<Collection>,
     pub(crate) suspensions: Vec<Suspension>,
     pub(crate) lost_events: Option<u64>,
@@ -64,7 +66,7 @@ pub(crate) fn trace(process: &Process, options: SpanOptions) -> Vec<(Collection,
     process.collections.iter().map(of).collect()
 }
 
-/// Returns options without a minimum pause and rate limit, so that every collection is a trace.
+/// Returns options without a minimum pause and without a rate limit, so that every collection has a trace.
 pub(crate) fn all_spans() -> SpanOptions {
     SpanOptions {
         min_pause: Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Changes of alerts as the pipeline would send them, without a process.
+//! Changes of alerts and incidents, in the form in which the pipeline sends them. No process is needed.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use rule_engine::rule::Rule;
 use rule_engine::rule_set::RuleSet;
 use rule_language::load::{SourceFile, load};
 
-/// 2026-01-02 03:04:05 UTC.
+/// Start of the alert: 2026-01-02 03:04:05 UTC, in nanoseconds since 1970.
 pub const STARTED: u64 = 1_767_323_045_000_000_000;
 
-/// One minute later.
+/// End of the alert: one minute after [`STARTED`].
 pub const ENDED: u64 = STARTED + 60_000_000_000;
 
 pub const RULES: &str = "\
@@ -39,7 +39,7 @@ rules:
     source: a test
 ";
 
-/// Loads the rules of a text.
+/// Loads the rules in the text of a rule file.
 pub fn rules(text: &str) -> RuleSet {
     let file = SourceFile {
         name: "test.yaml".to_owned(),
@@ -74,7 +74,7 @@ pub fn resource() -> Resource {
     }
 }
 
-/// Returns the start of the alert of a process.
+/// Returns the notice that an alert of a process has started.
 pub fn fired(pid: u32) -> Notice {
     let alert = Alert {
         rule: rule(),
@@ -119,12 +119,12 @@ pub fn ended(pid: u32) -> Notice {
     }
 }
 
-/// Returns the start of the incident of a process.
+/// Returns the notice that an incident of a process has started.
 pub fn began(pid: u32) -> IncidentNotice {
     changes(pid).remove(0)
 }
 
-/// Returns the end of the incident of a process.
+/// Returns the notice that an incident of a process has ended.
 pub fn over(pid: u32) -> IncidentNotice {
     changes(pid).remove(1)
 }

@@ -11,7 +11,7 @@ use targets::sink::{RunSink as _, Sink as _};
 
 use crate::{notices, recordings};
 
-/// A rule that fires on the first full collection and keeps firing.
+/// A rule that fires on the first full collection and keeps firing for 1 h after the last.
 pub const FULL: &str = "\
 apiVersion: gcwatch/v1
 rules:
@@ -36,8 +36,8 @@ pub fn outcomes(recording: &str) -> Vec<Outcome> {
         .collect()
 }
 
-/// Plays the processes of a recording as a service, at the recorded times up to its end. The processes still run
-/// afterwards.
+/// Plays the processes of a recording under a service name, at the recorded times. The processes still run after the
+/// end of the recording.
 pub fn stage(pipeline: &Pipeline, recording: &str, service: &str) -> ReplayFeeds {
     let mut player = Player::open(&recordings::path(recording)).unwrap();
     let base = player.begin().unwrap().unwrap().unix_ns_of_offset(0).unwrap();
@@ -55,7 +55,7 @@ pub fn stage(pipeline: &Pipeline, recording: &str, service: &str) -> ReplayFeeds
     stage
 }
 
-/// Opens a run for a process in a cluster, which has been read for two minutes.
+/// Opens a run for a process in a cluster. Its time base is 2 minutes ago.
 pub fn process(pipeline: &Pipeline) -> Feed {
     let identity = Identity {
         resource: notices::resource().attributes,
@@ -67,7 +67,7 @@ pub fn process(pipeline: &Pipeline) -> Feed {
     feed
 }
 
-/// Plays all collections of a recording, which include full ones, as if the recording ended now.
+/// Plays all collections of the recording `svc8-workstation`, which include full collections.
 pub fn play(feed: &mut Feed) {
     let outcomes = outcomes("svc8-workstation").into_iter();
     outcomes

@@ -33,30 +33,32 @@ const fn runtime(name: &'static str, version: Option<&'static str>, host: Host) 
     Runtime { name, version, host }
 }
 
-/// Downloaded from the registries, so always available.
+/// Every machine can download this runtime from package registries.
 pub const CORE_3_1: Runtime = runtime("core3.1.23", None, Host::Dotnet);
-/// Downloaded from the registries, so always available.
+/// Every machine can download this runtime from package registries.
 pub const NET_10: Runtime = runtime("net10.0.0", Some("10.0.0"), Host::StartupHook);
 
-/// A web service on ASP.NET Core as a separate program. It may be unavailable.
+/// A web service on ASP.NET Core as a separate program, which is missing on some machines.
 pub const SERVICE: Runtime = runtime("svc10.0.14", Some("10.0.14"), Host::Run);
 
-/// ASP.NET Core, which runs the assembly of a web service. It may be unavailable.
+/// Runtimes with ASP.NET Core, which run the assembly of a web service and are missing on some machines.
 pub const ASP: [Runtime; 4] = [
     runtime("asp8.0.33", Some("8.0.33"), Host::Run),
     runtime("asp10.0.14", Some("10.0.14"), Host::Run),
-    // With the assembly of the package DiagnosticSource 11.
+    // This runtime has the assembly of the package DiagnosticSource 11.
     runtime("asp10.0.14-diagnosticsource11", Some("10.0.14"), Host::Run),
     runtime("asp11.0.0", Some("11.0.0"), Host::Run),
 ];
 
-/// Programs with known results, and the assemblies that they need. This is not a runtime, and may be unavailable.
+/// Programs with known results, and the assemblies that they need. This entry is not a runtime, and is missing on some
+/// machines.
 pub const KNOWN: Runtime = runtime("known", None, Host::Run);
 
 /// The runtimes that `tests/runtimes/fetch` downloads on every machine.
 pub const FETCHED: [Runtime; 2] = [CORE_3_1, NET_10];
 
-/// All runtimes that tests know. Those after the first two come from a folder of packs and may be unavailable.
+/// All runtimes that run the workload, except [`MUSL`]. All except the first two come from a folder of packs and are
+/// missing on some machines.
 pub const ALL: [Runtime; 13] = [
     CORE_3_1,
     NET_10,
@@ -73,8 +75,8 @@ pub const ALL: [Runtime; 13] = [
     runtime("aotserver11.0.0", Some("11.0.0"), Host::NativeAot),
 ];
 
-/// Runtimes for musl, the C library of Alpine, which run in a separate root. The first is downloaded from the
-/// registries if Debian's package of musl is available; the second comes from a folder of packs.
+/// Runtimes for musl, the C library of Alpine, which run in a separate root. The first runtime is downloaded from the
+/// registries if Debian's package of musl is available. The second runtime comes from a folder of packs.
 pub const MUSL: [Runtime; 2] = [
     runtime("net10.0.0-musl", Some("10.0.0"), Host::StartupHook),
     runtime("musl8.0.34", Some("8.0.34"), Host::Run),
@@ -83,7 +85,7 @@ pub const MUSL: [Runtime; 2] = [
 /// The loader and the libraries that a runtime for musl needs in `/lib`.
 pub const MUSL_LIBRARIES: Runtime = runtime("musl-x64", None, Host::Run);
 
-/// Returns the cache, which is filled once per test run.
+/// Returns the folder of the cached runtimes. The first call in a process fills the cache.
 fn cache() -> &'static Path {
     static CACHE: OnceLock<PathBuf> = OnceLock::new();
     CACHE.get_or_init(|| {
@@ -91,7 +93,7 @@ fn cache() -> &'static Path {
         let output = Command::new(&script)
             .output()
             .unwrap_or_else(|error| panic!("{}: {error}", script.display()));
-        // A missing runtime makes the tests that need it fail or be ignored.
+        // Ignore the exit status: a missing runtime affects only the tests that need it, which fail or are ignored.
         PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
     })
 }
@@ -101,12 +103,13 @@ impl Runtime {
         cache().join(self.name)
     }
 
-    /// Returns whether the runtime is in the cache.
+    /// Returns whether the runtime is in the cache and `GCWATCH_SKIP_LIVE` does not skip it.
     pub fn is_there(self) -> bool {
         !crate::is_skipped(self.name) && self.folder().join(".complete").exists()
     }
 
-    /// Returns whether the version is before 5: settings have another prefix, and there is no ProcessInfo.
+    /// Returns whether the runtime is .NET Core 3.1, whose settings have another prefix and which has no ProcessInfo
+    /// command.
     pub fn is_core_3(self) -> bool {
         self.name.contains("3.1")
     }

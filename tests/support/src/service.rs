@@ -89,7 +89,7 @@ fn ask(address: &str, path: &str, header: Option<(&str, &str)>) -> (String, Stri
     let header = header
         .map(|(name, value)| format!("{name}: {value}\r\n"))
         .unwrap_or_default();
-    // A busy service may refuse a connection.
+    // A busy service can refuse a connection.
     let since = Instant::now();
     let mut stream = loop {
         match TcpStream::connect(address) {
@@ -149,7 +149,7 @@ impl Clients {
     }
 }
 
-/// Returns the paths rotated so that they start with another one.
+/// Returns the paths, rotated so that the path at the index `first` comes first.
 pub fn from(paths: &[&'static str], first: usize) -> Vec<&'static str> {
     let (before, after) = paths.split_at(first);
     [after, before].concat()

@@ -71,7 +71,7 @@ impl Log {
         self.runs.send_modify(|runs| change(runs.entry(key).or_default()));
     }
 
-    /// Returns the newest run of a pid.
+    /// Returns the newest run of a pid, or `None` if no run was reported.
     pub fn run(&self, pid: u32) -> Option<Run> {
         let runs = self.runs.borrow();
         runs.iter()
@@ -80,7 +80,7 @@ impl Log {
             .map(|(_, run)| run.clone())
     }
 
-    /// Returns whether the reports of a pid satisfy `fits` within `time`.
+    /// Returns whether the newest run of a pid satisfies `fits` within `time`.
     pub async fn within(&self, time: Duration, pid: u32, fits: impl Fn(&Run) -> bool) -> bool {
         let mut runs = self.runs.subscribe();
         let of_pid = |runs: &BTreeMap<RunKey, Run>| {
@@ -90,7 +90,7 @@ impl Log {
         tokio::time::timeout(time, runs.wait_for(of_pid)).await.is_ok()
     }
 
-    /// Waits until the reports of a pid satisfy `fits`.
+    /// Waits until the newest run of a pid satisfies `fits`, and returns the run.
     pub async fn until(&self, pid: u32, what: &str, fits: impl Fn(&Run) -> bool) -> Run {
         let waited = self.within(TIMEOUT, pid, fits).await;
         let run = self.run(pid);
@@ -175,7 +175,7 @@ fn shown(attributes: &[KeyValue]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A running supervisor for processes with the mark of this test.
+/// A running supervisor with the options of a test, and the log of its reports.
 pub struct TestSupervisor {
     pub log: Log,
     pub options: watch::Sender<Arc<TargetOptions>>,
@@ -208,7 +208,7 @@ impl TestSupervisor {
         }
     }
 
-    /// Stops the supervisor and returns its unfinished work.
+    /// Stops the supervisor and returns its unfinished sessions.
     pub async fn stop(self) -> UnfinishedSessions {
         self.stop.send(()).unwrap();
         tokio::time::timeout(TIMEOUT, self.task).await.unwrap().unwrap()

@@ -25,7 +25,7 @@ pub fn service_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
     let first: u16 = range.split_whitespace().next().unwrap().parse().unwrap();
-    // Another test program can run at the same time.
+    // Test programs that run at the same time start at different ports.
     let own = u16::try_from(std::process::id() % 97).unwrap() * 64;
     loop {
         let place = own.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % (first - 1024);
@@ -36,7 +36,7 @@ pub fn service_port() -> u16 {
     }
 }
 
-/// Waits until a service accepts connections at `port`. The test fails if the service exits before.
+/// Waits until a service accepts connections at `port`. Panics if the service exits first.
 pub fn await_listening(service: &mut Child, port: u16) {
     let until = Instant::now() + TIMEOUT;
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -52,13 +52,14 @@ pub fn await_listening(service: &mut Child, port: u16) {
 pub struct Tick {
     /// Time on the clock of the stream's events, in nanoseconds.
     pub at: i64,
-    /// GC.CollectionCount(n). A collection of generation 2 counts in all three.
+    /// GC.CollectionCount(n) for generations 0 to 2. A collection of generation 2 counts in all three values.
     pub counts: [i64; 3],
-    /// GC.GetTotalPauseDuration, in microseconds.
+    /// GC.GetTotalPauseDuration, in microseconds; `None` if the runtime does not provide the duration.
     pub pause_us: Option<i64>,
 }
 
-/// A running workload. It exits when its standard input ends, so that it cannot outlive its test.
+/// A running workload, which is killed when this value is dropped. Most workloads also exit when their standard input
+/// ends, so that they do not outlive an aborted test.
 #[derive(Debug)]
 pub struct Target {
     child: Child,
@@ -66,7 +67,8 @@ pub struct Target {
     lines: Receiver<String>,
     tmp: TempDir,
     ticks: Vec<Tick>,
-    /// Whether the workload exits when its standard input ends. NativeAOT programs do not read standard input.
+    /// Whether the workload exits when its standard input ends. NativeAOT programs and the programs of
+    /// `tests/workload/known` do not exit.
     ends_with_stdin: bool,
 }
 
@@ -86,7 +88,8 @@ impl Drop for RunningProcess {
 pub struct Start {
     pub runtime: Runtime,
     pub mode: &'static str,
-    /// Settings of the collector without their prefix: `("gcServer", "1")`, numbers in hex with `0x`.
+    /// Names without prefix and values of collector settings, for example `("gcServer", "1")`. Numbers are hexadecimal,
+    /// with `0x`.
     pub knobs: Vec<(&'static str, &'static str)>,
     /// Additional environment variables.
     pub env: Vec<(String, String)>,
@@ -94,7 +97,8 @@ pub struct Start {
     /// Whether the process runs in its own mount namespace, in which the folder of its socket is a private file system.
     /// This needs root.
     pub own_folder: bool,
-    /// A program of `tests/workload/known` that replaces the workload, and its arguments; for [`Host::Run`].
+    /// A program of `tests/workload/known` that replaces the workload, and its arguments; only for [`Host::Run`].
+    /// `None` for the workload.
     pub program: Option<(&'static str, Vec<String>)>,
 }
 
@@ -128,13 +132,13 @@ impl Start {
         start
     }
 
-    /// Returns a start of a program with many pinned objects, which collects every 100 ms and prints the time and the
-    /// pause of each collection, in microseconds. It needs .NET 8 or later.
+    /// Returns a start of a program with many pinned objects. The program collects every 100 ms, prints the time and
+    /// the pause of each collection in microseconds, and needs .NET 8 or later.
     pub fn pins(runtime: Runtime, objects: u32) -> Self {
         Self::known(runtime, "pins.dll", &["300", &objects.to_string()])
     }
 
-    /// Starts the process without waiting.
+    /// Starts the process, and does not wait until it works.
     pub fn spawn(&self) -> Target {
         let tmp = tempfile::Builder::new().prefix("gcw").tempdir().unwrap();
         let mut command = self.command(&tmp);
@@ -226,7 +230,7 @@ impl Start {
     /// Starts the process and waits until it works.
     pub fn start(&self) -> Target {
         let mut target = self.spawn();
-        // NativeAOT prints nothing itself; its socket exists before its program runs.
+        // A NativeAOT runtime does not print `ready`; its socket exists before the program runs.
         if !self.runtime.is_native_aot() {
             target.await_line(&format!("{} {}", self.runtime.name, self.mode), |line| {
                 line.split(' ').next() == Some("ready")
@@ -239,7 +243,8 @@ impl Start {
     }
 }
 
-/// Returns a command that runs `command` in its own mount namespace, with the same pid in the end.
+/// Returns a command that runs `command` in its own mount namespace. The program of `command` runs with the pid of the
+/// child, because `unshare` and `sh` use `exec`.
 fn in_own_folder(command: &Command) -> Command {
     let mut inside = Command::new("unshare");
     inside
@@ -256,8 +261,8 @@ fn in_own_folder(command: &Command) -> Command {
     inside
 }
 
-/// Returns a command that runs `command` in a root with musl as the C library, with the same pid in the end. The
-/// runtime, programs and the folder for temporary files have the same paths as on the host.
+/// Returns a command that runs `command` in a root with musl as the C library. The program of `command` runs with the
+/// pid of the child. The runtime, programs and the folder for temporary files have the same paths as on the host.
 fn in_musl_root(command: &Command, runtime: Runtime) -> Command {
     const SCRIPT: &str = "set -e
         seen() { mkdir -p \"/mnt$1\"; mount --rbind \"$1\" \"/mnt$1\"; }
@@ -291,7 +296,7 @@ impl Target {
         self.tmp.path()
     }
 
-    /// Returns the path of the diagnostics socket.
+    /// Returns the path of the diagnostics socket, or `None` if the process has no socket yet.
     pub fn socket(&self) -> Option<PathBuf> {
         let prefix = format!("dotnet-diagnostic-{}-", self.pid());
         let entries = std::fs::read_dir(self.tmp.path()).ok()?;
@@ -357,7 +362,7 @@ impl Target {
         (0..n).map(|_| self.await_line("a line", |_| true)).collect()
     }
 
-    /// Returns the shortest of the next pauses in microseconds, as printed by a program with pinned objects. Other
+    /// Returns the shortest of the next `of` pauses in microseconds, as printed by a program with pinned objects. Other
     /// programs that use the CPU can make single pauses longer; a costly session makes all pauses longer.
     pub fn shortest_pause(&mut self, of: usize) -> u64 {
         let lines = self.lines_from_now(of);
@@ -410,12 +415,13 @@ impl Target {
         }
     }
 
-    /// Waits until the process has exited. Returns `None` if it does not exit in time.
+    /// Waits until the process has exited. Returns its exit status, or `None` if the process does not exit in time.
     pub fn await_exit(&mut self, within: Duration) -> Option<std::process::ExitStatus> {
         await_end(&mut self.child, within)
     }
 
-    /// Requests the exit of the process, and waits for the end of its output.
+    /// Closes the standard input of the process, and waits at most [`TIMEOUT`] for the end of its output. A process
+    /// that ignores its standard input, or does not exit in time, is killed.
     pub fn stop(mut self) {
         if !self.ends_with_stdin {
             return;
@@ -434,7 +440,7 @@ impl Target {
         let _status = self.child.wait();
     }
 
-    /// Kills the process abruptly, as the kernel does when memory is exhausted.
+    /// Kills the process with SIGKILL, like the kernel when memory is exhausted.
     pub fn kill(&mut self) {
         let _gone = self.child.kill();
         let _reaped = self.child.wait();

@@ -29,7 +29,7 @@ impl Tool {
         self.executor.block_on(self.client.collect_tracing(config)).unwrap()
     }
 
-    /// Reads the session for this duration.
+    /// Reads the session for this duration. Panics if the stream ends earlier.
     pub fn read(&self, session: &mut Session, lasting: Duration) {
         let mut buffer = vec![0; 1 << 20];
         let reading = async { while session.read(&mut buffer).await.unwrap() > 0 {} };

@@ -7,7 +7,8 @@ use crate::callers::Sum;
 use crate::callers::record::Evidence;
 use crate::name::Frame;
 
-/// Returns the called method, the evidence for it, and the frames from its caller outwards.
+/// Returns the called method, the evidence for this method (both `None` if unknown), and the frames from its caller
+/// outwards.
 pub(super) fn asked<'a>(
     reason: u32,
     sum: &Sum,
@@ -116,7 +117,7 @@ mod tests {
     }
 
     /// Scenario: the call of a trigger without a collection was inlined; another call is behind an unnamed stub.
-    /// Guarantee: the first call is a no-GC region; the stub is not the caller.
+    /// Guarantee: the first call is reported as a no-GC region; the unnamed stub is not reported as the caller.
     #[test]
     fn inlined_call_is_known_by_its_reason() {
         let none = Sum {

@@ -1,5 +1,5 @@
-//! Parser for names of types and their members in the runtime's format. Either can contain the other: the name of a
-//! generic method contains types, and the type of a state machine contains the name of its method.
+//! Parser for names of types and their members in the runtime's format. Each kind of name can contain the other kind:
+//! the name of a generic method contains types, and the type of a state machine contains the name of its method.
 
 use super::MAX_DEPTH;
 use super::compiler_generated::{bracketed, lambda, parse_file_local, state_machine};
@@ -142,7 +142,7 @@ impl Type {
     }
 }
 
-/// Returns the name in `Map`2` and the number of its type arguments, without those of outer types.
+/// Returns the name in `Map`2` and the number of its type arguments, without the type arguments of outer types.
 fn arity(segment: &str) -> (&str, usize) {
     let parts = segment.rsplit_once('`');
     match parts.map(|(name, arity)| (name, arity.parse::<usize>())) {
@@ -178,7 +178,7 @@ fn keyword(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the readable name of a compiler-generated type.
+/// Returns the readable name of a compiler-generated type, or `None` if the type is not compiler-generated.
 fn made(segment: &str) -> Option<String> {
     if let Some(number) = segment.strip_prefix("<>c__DisplayClass") {
         return Some(format!("closure {number}"));
@@ -236,7 +236,7 @@ impl MethodName {
                 suffix: Some(lambda(&number.replace('-', "_"))),
             };
         }
-        // The arguments of a generic method.
+        // The name can end with the arguments of a generic method.
         let plain = name.split_once('[').map(|(plain, _)| plain);
         // A bracket inside <> belongs to an array in the name of an explicit implementation.
         let is_outside = |plain: &&str| plain.matches('<').count() == plain.matches('>').count();

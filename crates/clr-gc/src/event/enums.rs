@@ -18,7 +18,7 @@ macro_rules! code {
 
         impl $name {
             $(
-                #[doc = concat!("`", $text, "`")]
+                #[doc = concat!("`", $text, "`:")]
                 $(#[$code_meta])*
                 pub const $code: Self = Self($number);
             )+
@@ -191,7 +191,7 @@ code! {
         DEPENDENT_HANDLE = 6 "DependentHandle",
         /// Objects that newly wait for their finalizer.
         NEW_FINALIZER = 7 "NewFQ",
-        /// Taken from the mark stack of another heap (server GC).
+        /// Objects taken from the mark stack of another heap (server GC).
         STEAL = 8 "Steal",
         /// Roots of the background collection in progress; in foreground collections only.
         BGC = 9 "BGC",
@@ -211,7 +211,7 @@ code! {
         LAST_JOIN = 0 "LastJoin",
         /// The thread waits.
         JOIN = 1 "Join",
-        /// The thread releases the others.
+        /// The thread releases the other threads.
         RESTART = 2 "Restart",
         /// The thread arrived first in a join in which only the first thread does the work.
         FIRST_R_JOIN = 3 "FirstReverseJoin",

@@ -73,7 +73,7 @@ record! {
         expand_mechanisms: ExpandMechanism = "ExpandMechanisms",
         /// Index of the heap.
         heap_index: u32 = "HeapIndex",
-        /// Bytes committed for generation 0 beyond those it uses.
+        /// Bytes committed for generation 0 in addition to the bytes that it uses.
         extra_gen0_commit: u64 as Ptr = "ExtraGen0Commit",
         /// Number of generations: 4 on .NET Core 3.x, 5 later.
         count: u32 as Count<u32> = "Count",

@@ -29,7 +29,7 @@
 use crate::event::PerHeapHistory;
 
 /// Share of the previous rate at which large objects are allocated while a background collection marks, on .NET 8 and
-/// earlier. Used if generation 0 does not show how active the program is.
+/// earlier. This value is used if generation 0 does not show how active the program is.
 const MARKING_ACTIVITY: f64 = 0.7;
 
 /// Share of the previous rate while a background collection sweeps, which delays the allocation of large objects.
@@ -42,8 +42,8 @@ const SHOWS_ACTIVITY: u64 = 1 << 20;
 /// Number of rows in a history of .NET 5 and later, which includes the pinned object heap.
 const GENERATIONS_WITH_PINNED: usize = 5;
 
-/// Maximum negative difference that counts as 0, in bytes: allocation contexts that were counted on both sides. Beyond
-/// it, the sizes contradict each other.
+/// Maximum negative difference that counts as 0, in bytes: allocation contexts that were counted on both sides. With a
+/// larger difference, the sizes contradict each other.
 const ROUNDING: u64 = 1 << 20;
 
 /// Reason why the number of bytes allocated before a collection is unknown.
@@ -58,7 +58,7 @@ pub enum AllocatedUnknown {
     /// The collection ran during a background collection whose start was not observed, so the sizes are from the middle
     /// of a sweep.
     Sweep,
-    /// The sizes contradict those after the previous collection.
+    /// The sizes contradict the sizes after the previous collection.
     Contradiction,
 }
 
@@ -195,7 +195,7 @@ pub(crate) struct CollectionFacts {
 pub(crate) enum EnclosingCollection {
     /// The collection runs alone; no background collection is in progress.
     Nothing,
-    /// A background collection whose start was observed may be in progress.
+    /// A background collection whose start was observed is possibly in progress.
     Background,
     /// A background collection whose start was not observed is in progress.
     Unseen,
@@ -255,11 +255,11 @@ struct Rates {
 #[derive(Debug, Default)]
 pub(crate) struct AllocatedBytes {
     base: Option<Base>,
-    /// Reason why there is no base.
+    /// Reason why there is no base; `None` if there is a base, or if no collection was measured before.
     unknown: Option<AllocatedUnknown>,
     background: Option<Background>,
     cycle: Option<Gen0Cycle>,
-    /// The newest collection with the program stopped, until its histories are complete.
+    /// Number of the newest collection with the program stopped, until its histories are complete.
     unmeasured: Option<u32>,
     rates: Option<Rates>,
     /// Whether the sizes before a background collection are those at its start (.NET 8 and earlier).
@@ -267,12 +267,13 @@ pub(crate) struct AllocatedBytes {
 }
 
 impl AllocatedBytes {
-    /// Returns the time of the measurement that the next one is compared with.
+    /// Returns the time of the measurement with which the next measurement is compared, or `None` before the
+    /// first measurement.
     pub(crate) fn compared_with(&self) -> Option<i64> {
         self.base.map(|base| base.at)
     }
 
-    /// Discards all information since the last measurement.
+    /// Discards the last measurement and all information since, and stores the reason.
     pub(crate) fn forget(&mut self, why: AllocatedUnknown) {
         if self.base.take().is_some() {
             self.unknown = Some(why);
@@ -281,8 +282,8 @@ impl AllocatedBytes {
         self.rates = None;
     }
 
-    /// Records lost events. Intervals with a loss are void anyway, and the budget provides no information about the
-    /// rest.
+    /// Records lost events. An interval with a loss is void anyway, and the budget of the period provides no
+    /// information about the other intervals.
     pub(crate) fn lost(&mut self) {
         if let Some(cycle) = &mut self.cycle {
             cycle.lossy = true;
@@ -433,7 +434,7 @@ impl AllocatedBytes {
         }
         let handed_out = cycle.budget.saturating_sub(cycle.holes.saturating_add(holes));
         let seen = cycle.seen.saturating_add(seen);
-        // During a sweep, any live object may have been allocated since the final stop.
+        // During a sweep, any live object can have been allocated since the final stop.
         let unseen = match in_sweep {
             true => cycle.hidden.saturating_add(of.spaces.gen0.live_before),
             false => cycle.hidden,
@@ -458,7 +459,7 @@ impl AllocatedBytes {
         let in_sweep = background.is_some_and(|background| background.measured_in_sweep);
         let known = self.base.filter(|_| start_seen);
         let allocated = known.map(|base| {
-            // No inner collection frees large objects, so a lower value can only be the one at the start.
+            // No inner collection frees large objects, so a lower value can only be the value at the start.
             self.large_before_is_at_start |= inside && large.live_before < base.large_live;
             // On .NET 9 and later both sizes are from the final stop, so no heap grows.
             self.large_before_is_at_start |= large.grown > ROUNDING;
@@ -873,8 +874,8 @@ mod tests {
     }
 
     /// Scenario: the histories of a collection between two complete collections never arrive.
-    /// Guarantee: the allocation before the next collection is unknown, and the allocation before the collection after
-    /// that is known again.
+    /// Guarantee: the allocation before the next collection is unknown, and the allocation before the following
+    /// collection is known again.
     #[test]
     fn missing_history_makes_one_interval_unknown() {
         let mut model = Model::default();

@@ -28,7 +28,7 @@ pub(crate) struct FormingCollection {
     pub(crate) heap_stats: Option<HeapStats>,
     pub(crate) global: Option<GlobalHistory>,
     pub(crate) stops: Vec<StopId>,
-    /// The background collection that was in progress at GCStart.
+    /// Number of the background collection that was in progress at GCStart; `None` if none was.
     pub(crate) background: Option<u32>,
     /// Whether the collection is known to have had a stop that was never observed.
     pub(crate) stop_unseen: bool,
@@ -118,7 +118,7 @@ impl FormingCollection {
         }
     }
 
-    /// Returns whether the collection was requested as by `GC.Collect`.
+    /// Returns whether the collection has the reason of `GC.Collect`.
     pub(crate) fn is_induced(&self) -> bool {
         self.start
             .as_ref()
@@ -150,7 +150,8 @@ impl FormingCollection {
     }
 
     /// Creates the record. `stops` are the stops of the collection, in order; they are closed unless the session ended
-    /// during a stop. `cost` covers earlier collections and learns from this collection.
+    /// during a stop. `cost` covers earlier collections, and learns from this collection if it is not a full
+    /// collection.
     pub(crate) fn into_collection(self, stops: &[&Stop], losses: &LossIntervals, cost: &mut MarkingCost) -> Collection {
         let became_blocking = self.became_blocking(stops);
         let mut pauses: Vec<Pause> = Vec::with_capacity(stops.len());
@@ -180,7 +181,7 @@ impl FormingCollection {
         missing.add(Missing::GlobalHistory, self.global.is_none());
         missing.add(Missing::PerHeapHistory, !self.has_all_histories());
 
-        // A collection in flight reports the pauses so far; its end is missing anyway.
+        // A collection in progress reports the pauses so far; its missing end shows that the sum is incomplete.
         let pause_known = first_stop_seen && !self.stop_unseen && !final_unseen && parts_known;
         let (start, end) = (self.start.as_ref().map(|start| start.0), self.end.map(|end| end.0));
         let first = stops
@@ -206,8 +207,8 @@ impl FormingCollection {
             reason: self.start.as_ref().map(|start| start.2.reason),
             trigger: self.trigger,
             trigger_thread: self.trigger_thread,
-            // A dump also walks other collections that run at the same time, and the program may have requested one of
-            // them. The thread decides if it is known.
+            // A dump also walks the heap in other collections during the dump, and the program can have requested one
+            // of them. `Machine::report` therefore overrides this value if the requesting thread is known.
             requested_by_tool: self.dumped.then_some(true).filter(|_| self.is_induced()),
             start,
             end,
@@ -351,7 +352,8 @@ impl FormingCollection {
         sizes
     }
 
-    /// Returns the bytes allocated before the collection, unless events of that period are missing.
+    /// Returns the bytes allocated before the collection, or the reason why they are unknown, for example because
+    /// events of the interval were lost.
     fn allocated(&self, losses: &LossIntervals) -> Result<Allocated, AllocatedUnknown> {
         let allocated = self.allocated.unwrap_or(Err(AllocatedUnknown::MissingHistory))?;
         if losses.overlap(allocated.since, allocated.until) {
@@ -360,7 +362,8 @@ impl FormingCollection {
         Ok(allocated)
     }
 
-    /// Returns the input for the allocation measurement, once, when the histories are complete.
+    /// Returns the input for the allocation measurement, or `None` if the histories are incomplete or the allocation is
+    /// already measured.
     pub(crate) fn measured(&self, at: i64) -> Option<CollectionFacts> {
         let global = self
             .global

@@ -1,7 +1,7 @@
 //! Intervals in which events are known to be missing.
 
-/// Maximum number of separate intervals per process. Beyond it, the two nearest intervals are merged. More collections
-/// may then be marked as lossy, but never fewer.
+/// Maximum number of separate intervals per process. If there are more intervals, the two nearest intervals are merged.
+/// The merge can mark more collections as lossy, but never fewer.
 pub const MAX_LOSS_INTERVALS: usize = 4096;
 
 /// Disjoint, sorted intervals in nanoseconds since the sync point. The ends are exclusive: missing events lie strictly

@@ -32,8 +32,8 @@ pub const MAX_DELAY_NS: i64 = 2_000_000_000;
 /// streaming thread (100 ms each) later.
 pub const LIVE_SETTLE_NS: i64 = 200_000_000;
 
-/// Maximum distance of a time from the sync point, 36 years. A damaged time beyond it is clamped. Differences between
-/// two such times fit into 64 bits.
+/// Maximum distance of a time from the sync point, 36 years. A damaged time beyond this distance is clamped.
+/// Differences between two such times fit into 64 bits.
 pub const MAX_OFFSET_NS: i64 = i64::MAX / 8;
 
 /// Maximum number of collections that share one stop. No recording has more than two.
@@ -42,8 +42,8 @@ pub const MAX_RUNS: usize = 16;
 /// Maximum number of stops of one collection. A background collection has two.
 pub const MAX_STOPS: usize = 64;
 
-/// Maximum number of collections in progress at once. The runtime has two slots; any further ones are left over from
-/// lost events.
+/// Maximum number of collections in progress at once. The runtime has two slots; additional collections remain only if
+/// their ends were lost.
 pub const MAX_FORMING: usize = 64;
 
 /// Maximum number of suspensions that are open at once, one per thread.
@@ -135,8 +135,8 @@ pub struct OtherStops {
     pub reason: SuspendReason,
     /// Number of stops observed from begin to end.
     pub count: u64,
-    /// Sum of the time from SuspendEEBegin to RestartEEEnd. The stops can overlap stops of collections, because the
-    /// time includes the wait for the lock.
+    /// Sum of the time from SuspendEEBegin to RestartEEEnd, in nanoseconds. The stops can overlap stops of collections,
+    /// because the time includes the wait for the lock.
     pub stopped_ns: i64,
 }
 
@@ -155,19 +155,19 @@ struct ClosedStop {
     waiting: usize,
 }
 
-/// Reconstructs the collections of one runtime. See the [module](crate::gc).
+/// A state machine that reconstructs the collections of one runtime. See the [module](crate::gc).
 #[derive(Debug)]
 pub struct Machine {
     settling: ReportTiming,
     is_finished: bool,
     clr_instance: Option<u16>,
     newest: Option<i64>,
-    /// Time that has passed without events since the newest event.
+    /// Time up to which no event followed the newest event; `None` if unknown.
     quiet_until: Option<i64>,
     next_stop: StopId,
     open: Vec<Stop>,
-    /// Closed stops that belong to collections not yet reported. There are usually none or few. They are boxed because
-    /// a node of the map reserves space for eleven.
+    /// Closed stops that belong to collections not yet reported. The map usually has at most a few stops. The stops are
+    /// boxed because a node of the map reserves space for eleven entries.
     closed: BTreeMap<StopId, Box<ClosedStop>>,
     /// Final stops (reason 6) of a background collection whose GCStart was never observed.
     orphan_finals: Vec<Stop>,
@@ -187,7 +187,8 @@ pub struct Machine {
     /// Thread of that GCTriggered.
     trigger_thread: Option<u64>,
     tools: ToolThread,
-    /// Whether a GCTriggered has arrived since the last stop closed. On server GC it precedes the suspension.
+    /// Whether a GCTriggered has arrived since the last stop closed. Under server GC, GCTriggered precedes the
+    /// suspension.
     triggered_outside: bool,
     /// Whether a triggered stop without a collection has occurred since the last GCStart. In that case the runtime
     /// increments the count without events.
@@ -197,8 +198,8 @@ pub struct Machine {
     last_ended: Option<u32>,
     /// The background collection in progress, or the last one.
     background: Option<u32>,
-    /// Whether a final stop has started since the last background collection ended, which means that another one is in
-    /// progress.
+    /// Whether a final stop has started since the last background collection ended, which means that another background
+    /// collection is in progress.
     final_since_end: bool,
     allocated: AllocatedBytes,
     /// Marks of the running collection.
@@ -251,7 +252,7 @@ impl Machine {
         }
     }
 
-    /// Creates a machine for a process that appears after these events are already known to be lost.
+    /// Creates a machine for a process that appears after these losses were recorded.
     pub(crate) fn after(clr_instance: Option<u16>, settling: ReportTiming, losses: LossIntervals) -> Self {
         Self {
             losses,
@@ -263,7 +264,7 @@ impl Machine {
     /// event. Returns the number of the collection that the event belongs to, if it is known by now.
     ///
     /// Events should arrive in time order. An event that arrives late is processed, and the time by which it was late
-    /// counts as a loss, because conclusions drawn in the meantime may be wrong.
+    /// counts as a loss, because conclusions drawn before its arrival can be wrong.
     pub fn observe(&mut self, at: i64, thread: u64, event: &ClrEvent<'_>) -> Option<u32> {
         let at = at.clamp(-MAX_OFFSET_NS, MAX_OFFSET_NS);
         match event {
@@ -345,7 +346,8 @@ impl Machine {
         self.finalizers_lost(before);
     }
 
-    /// Advances the time of a live stream without events, so that items that have waited long enough are reported.
+    /// Advances the time of a live stream without events to `now`, in nanoseconds since the sync point, so that items
+    /// that have waited long enough are reported.
     pub fn tick(&mut self, now: i64) {
         self.newest = Some(self.newest.map_or(now, |newest| newest.max(now)));
         self.expire(now);
@@ -361,8 +363,8 @@ impl Machine {
         }
     }
 
-    /// Returns whether any item needs only time to be reported: a finished collection, or a collection whose remaining
-    /// facts do not arrive.
+    /// Returns whether any item will be reported when enough time has passed: a finished collection, or a collection
+    /// whose remaining facts do not arrive.
     pub fn is_waiting(&self) -> bool {
         let in_flight = |forming: &FormingCollection| forming.announced_background() && forming.end.is_none();
         !self.settled.is_empty() || self.forming.iter().any(|forming| !in_flight(forming))
@@ -383,8 +385,8 @@ impl Machine {
     /// Returns the next collection or suspension that is ready, in the order in which they finished.
     ///
     /// If more than [`MAX_SETTLED`] items wait, the oldest quarter is ready regardless of the time. Losses in their
-    /// period may not be known yet, so these collections are [lossy](Collection::lossy), and these suspensions have no
-    /// durations.
+    /// period are not necessarily known yet, so these collections are [lossy](Collection::lossy), and these suspensions
+    /// have no durations.
     pub fn next_outcome(&mut self) -> Option<Outcome> {
         let (since, _) = self.settled.front()?;
         let ready = match self.settling {
@@ -414,8 +416,8 @@ impl Machine {
         })
     }
 
-    /// Returns whether the oldest item must be reported regardless of the time. Once started, this continues for a
-    /// quarter of the items, because each query of the machine's contents scans the waiting items.
+    /// Returns whether the oldest item must be reported regardless of the time. Once such reports have started, they
+    /// continue for a quarter of the items, because each query of the machine's contents scans the waiting items.
     fn relieves(&mut self) -> bool {
         let enough = MAX_SETTLED / self.shared_by / 4 * 3;
         self.relieving = self.overflows() || (self.relieving && self.settled.len() > enough);
@@ -427,7 +429,8 @@ impl Machine {
         self.shared_by = machines.max(1);
     }
 
-    /// Returns whether more items wait to be reported than a live machine keeps. If so, take all outcomes.
+    /// Returns whether more items wait to be reported than a live machine keeps, which is its share of [`MAX_SETTLED`].
+    /// If so, take all outcomes.
     pub fn overflows(&self) -> bool {
         self.settling != ReportTiming::AtTheEnd && self.settled.len() > MAX_SETTLED / self.shared_by
     }
@@ -437,7 +440,8 @@ impl Machine {
         &self.others
     }
 
-    /// Records the time of an event that the machine's conclusions depend on.
+    /// Records the time of an event that the machine's conclusions depend on. If the event is older than the newest
+    /// event, records a loss between both events.
     fn in_order(&mut self, at: i64) -> &mut Self {
         match self.newest {
             Some(newest) if at < newest => self.lost(Some(at - 1), newest + 1),

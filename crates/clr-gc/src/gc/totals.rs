@@ -75,7 +75,7 @@ pub struct Totals {
     /// Known time during which the managed threads were suspended, for collections and for stops without a collection,
     /// in ns.
     pub stopped_ns: i64,
-    /// Division of that time by cause and by origin. Each division adds up to it.
+    /// Division of [`stopped_ns`](Self::stopped_ns) by cause and by origin. Each division adds up to this time.
     pub stopped: StoppedTime,
     /// Number of stops without a collection.
     pub suspensions: u64,
@@ -88,7 +88,7 @@ pub struct Totals {
     /// Whether the allocation before some collection after the first is unknown, or is only a minimum. In that case
     /// `allocated` is a lower bound.
     pub allocated_lower_bound: bool,
-    /// Bytes promoted.
+    /// Bytes promoted; `None` if unknown for all collections.
     pub promoted: Option<u64>,
 }
 

@@ -9,7 +9,7 @@ use clr_gc::stream::Scope;
 use crate::account::assert_adds_up;
 use crate::recordings::{self, Recording};
 
-/// A single event.
+/// An event of a recording.
 #[derive(Clone)]
 struct SentEvent {
     at: i64,
@@ -18,8 +18,8 @@ struct SentEvent {
     payload: Vec<u8>,
 }
 
-/// Returns the events that collections are built from. Events that name the program and its settings have no effect
-/// here.
+/// Returns the events of a recording from which collections are built, without the events that name the program and its
+/// settings.
 fn events(name: &str) -> Vec<SentEvent> {
     let mut events = Vec::new();
     Recording::read_bytes(&recordings::bytes(name), Scope::Collections, |observed| {
@@ -52,9 +52,10 @@ fn collections<'e>(events: impl IntoIterator<Item = &'e SentEvent>) -> Vec<Colle
         .collect()
 }
 
-/// Compares two accounts. Marks are also single events: without one of them, less time is explained, but no time is
-/// attributed to a wrong cause. Phase times, however, are whole microseconds. The division among roots, survivors and
-/// relocation depends on earlier collections, so these are compared together.
+/// Compares two accounts. Each mark is a single event: if a mark is missing, less time is explained, but no time is
+/// attributed to a wrong cause. Phase times are whole microseconds, so a part can exceed its true value by 1,000 ns.
+/// The division among roots, survivors and relocation depends on earlier collections, so only the sum of these parts is
+/// compared.
 fn assert_accounts(claimed: &Account, truth: &Account, ns: i64, context: Arguments<'_>) {
     assert_eq!(claimed.total(), ns, "{context}");
     let is_shared =
@@ -80,14 +81,14 @@ fn assert_accounts(claimed: &Account, truth: &Account, ns: i64, context: Argumen
     }
 }
 
-/// Compares two collections that claim to be whole and correct in everything that the promise covers. Facts in separate
-/// events that no other event proves (the trigger, committed memory, DATAS measurements) may be absent. The same
-/// applies to facts about another collection (that it was in progress).
+/// Asserts that a collection that claims to be whole equals the true collection in all facts that the claim covers. A
+/// fact in a separate event that no other event proves (the trigger, committed memory, a DATAS measurement) can be
+/// absent. The same applies to the background collection in progress, a fact about another collection.
 fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<'_>) {
     if claimed.trigger.is_none() || truth.trigger.is_none() {
         claimed.trigger = truth.trigger;
     }
-    // The requester is known through the trigger and the other actions of its thread.
+    // The requester is known only through the trigger and other actions of its thread, whose events can be missing.
     claimed.trigger_thread = truth.trigger_thread;
     claimed.requested_by_tool = truth.requested_by_tool;
     claimed.background = claimed.background.or(truth.background);
@@ -100,7 +101,8 @@ fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<
     // The measured interval depends on neighbouring collections; `check` compares the sums.
     claimed.allocated = truth.allocated;
     claimed.last_event = truth.last_event;
-    // A separate event that few collections have: only sequence numbers prove that it is not missing.
+    // Few collections have the event of the created thread, so only sequence numbers can prove that the event is not
+    // missing.
     claimed.thread_created = truth.thread_created;
     for (pause, true_pause) in claimed.pauses.iter_mut().zip(&truth.pauses) {
         if let (Some(account), Some(true_account), Some(ns)) = (&pause.account, &true_pause.account, pause.pause_ns) {
@@ -123,9 +125,9 @@ fn assert_right(mut claimed: Collection, truth: &Collection, context: Arguments<
     }
 }
 
-/// Compares the claimed collections with the true ones. `of_others` includes facts that come from another collection
-/// (the bytes allocated since the previous one, the background collection in progress). If several events are missing,
-/// they may refer to another collection without a trace.
+/// Compares the collections that claim to be whole with the true collections, and returns the number of comparisons.
+/// `of_others` is whether the background collection in progress is compared, which is a fact about another collection.
+/// If several events are missing, this fact can refer to a wrong collection without a trace.
 fn check<'e>(
     name: &str,
     truth: &[Collection],
@@ -141,8 +143,9 @@ fn check<'e>(
         sum <= true_sum + true_sum / 50 + (1 << 20),
         "{name}, {what}: {sum} bytes were allocated, and {true_sum} are true"
     );
-    // The events after a collection prove that none of its events is missing (numbers, counts, the order of edges). No
-    // events follow the last collections. Only sequence numbers could prove it, which these events do not contain.
+    // The events after a collection prove that none of its events is missing, through numbers, counts and the order of
+    // edges. No events follow the last collections. Only sequence numbers could prove that their events are complete,
+    // and these events have no sequence numbers.
     let last = truth.iter().map(|gc| gc.number).max().unwrap_or(0) - 1;
     for mut claimed in claimed
         .into_iter()
@@ -175,7 +178,7 @@ const RECORDINGS: [&str; 9] = [
     "svc8-workstation",
 ];
 
-/// A random number generator that needs no seed file: xorshift64*.
+/// A random number generator that is seeded by a constant (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -188,7 +191,7 @@ impl Random {
 }
 
 /// Scenario: each event of a recording is dropped in turn, without a sequence number that shows it.
-/// Guarantee: collections that claim to be whole are correct, and only collections near the event are affected.
+/// Guarantee: collections that claim to be whole are correct, and at most 5 collections no longer claim to be whole.
 #[test]
 fn dropped_event_causes_no_wrong_collection() {
     for name in recordings::present(&RECORDINGS) {
@@ -207,7 +210,7 @@ fn dropped_event_causes_no_wrong_collection() {
 }
 
 /// Scenario: each event is duplicated in turn.
-/// Guarantee: no value is counted twice, and no collection is lost.
+/// Guarantee: no value is counted twice, and no collection loses its claim to be whole.
 #[test]
 fn duplicate_event_is_not_counted_twice() {
     for name in recordings::present(&RECORDINGS) {
@@ -243,8 +246,9 @@ fn late_event_causes_no_wrong_collection() {
 
 /// Scenario: runs of events are dropped, and single events are dropped, duplicated and moved, at random positions
 /// (seeded).
-/// Guarantee: collections that claim to be whole are correct. With five other seeds, 6 of 470,000 were not: the losses
-/// of a background collection can match each other so well that only sequence numbers, which streams have, reveal them.
+/// Guarantee: collections that claim to be whole are correct. With five other seeds, 6 of 470,000 such collections were
+/// incorrect: the losses of a background collection can match each other so well that only sequence numbers, which real
+/// streams have, reveal the losses.
 #[test]
 fn randomly_changed_events_cause_no_wrong_collection() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
@@ -287,9 +291,10 @@ fn randomly_changed_events_cause_no_wrong_collection() {
     assert!(claims > enough, "{claims} claims are too few for a test");
 }
 
-/// Scenario: a hostile stream sends events of a recording in any order, on any thread, at any time, including the ends
-/// of the clock.
-/// Guarantee: there is no panic, no negative length, and no collection with more stops than are kept.
+/// Scenario: a hostile stream sends events of a recording in any order, on any thread, at any time, including the
+/// smallest and the largest timestamp.
+/// Guarantee: there is no panic, the parts of each stop add up, no duration is negative, and no collection has more
+/// than [`clr_gc::gc::MAX_STOPS`] stops.
 #[test]
 fn hostile_events_are_handled() {
     let mut random = Random(0xD1B5_4A32_D192_ED03);
@@ -309,7 +314,8 @@ fn hostile_events_are_handled() {
                 };
                 changed.push(event);
             }
-            // The same kind of event repeated: endless collections in one stop, endless stops in one collection.
+            // One event is repeated 500 times, for example to start many collections in one stop or many stops in one
+            // collection.
             let again = changed[random.next(changed.len())].clone();
             changed.extend(std::iter::repeat_n(again, 500));
             for gc in collections(&changed) {
@@ -332,7 +338,7 @@ fn hostile_events_are_handled() {
 }
 
 /// Scenario: thousands of collections start in one stop, and thousands of stops occur inside one background collection.
-/// Guarantee: the kept items are bounded, and no collection claims to be whole.
+/// Guarantee: each collection keeps at most [`clr_gc::gc::MAX_STOPS`] stops, and no collection claims to be whole.
 #[test]
 fn kept_items_are_bounded() {
     let events = events("net8-clrgc-threads");

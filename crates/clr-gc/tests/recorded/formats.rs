@@ -14,7 +14,7 @@ use crate::recordings;
 /// versions, and no sequence numbers.
 struct OneCollect {
     encoder: Encoder,
-    /// Index and id of each thread of each process.
+    /// Index of each thread, by process and thread id.
     threads: HashMap<(u32, u64), u64>,
     definitions: HashMap<(u32, u32), u32>,
 }
@@ -107,8 +107,8 @@ fn collections(bytes: &[u8]) -> HashMap<ProcessKey, Vec<Collection>> {
 }
 
 /// Scenario: three recordings of three runtimes become three processes of one V6 stream without versions.
-/// Guarantee: each process has exactly the collections of its recording: the layouts follow from the length of the
-/// payloads, and no process affects another.
+/// Guarantee: each process has exactly the collections of its recording. The length of a payload determines its layout,
+/// and no process affects another process.
 #[test]
 fn processes_of_v6_stream_are_separate() {
     let names = ["net31-steady", "net10-threads-server", "net8-clrgc-threads"];

@@ -1,4 +1,4 @@
-//! The recordings and the results of other witnesses.
+//! The recordings, the results of TraceEvent, and the counters of the recorded processes.
 
 use std::fs;
 use std::io::Read;
@@ -44,7 +44,7 @@ pub(crate) fn names() -> Vec<String> {
     names
 }
 
-/// Returns those of the given recordings that exist.
+/// Returns the given recordings that exist.
 pub(crate) fn present<'n>(names: &'n [&'n str]) -> impl Iterator<Item = &'n str> {
     let is_there = |name: &&str| folder().join(format!("{name}.nettrace.gz")).exists();
     names.iter().copied().filter(is_there)
@@ -62,13 +62,15 @@ fn unpack(path: &Path) -> Vec<u8> {
     unpacked
 }
 
-/// Returns TraceEvent's collections of a recording.
+/// Returns TraceEvent's collections of a recording, or `None` if the recording has no TraceEvent result.
 pub(crate) fn witness(name: &str) -> Option<Value> {
     let path = folder().join(format!("{name}.gcs.json.gz"));
     path.exists().then(|| serde_json::from_slice(&unpack(&path)).unwrap())
 }
 
-/// Returns the process's own counters: (timestamp, gen0, gen1, gen2, total pause in microseconds or -1).
+/// Returns the counters that the process itself printed, or `None` if the recording has no counters. Each print has a
+/// timestamp, the numbers of collections of generations 0, 1 and 2, and the total pause in microseconds (-1 if
+/// unknown).
 pub(crate) fn own(name: &str) -> Option<Vec<[i64; 5]>> {
     let text = fs::read_to_string(folder().join(format!("{name}.own.txt"))).ok()?;
     let tick = |line: &str| {
@@ -94,7 +96,8 @@ impl Recording {
         Self::read_bytes(&bytes(name), Scope::Collections, |_| ())
     }
 
-    /// Reads one of the recordings with a known cause, which exist only in the repository.
+    /// Reads a recording whose main cause of stopped time is known, or returns `None` outside the repository, where no
+    /// such recording exists.
     pub(crate) fn read_account(name: &str) -> Option<Self> {
         let path = repository().join(format!("account/{name}.nettrace.gz"));
         (are_all_there() || path.exists()).then(|| Self::read_bytes(&unpack(&path), Scope::Collections, |_| ()))
@@ -112,7 +115,7 @@ impl Recording {
             stream.advance(&mut observer).unwrap();
         }
         stream.finish();
-        // Without a byte, the input is not recognized as a stream.
+        // Empty input is not recognized as a stream.
         let fine = stream.advance(&mut observer);
         assert!(fine.is_ok() || bytes.is_empty(), "{fine:?}");
         stream.end();

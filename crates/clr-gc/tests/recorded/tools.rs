@@ -8,8 +8,8 @@ use crate::recordings::{self, Recording};
 
 /// Scenario: during a plain session, another tool takes a heap dump of a program that requests no collection; the
 /// stream of such a dump itself is read; other programs request collections without any tool.
-/// Guarantee: the dump's collection is attributed to the tool, through the requesting thread or the dump; other
-/// collections are not attributed to a tool, and only requested collections have the attribute.
+/// Guarantee: the dump's collection is attributed to the tool, through the requesting thread or the dump; no other
+/// collection is attributed to a tool, and the attribute of a collection that was not requested is `None`.
 #[test]
 fn heap_dump_is_attributed_to_tool() {
     for name in recordings::present(&["net11-dump-beside", "net11-dump"]) {

@@ -38,8 +38,8 @@ fn object(address: u64, size: u64, of: u64, edges: &[u64]) -> Object {
     }
 }
 
-/// Builds a heap with a static list of three leaked objects with an array each, a handle, a frame, a weak handle and a
-/// literal.
+/// Builds a heap with a static list of three leaked objects, which have an array each. A handle holds the runtime's
+/// array of statics, which also holds a literal. A stack frame and a weak handle refer to one more object each.
 fn small() -> GeneratedHeap {
     GeneratedHeap {
         objects: vec![
@@ -76,8 +76,8 @@ fn small() -> GeneratedHeap {
 }
 
 /// Scenario: a small heap has each kind of holder.
-/// Guarantee: counts, rounded bytes, retained bytes, paths and the only suspect match the heap; a static holds its
-/// object in place of the runtime's array; a weak handle holds nothing.
+/// Guarantee: counts, rounded bytes, retained bytes, paths and the first suspect match the heap. A static holds its
+/// object in place of the runtime's array, and a weak handle holds no object.
 #[test]
 fn small_heap_is_described() {
     let survey = surveyed(&small());
@@ -136,8 +136,8 @@ fn paths_are_filtered_by_type() {
 }
 
 /// Scenario: the same dump lacks one of its events, each in turn.
-/// Guarantee: without any of the bulk events, or without its end, the dump is refused with the required buffer size,
-/// and no results are returned.
+/// Guarantee: if a bulk event or the end is missing, the dump is refused. For a graph, the error contains the required
+/// buffer size.
 #[test]
 fn dump_with_lost_event_is_refused() {
     let made = small();
@@ -176,7 +176,7 @@ fn histogram_needs_no_edges() {
 }
 
 /// Scenario: with the server collector, another thread writes the start, which comes last; another stream has no start.
-/// Guarantee: the dump is the same; without the start it is refused.
+/// Guarantee: the types in the survey are the same; the stream without the start is refused.
 #[test]
 fn start_of_another_thread_is_accepted() {
     let made = GeneratedHeap {
@@ -198,7 +198,7 @@ fn start_of_another_thread_is_accepted() {
 
 /// Scenario: a `GC.Collect` call of the program and a young collection with a walk precede the dump, another thread
 /// walks the heap during the dump, and another walk follows.
-/// Guarantee: only the dump is read.
+/// Guarantee: the survey contains only the types of the dump.
 #[test]
 fn other_collections_are_ignored() {
     let made = GeneratedHeap {
@@ -209,7 +209,7 @@ fn other_collections_are_ignored() {
 }
 
 /// Scenario: a graph needs more memory than allowed.
-/// Guarantee: the result is the histogram, with the reason.
+/// Guarantee: the result is a histogram with the reason for the missing graph.
 #[test]
 fn graph_over_budget_becomes_histogram() {
     let want = DumpDetail::Graph {
@@ -244,7 +244,7 @@ fn input_without_dump_is_refused() {
 }
 
 /// Scenario: types have no names, as in a second dump while another session is open.
-/// Guarantee: the types are counted, and each is shown by its number.
+/// Guarantee: the types are counted, and each type is shown by its token.
 #[test]
 fn unnamed_types_are_counted() {
     let mut made = small();
@@ -264,7 +264,8 @@ fn unnamed_types_are_counted() {
 }
 
 /// Scenario: a static holds a list of 300,000 nodes.
-/// Guarantee: the list is one step of a path and fully retained, without recursion.
+/// Guarantee: the list is one step of a path, the static retains the whole list, and the analysis does not recurse for
+/// each node.
 #[test]
 fn long_list_is_one_step() {
     let count = 300_000_u64;
@@ -337,8 +338,8 @@ fn other_formats_are_complete() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Scenario: heaps of up to 30 objects have any addresses, every kind of root, statics inside and outside arrays,
-    /// weak tables and dangling references; they are read in pieces of any size.
+    /// Scenario: heaps of up to 29 objects in any order have every kind of root, statics inside and outside objects,
+    /// weak tables and dangling references. The dumps are read in pieces of up to 4,999 bytes.
     /// Guarantee: counts, bytes, retained bytes of types and roots, and reached objects equal those of a second
     /// implementation, which removes each object in turn.
     #[test]

@@ -82,7 +82,7 @@ pub(crate) struct RouteKeys {
 }
 
 impl Requests {
-    /// Returns the classes.
+    /// Returns the classes of requests: the classes by path, then one class for each source.
     pub(crate) fn routes(&self) -> Routes {
         let of_paths = self.routes.iter().map(|keys| Route {
             name: keys.name.as_str().into(),

@@ -149,7 +149,7 @@ impl From<&Metrics> for MetricOptions {
             detail: keys.detail,
             aggregate: keys.aggregate,
             max_series: usize::try_from(keys.max_series).unwrap_or(usize::MAX),
-            // The values of another section.
+            // These values come from another section.
             ..Self::default()
         }
     }

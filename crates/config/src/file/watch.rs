@@ -12,11 +12,12 @@ use tokio::time::Instant;
 use targets::FileReading;
 use targets::inotify::{Changes, Inotify};
 
-/// Quiet period before a change is reported: editors write in several steps, and Kubernetes renames.
+/// Quiet period before a change is reported: editors write a file in several steps, and Kubernetes renames files.
 const QUIET: Duration = Duration::from_millis(200);
-/// A file that is written continuously is read after this time.
+/// Maximum time for which a change waits for the quiet period. A file that is written continuously is read after this
+/// time.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// Interval between reads without a notification (network file systems send none).
+/// Interval between reads without a notification (network file systems send no notifications).
 const SLOW_LOOK: Duration = Duration::from_secs(60);
 /// Interval between reads without inotify.
 const FAST_LOOK: Duration = Duration::from_secs(5);
@@ -33,14 +34,15 @@ const LARGEST: u64 = 4 << 20;
 /// Maximum number of files in a directory.
 const MAX_FILES: usize = 1000;
 
-/// Waits for changes of several files, or of the YAML files of a directory. The files can be written in place, replaced
-/// by a rename, or changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
+/// A watch for changes of several files, or of the YAML files of a directory. The files can be written in place,
+/// replaced by a rename, or changed through a symbolic link, as Kubernetes does with a ConfigMap (`..data`).
 #[derive(Debug)]
 pub struct Watch {
     paths: Vec<PathBuf>,
     seen: Vec<Option<u64>>,
     notifications: io::Result<Changes>,
-    /// Whether a notification has arrived for which no call has returned yet. A cancelled call therefore loses nothing.
+    /// Whether a notification has arrived for which no call has returned yet. A cancelled call therefore loses no
+    /// notification.
     pending: bool,
     reading: FileReading,
 }
@@ -64,13 +66,14 @@ impl Watch {
         }
     }
 
-    /// Returns the reason why inotify does not work. In that case the files are read every few seconds.
+    /// Returns the reason why inotify does not work, or `None` if it works. Without inotify, the files are read every
+    /// few seconds.
     pub fn degraded(&self) -> Option<&io::Error> {
         self.notifications.as_ref().err()
     }
 
-    /// Waits until the contents of a file differ from those at the last return (or at the start), and no further change
-    /// has occurred for 200 ms. This method is cancel safe.
+    /// Waits until the contents of a file differ from the contents at the last return of this method (or at the start),
+    /// and no further change has occurred for 200 ms. This method is cancel safe.
     pub async fn changed(&mut self) {
         loop {
             if !self.pending {
@@ -95,8 +98,8 @@ impl Watch {
         }
     }
 
-    /// Reads the files on a blocking thread, because a network file system can be slow. Returns `None` if it does not
-    /// respond.
+    /// Reads the files on a blocking thread, because a network file system can be slow. Returns `None` if the file
+    /// system does not respond.
     async fn look(&self) -> Option<Vec<Option<u64>>> {
         let inotify = self.notifications.as_ref().ok().map(Changes::inotify).cloned();
         let paths = self.paths.clone();
@@ -140,7 +143,7 @@ fn watch(inotify: &Inotify, paths: &[PathBuf]) {
     }
 }
 
-/// Waits for notifications of the directories, and reads up to [`MAX_EVENTS`].
+/// Waits for notifications of the directories, and reads up to [`MAX_EVENTS`] of them.
 async fn next(notifications: &Changes) -> io::Result<()> {
     let mut taken = 0;
     while taken == 0 {
@@ -169,8 +172,8 @@ pub(crate) fn yaml_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns every directory that determines the targets of `paths`: their parent directories, and those of symbolic
-/// links.
+/// Returns every directory that determines the targets of `paths`: the directories among `paths`, and the parent
+/// directories of all files, of symbolic links and of their targets.
 fn directories(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
     let mut directories = BTreeSet::new();
     let inside = paths.iter().filter_map(|path| {
@@ -207,8 +210,8 @@ fn fingerprints(paths: &[PathBuf]) -> Vec<Option<u64>> {
     paths.iter().map(|path| fingerprint(path)).collect()
 }
 
-/// Returns a hash of the contents, or `None` if the file does not exist. The hash is never shown, because the file can
-/// contain a secret.
+/// Returns a hash of the contents (of a large file, its size and time), or `None` if there is no such file or
+/// directory. The hash is never shown, because the file can contain a secret.
 fn fingerprint(path: &Path) -> Option<u64> {
     let metadata = std::fs::metadata(path).ok()?;
     let mut hasher = DefaultHasher::new();

@@ -47,14 +47,15 @@ pub(crate) fn alerts(resolver: &mut Resolver<'_>, document: &Document) -> AlertS
     }
 }
 
-/// Returns the name of the node, or of the host.
+/// Returns the name of the Kubernetes node (`NODE_NAME`), or the name of the host if this variable is unset.
 pub(super) fn node(resolver: &Resolver<'_>) -> String {
     let variable = resolver.environment.get("NODE_NAME").filter(|name| !name.is_empty());
     let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     variable.cloned().unwrap_or_else(host).trim().to_owned()
 }
 
-/// Returns the URL of this instance, with the name of its node or pod.
+/// Returns the URL of this instance, with the names of its node, host or pod. Returns `None` if such a name is unknown,
+/// which is reported.
 fn here(resolver: &mut Resolver<'_>, url: &LinkUrl) -> Option<String> {
     let environment = resolver.environment;
     let variable = |name: &str| environment.get(name).cloned().filter(|text| !text.is_empty());

@@ -106,7 +106,8 @@ fn limits(resolver: &mut Resolver<'_>, limits: &Limits) {
     ];
     for (keys, conflict, message) in pairs {
         let [batch, queue] = keys.map(KeyPath::from_dotted);
-        // A batch limit by default is not an error if the queue is set to less: a batch is never larger than the queue.
+        // A default batch limit above the configured limit of the queue is not an error: a batch is never larger than
+        // the queue.
         if conflict && resolver.is_set(&batch) {
             // The error is reported at the key that was set, or at the later key if both were set.
             let later = resolver.origins.get(&queue) > resolver.origins.get(&batch);
@@ -187,7 +188,8 @@ pub(super) fn client(
     [None, None]
 }
 
-/// Returns the URL of requests. `appended` is the signal's path over HTTP, for an endpoint that all signals share.
+/// Returns the URL of requests, or `None` if it is invalid, which is reported. `appended` is the signal's path over
+/// HTTP, for an endpoint that all signals share.
 fn address(
     resolver: &mut Resolver<'_>,
     endpoint: &Endpoint,

@@ -7,7 +7,7 @@ use super::Resolver;
 use super::alerts::node;
 use crate::document::Document;
 
-/// Returns the options of the store and the name of this host in it.
+/// Returns the options of the store and the name of this host in it, or `None` if evidence stays on the host.
 pub(crate) fn store(resolver: &mut Resolver<'_>, document: &Document) -> Option<(StoreOptions, String)> {
     let keys = &document.evidence.store;
     let path = KeyPath::from_dotted("evidence.store");

@@ -1,8 +1,8 @@
 //! The alerts for an Alertmanager, and the times at which they are sent. Pure.
 //!
-//! An Alertmanager gets states instead of changes: firing alerts at intervals, and resolved ones for some time.
-//! Therefore no change is lost while it is unavailable, and the number of queued messages is bounded by the number of
-//! alerts.
+//! An Alertmanager gets states instead of changes: firing alerts at intervals, and resolved alerts for
+//! [`RESOLVED_FOR`]. Therefore, a change is lost only if the Alertmanager stays unavailable for this time after the end
+//! of an alert. The number of queued messages is bounded by the number of alerts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ struct Entry {
     message: Arc<Message>,
     /// Time at which the alert got its current state.
     since: Instant,
-    /// Time at which the alert was last sent or refused.
+    /// Time at which the alert was last sent or refused; `None` if the current state was neither sent nor refused.
     last: Option<Instant>,
     /// Whether the current state was sent.
     sent: bool,
-    /// Whether the alert was refused because of its content. It is not sent again.
+    /// Whether the alert was refused because of its content. A refused alert is not sent again until it fires again.
     given_up: bool,
 }
 
@@ -50,8 +50,8 @@ impl FiringAlerts {
         }
     }
 
-    /// Sets a new state of an alert. Returns the alert that does not fit: either this alert, or the oldest alert of the
-    /// largest service of the largest tenant.
+    /// Sets a new state of an alert. Returns the alert that does not fit, if there is one: either this alert, or the
+    /// oldest alert of the largest service of the largest tenant.
     #[must_use]
     pub(crate) fn put(&mut self, message: Arc<Message>, now: Instant) -> Option<Arc<Message>> {
         let key = Arc::clone(&message.labels);
@@ -78,8 +78,9 @@ impl FiringAlerts {
         lost
     }
 
-    /// Returns the oldest alert of the largest service of the largest tenant. Returns `None` if the tenant or the
-    /// service of the message has the same number.
+    /// Returns the oldest alert of the largest service of the largest tenant. Returns `None` unless this tenant has at
+    /// least two alerts more than the tenant of the message. Within the tenant of the message, the same applies to the
+    /// services.
     fn find_alert_of_greater_share(&self, message: &Message) -> Option<Arc<Labels>> {
         let mut of_tenants: BTreeMap<&str, usize> = BTreeMap::new();
         let mut of_services: BTreeMap<&QuotaOwner, usize> = BTreeMap::new();
@@ -105,7 +106,7 @@ impl FiringAlerts {
         oldest.map(|(key, _)| Arc::clone(key))
     }
 
-    /// Sets newer texts of a state. They are sent when the alert is due, not earlier.
+    /// Sets newer texts of a state. The texts are sent when the alert is due, not earlier.
     pub(crate) fn refresh(&mut self, message: &Arc<Message>) {
         if let Some(entry) = self.entries.get_mut(&message.labels)
             && entry.message.is_state_of(message)
@@ -114,7 +115,8 @@ impl FiringAlerts {
         }
     }
 
-    /// Forgets the alert that resolved first, of the alerts whose end was sent.
+    /// Forgets the alert that resolved first, of the alerts whose end was sent. Returns whether there was such an
+    /// alert.
     fn make_room(&mut self) -> bool {
         let over = |entry: &&(&Arc<Labels>, &Entry)| entry.1.sent && !entry.1.message.is_firing();
         let all = self.entries.iter().collect::<Vec<_>>();
@@ -160,7 +162,7 @@ impl FiringAlerts {
         self.entries.values().filter(unsent).count() as u64
     }
 
-    /// Returns the time at which the next alert is due or can be forgotten.
+    /// Returns the time at which the next alert is due or can be forgotten, or `None` if there is no such alert.
     pub(crate) fn next(&self) -> Option<Instant> {
         let each = self.entries.values().flat_map(|entry| {
             let over = (!entry.message.is_firing()).then(|| entry.since + RESOLVED_FOR);
@@ -177,7 +179,7 @@ impl FiringAlerts {
         });
     }
 
-    /// Records that alerts were not accepted, for a reason outside their content. They are due again after the
+    /// Records that alerts were not accepted, for a reason outside their content. These alerts are due again after the
     /// interval.
     pub(crate) fn put_off(&mut self, messages: &[Arc<Message>], now: Instant) {
         self.each_of(messages, |entry| entry.last = Some(now));
@@ -200,7 +202,7 @@ impl FiringAlerts {
         }
     }
 
-    /// Forgets alerts that resolved long ago. Returns the number of ends that were never sent.
+    /// Forgets alerts that resolved at least [`RESOLVED_FOR`] ago. Returns the number of ends that were never sent.
     #[must_use]
     pub(crate) fn forget(&mut self, now: Instant) -> u64 {
         let mut unsent = 0;
@@ -272,8 +274,8 @@ mod tests {
     }
 
     /// Scenario: an alert ends while the request with its start is being sent; another alert is refused while it fires,
-    /// and ends.
-    /// Guarantee: the end of the first alert is still due, and the second alert is not sent again.
+    /// then ends, and fires again.
+    /// Guarantee: the end of the first alert is still due; the second alert is not sent until it fires again.
     #[test]
     fn change_during_request_is_still_due() {
         let now = Instant::now();
@@ -291,8 +293,8 @@ mod tests {
         assert_eq!(firing.count_due(now), 2);
     }
 
-    /// Scenario: there are more alerts than fit; one of them ends and its end is sent; another Alertmanager never
-    /// accepts a request.
+    /// Scenario: there are more alerts than fit; the end of one alert is sent, and the end of another alert is never
+    /// sent.
     /// Guarantee: further alerts are refused until a sent end makes room; ends that were never sent are counted when
     /// they are forgotten.
     #[test]

@@ -29,7 +29,8 @@ const MAX_LABELS: usize = 64;
 /// Maximum length of a value, in bytes.
 const MAX_VALUE_BYTES: usize = 512;
 
-/// Attributes of a resource that do not become labels, because they change, are long, or repeat other labels.
+/// Prefixes of the attributes of a resource that do not become labels, because the attributes change, are long, or
+/// repeat other labels.
 const LEFT_OUT: [&str; 7] = [
     "process.",
     "gcwatch.",
@@ -41,8 +42,8 @@ const LEFT_OUT: [&str; 7] = [
 ];
 
 /// Returns the labels of an incident as an alert: `alertname` (the id of its symptom), `severity`, `incident` (its id),
-/// `process`, `pid`, `instance`, then the labels of the rule, then those of the process's resource. If a name occurs
-/// again, a number is appended to it.
+/// `process`, `pid`, `instance`, then the labels of the rule, then the attributes of the process's resource. If a name
+/// occurs again, a number is appended to the name.
 pub(crate) fn labels(notice: &IncidentNotice, resource: &Resource) -> Labels {
     let incident = notice.change.incident();
     // An incident of a service does not have a process.
@@ -172,7 +173,7 @@ mod tests {
     }
 
     /// Scenario: several names become equal.
-    /// Guarantee: the first keeps the name, and the following ones are numbered in order.
+    /// Guarantee: the first label keeps the name, and the following labels are numbered in order.
     #[test]
     fn equal_names_are_numbered() {
         let mut labels = Labels::new();
@@ -190,7 +191,7 @@ mod tests {
     }
 
     /// Scenario: fingerprints are computed for an empty set and for one label.
-    /// Guarantee: the results are those of FNV-1a, computed by hand for the empty set and by definition for the label.
+    /// Guarantee: the results equal FNV-1a: the offset basis for the empty set, and the definition for the label.
     #[test]
     fn fingerprints_are_fnv_1a() {
         assert_eq!(fingerprint(&Labels::new()), 0xcbf2_9ce4_8422_2325);

@@ -38,7 +38,7 @@ pub(crate) enum Change {
     Explained,
     /// The incident ended.
     Ended,
-    /// There is no change: the receiver already has the incident, or is new itself.
+    /// There is no change: the receiver already has the incident, or the receiver is new.
     Again,
 }
 
@@ -67,10 +67,11 @@ pub(crate) struct Message {
     started_unix_ns: u64,
     /// Time of the end; `None` if the alert is firing.
     ended_unix_ns: Option<u64>,
-    /// The resolved alert of the same incident with its previous severity, which had other labels.
+    /// The resolved alert of the same incident with its previous severity, which had other labels; `None` if the
+    /// severity did not rise.
     pub(crate) before: Option<Arc<Message>>,
     pid: u32,
-    /// Body for a webhook, if an earlier instance created it.
+    /// Body for a webhook that an earlier instance created; `None` for all other messages.
     stored: Option<Value>,
     /// Tenant and service of the message.
     pub(crate) share: QuotaOwner,
@@ -148,7 +149,7 @@ impl Message {
         let ended = notice.change.incident().ended;
         Self {
             annotations: Arc::new(annotations(notice, wall)),
-            // Receivers keep the first start time, so an end must not be before it.
+            // Receivers keep the first start time, so an end must not be before this time.
             ended_unix_ns: ended.map(|at| wall.unix_ns(at).max(self.started_unix_ns)),
             before: None,
             change: Change::from_incident_change(&notice.change),
@@ -156,7 +157,7 @@ impl Message {
         }
     }
 
-    /// Returns the message for a higher severity since `at`. The other labels stay the same as at the start.
+    /// Returns the message for a higher severity since `at_unix_ns`. The other labels stay the same as at the start.
     pub(crate) fn worse(&self, notice: &IncidentNotice, wall: Wall, at_unix_ns: u64) -> Self {
         let mut labels = (*self.labels).clone();
         labels.insert(SEVERITY.to_owned(), notice.change.incident().severity.name().to_owned());
@@ -209,8 +210,8 @@ impl Message {
         self.started_unix_ns == other.started_unix_ns && self.ended_unix_ns == other.ended_unix_ns
     }
 
-    /// Returns the `postableAlert` of Alertmanager's API v2. A firing alert ends at `until`, and is sent again before
-    /// that.
+    /// Returns the `postableAlert` of Alertmanager's API v2. A firing alert ends at `until_unix_ns`, and is sent again
+    /// before this time.
     pub(crate) fn postable(&self, until_unix_ns: u64, links: &Links) -> Value {
         let mut alert = json!({
             "labels": &*self.labels,
@@ -224,7 +225,7 @@ impl Message {
         alert
     }
 
-    /// Returns the body that Alertmanager sends to webhooks, grouped by incident.
+    /// Returns a body in the format that Alertmanager sends to webhooks, grouped by incident.
     pub(crate) fn webhook(&self, links: &Links) -> Value {
         if let Some(body) = &self.stored {
             return body.clone();
@@ -283,7 +284,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Starts a summary with a message that is not sent.
+    /// Creates an empty summary with the labels of a message that is not sent.
     pub(crate) fn new(message: &Message) -> Self {
         let namespace = message.share.tenant.strip_prefix("namespace ");
         let is_common = |name: &str, value: &str| match name {
@@ -303,7 +304,7 @@ impl Summary {
         }
     }
 
-    /// Counts a message. Only the first `most` services are named.
+    /// Counts a message. Only the first `most` services are named; all other services are counted together.
     pub(crate) fn add(&mut self, service: &Arc<str>, change: Change, most: usize) {
         let count = match change {
             Change::Began => &mut self.incidents,
@@ -319,7 +320,7 @@ impl Summary {
         *of_service = of_service.saturating_add(1);
     }
 
-    /// Returns the current state of the alert.
+    /// Returns the current state of the summary as an alert. `ended_unix_ns` is `None` while the alert fires.
     pub(crate) fn message(&self, tenant: &Arc<str>, rule: &str, severity: &str, ended_unix_ns: Option<u64>) -> Message {
         let mut labels = self.labels.clone();
         labels.insert(RULE.to_owned(), rule.to_owned());
@@ -407,7 +408,8 @@ impl Message {
         annotations
     }
 
-    /// Returns the addresses of its recording and of its record outside the host.
+    /// Returns the addresses of the incident's recording and record outside the host, as names and values of
+    /// annotations.
     fn stored_at(&self, base: &str) -> Vec<(String, String)> {
         let recording = self
             .annotations
@@ -427,8 +429,8 @@ impl Message {
             .collect()
     }
 
-    /// Returns the dashboard of the service, from some time before the incident until now, or until some time after its
-    /// end.
+    /// Returns the address of the dashboard of the service, from [`AROUND_NS`] before the incident until now, or until
+    /// [`AROUND_NS`] after the end of the incident.
     fn dashboard(&self, pattern: &str) -> String {
         let label = |name: &str| self.labels.get(name).map(String::as_str);
         let ms = |unix_ns: u64| (unix_ns / 1_000_000).to_string();
@@ -481,7 +483,8 @@ fn group_key(group: &Labels) -> String {
     format!("{{}}:{{{}}}", pairs.join(", "))
 }
 
-/// Returns the current texts, and the annotations of the cause, which cannot replace the others.
+/// Returns the annotations of the incident's record, and the current texts, which replace annotations with the same
+/// names.
 fn annotations(notice: &IncidentNotice, wall: Wall) -> BTreeMap<String, String> {
     let run = Some(notice.run);
     let subject = IncidentSubject {

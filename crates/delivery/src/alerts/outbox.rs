@@ -1,8 +1,8 @@
 //! The changes that wait for a webhook: bounded, each change once, tenants in turn. Pure.
 //!
-//! The changes of a service are sent in order. Tenants are served in turn, and so are the services of a tenant, so a
-//! tenant with many changes does not delay the others. If the queue is full, changes of the largest service of the
-//! largest tenant are dropped.
+//! The changes of a service are sent in order. Tenants are served in turn, and the services of a tenant are served in
+//! turn, so a tenant with many changes does not delay other tenants. If the queue is full, changes of the largest
+//! service of the largest tenant are dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -67,7 +67,9 @@ impl Outbox {
         }
     }
 
-    /// Drops the oldest change of the largest service of the largest tenant, and the changes that depend on it.
+    /// Drops a change of the largest service of the largest tenant: the oldest change that is neither an end nor a rise
+    /// of the severity, or the oldest change if there is no other. Together with the start of an incident, the later
+    /// changes of this incident are dropped. Returns the dropped changes.
     fn make_room(&mut self) -> Vec<Arc<Message>> {
         let mut of_tenants: BTreeMap<&str, usize> = BTreeMap::new();
         for (share, lane) in &self.lanes {
@@ -119,7 +121,8 @@ impl Outbox {
             .retain(|tenant, _| lanes.keys().any(|share| share.tenant == *tenant));
     }
 
-    /// Returns the next change. It stays in the queue until [`take`](Self::take) removes it.
+    /// Returns the next change, or `None` if no change waits. The change stays in the queue until [`take`](Self::take)
+    /// removes it.
     pub(crate) fn first(&self) -> Option<Arc<Message>> {
         let next = self
             .lanes
@@ -157,7 +160,7 @@ impl Outbox {
         self.waiting as u64
     }
 
-    /// Drops changes that were retried for too long. Returns their number.
+    /// Drops changes that have waited for [`RETRY_FOR`]. Returns their number.
     #[must_use]
     pub(crate) fn forget(&mut self, now: Instant) -> u64 {
         let before = self.waiting;

@@ -71,7 +71,7 @@ struct PendingAlerts {
 }
 
 impl PendingAlerts {
-    /// Queues a message. Returns the tenant if a message of the tenant was dropped and this must be logged.
+    /// Queues a message. Returns the tenant of a dropped message if the drop must be logged, or `None` otherwise.
     fn add(&mut self, message: Arc<Message>, since: Instant, now: Instant) -> Option<Arc<str>> {
         let dropped = match &mut self.pending {
             PendingMessages::Alertmanager(firing) => {
@@ -95,7 +95,7 @@ impl PendingAlerts {
     }
 }
 
-/// A change that a webhook did not get, to be sent by the next instance. The names of the fields are those in the file.
+/// A change that a webhook did not get, to be sent by the next instance. The fields have these names in the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnsentChange {
     /// Digest of the webhook's URL, because the URL often contains a password.
@@ -202,7 +202,7 @@ impl ReceiverQueue {
     }
 
     /// Sets newer texts of a firing alert, which are sent with the next repetition. A webhook gets each change once, so
-    /// it does not get them.
+    /// it does not get newer texts.
     pub(crate) fn refresh(&self, message: &Arc<Message>) {
         if let PendingMessages::Alertmanager(firing) = &mut self.state().pending {
             firing.refresh(message);
@@ -224,13 +224,13 @@ impl ReceiverQueue {
         matches!(self.kind, ReceiverKind::Webhook { .. })
     }
 
-    /// Accepts no more messages. The task sends the waiting ones and then ends.
+    /// Accepts no more messages. The task sends the waiting messages and then ends.
     pub(crate) fn close(&self) {
         self.state().closing = true;
         self.wake.notify_one();
     }
 
-    /// Returns the changes that have waited for a webhook for at least this time.
+    /// Returns the changes that have waited for a webhook for at least `least`.
     pub(crate) fn unsent(&self, least: Duration) -> Vec<UnsentChange> {
         let (now, now_unix_ns) = (Instant::now(), now_unix_ns());
         let state = self.state();
@@ -251,8 +251,8 @@ impl ReceiverQueue {
         unsent.collect()
     }
 
-    /// Returns the number of changes that have waited for at least this time, and the time since which the oldest has
-    /// waited.
+    /// Returns the number of changes that have waited for a webhook for at least `least`, and the time since which the
+    /// oldest of them has waited. Returns `None` if there are no such changes.
     pub(crate) fn waiting(&self, least: Duration) -> Option<(usize, Instant)> {
         let now = Instant::now();
         let state = self.state();
@@ -289,13 +289,13 @@ impl ReceiverQueue {
         true
     }
 
-    /// Returns the identity of the receiver, without its possible secrets.
+    /// Returns a digest of the endpoint, which identifies the receiver and reveals no secrets.
     fn digest(&self) -> String {
         let digest = Sha256::digest(self.post.receiver().endpoint.as_bytes());
         digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Drops all waiting messages. Returns their number.
+    /// Closes the queue and drops all waiting messages. Returns the number of messages that were never sent.
     pub(crate) fn abandon(&self, reason: Reason) -> u64 {
         let mut state = self.state();
         let lost = match &mut state.pending {
@@ -381,7 +381,8 @@ impl ReceiverQueue {
         }
     }
 
-    /// Returns the next request if one is due.
+    /// Adds the summaries that are due, drops expired changes, and returns the next request, or `None` if no message is
+    /// due.
     fn next(&self, most: usize) -> Option<Batch> {
         let now = Instant::now();
         let mut state = self.state();
@@ -455,7 +456,7 @@ impl ReceiverQueue {
         state.stats.lose(Reason::Refused, dropped);
     }
 
-    /// Counts a failure. Logs it if it differs from the last one.
+    /// Counts a failure, and logs the failure if it differs from the previous failure.
     fn failed(&self, failure: Failure, text: &str) {
         let text = self.post.shown(text);
         let mut state = self.state();
@@ -469,7 +470,8 @@ impl ReceiverQueue {
     }
 }
 
-/// Returns the header `X-Gcwatch-Signature: sha256=…` with the HMAC-SHA256 of the body (RFC 2104, FIPS 180-4).
+/// Returns the header `X-Gcwatch-Signature: sha256=…` with the HMAC-SHA256 of the body (RFC 2104, FIPS 180-4). The
+/// result is always `Some`.
 fn signature(secret: &Secret, body: &[u8]) -> Option<(HeaderName, HeaderValue)> {
     let mut text = String::from("sha256=");
     for byte in hmac_sha256(secret.reveal().as_bytes(), body)? {

@@ -29,10 +29,10 @@ pub struct AlertSettings {
 /// Addresses for links in alerts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Links {
-    /// Address of this instance for users; `None` for no links to it.
+    /// Address of this instance for users; `None` for no links to this instance.
     pub external_url: Option<String>,
-    /// Address of a dashboard, with `{service}`, `{namespace}`, `{pod}`, `{from}` and `{to}`; `None` for no links to
-    /// it.
+    /// Address of a dashboard, with `{service}`, `{namespace}`, `{pod}`, `{from}` and `{to}`; `None` for no links to a
+    /// dashboard.
     pub grafana_url: Option<String>,
     /// Address of this host's evidence outside the host; `None` if evidence stays on the host.
     pub store: Option<String>,
@@ -53,7 +53,7 @@ impl Default for AlertSettings {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alertmanager {
-    /// The receiver. Its endpoint is the URL to which alerts are posted (`…/api/v2/alerts`).
+    /// The receiver, whose endpoint is the URL to which alerts are posted (`…/api/v2/alerts`).
     pub receiver: Receiver,
     /// Minimum severity of incidents that the receiver gets.
     pub min_severity: Severity,

@@ -1,16 +1,16 @@
 //! The share of each tenant in the messages to one receiver. Pure.
 //!
 //! A tenant can have [`MESSAGES_EACH`] messages in [`WINDOW`]. Further incidents of a service and rule that had a
-//! message in that time share one message per tenant and rule. This message is a separate alert: it starts
-//! [`SUMMED_AFTER`] the first of them, is renewed once in each window, and ends after a window without further
-//! incidents.
+//! message in that time share one message per tenant and rule. This message is a separate alert. The alert starts
+//! [`SUMMED_AFTER`] after the first of these incidents, is renewed once in each window, and ends after a window without
+//! further incidents.
 //!
 //! # Invariants
 //!
 //! * The first message of a service and rule in a window, a rise to critical, and the end of a sent incident are always
 //!   sent.
 //! * If the start of an incident was not sent, its end is not sent either.
-//! * All collections are bounded. A forgotten incident counts as sent, so a receiver can get an end without a start.
+//! * All sets in memory are bounded. A forgotten incident counts as sent, so a receiver can get an end without a start.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use crate::alerts::message::{Change, Key, Message, Summary};
 /// Maximum number of messages of a tenant in a window. A rollout of twenty processes with two incidents each fits.
 pub(crate) const MESSAGES_EACH: usize = 40;
 
-/// Period of the shares. It is the same as for recordings: one for each rule of a service in ten minutes.
+/// Period of the shares. Recordings have the same period: one recording for each rule of a service in ten minutes.
 pub(crate) const WINDOW: Duration = Duration::from_secs(600);
 
-/// Time from the first incident beyond the share to the message about it.
+/// Time from the first incident beyond the share to the message that sums up such incidents.
 const SUMMED_AFTER: Duration = Duration::from_secs(60);
 
 /// Maximum number of messages, of services with their rules, and of incidents without a message that are remembered.
-/// Beyond it, the oldest is forgotten.
+/// Beyond this number, the oldest entry is forgotten.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// Maximum number of tenants with their rules that have a summary at a time.
@@ -127,12 +127,12 @@ impl Shares {
         }
     }
 
-    /// Records that the start of this incident was dropped after the decision.
+    /// Records that the start of this incident was dropped after the decision to send it.
     pub(crate) fn forget_sent(&mut self, incident: Key, now: Instant) {
         self.unsent.insert(incident, now);
     }
 
-    /// Returns whether dropped messages of a tenant must be logged, which is the case once in a window.
+    /// Returns whether dropped messages of a tenant must be logged, which is the case at most once per window.
     pub(crate) fn is_drop_news(&mut self, tenant: &Arc<str>, now: Instant) -> bool {
         self.logged.forget(now);
         self.logged.insert(Arc::clone(tenant), now)
@@ -176,7 +176,7 @@ impl Shares {
         Verdict::SumUp { is_first }
     }
 
-    /// Returns the summaries that are due. With `all`, those that are due later are included.
+    /// Returns the summaries that are due. With `all`, summaries with new incidents that are due later are included.
     pub(crate) fn due(&mut self, now: Instant, now_unix_ns: u64, all: bool) -> Vec<Message> {
         let mut due = Vec::new();
         self.sums.retain(|(tenant, rule, severity), sum| {
@@ -193,7 +193,7 @@ impl Shares {
         due
     }
 
-    /// Returns the time at which the next summary is due.
+    /// Returns the time at which the next summary is due, or `None` if there are no summaries.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.sums.values().map(Sum::due_at).min()
     }
@@ -257,8 +257,8 @@ impl<K: Ord + Clone> RecentKeys<K> {
     }
 }
 
-/// Sorts items by turns: the first item of each tenant, then the second of each. The services of a tenant take turns in
-/// the same way, and the items of a service are sorted by time.
+/// Sorts items by turns: the first item of each tenant, then the second item of each tenant. The services of a tenant
+/// take turns in the same way, and the items of a service are sorted by time.
 pub(crate) fn in_turns<T>(things: impl Iterator<Item = (Instant, QuotaOwner, T)>) -> Vec<T> {
     let mut things: Vec<_> = things.collect();
     things.sort_by_key(|(at, ..)| *at);

@@ -11,7 +11,7 @@ pub enum Failure {
     TimedOut,
     /// The receiver is overloaded or unavailable. The request is retried.
     Unavailable,
-    /// The receiver refused the request. It is not retried unchanged.
+    /// The receiver refused the request. A request whose content was refused is not retried unchanged.
     Refused,
 }
 
@@ -37,9 +37,9 @@ pub struct ReceiverStats {
     pub sent: u64,
     /// Number of messages beyond the share of a tenant, which a summary replaces.
     pub summed_up: u64,
-    /// Number of alerts that are due now.
+    /// Number of alerts that are due now, or of changes or lines that wait.
     pub queued: u64,
-    /// The last error. It is kept after a recovery.
+    /// The last error, which is kept after a recovery; `None` if there was no error.
     pub last_error: Option<String>,
     failures: [u64; 4],
     dropped: [u64; 5],

@@ -24,7 +24,7 @@ impl StdoutWriter {
     /// Starts to write to `out`.
     pub(crate) fn begin(mut out: impl Write + Send + 'static) -> Self {
         let (lines, waiting) = sync_channel::<String>(MAX_LINES);
-        // The receiver detects the end of the thread when its sender is dropped.
+        // `ended` detects the end of the thread when `alive` is dropped.
         let (alive, ended) = sync_channel(0);
         let stats = Arc::default();
         let counting = Arc::clone(&stats);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     /// Scenario: there are more lines than fit into the queue while the pipe is full; then the pipe is read.
-    /// Guarantee: no call blocks, excess lines are counted, and the rest is written completely and in order.
+    /// Guarantee: no call blocks, excess lines are counted, and all other lines are written completely and in order.
     #[test]
     fn full_pipe_does_not_block_callers() {
         let (waits, waiting) = mpsc::channel();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     /// Scenario: standard output is closed.
-    /// Guarantee: lines are counted as failed, and the end is immediate.
+    /// Guarantee: the failed line does not count as unwritten, and the end does not wait.
     #[test]
     fn closed_pipe_is_counted() {
         struct Closed;

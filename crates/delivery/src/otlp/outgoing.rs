@@ -40,7 +40,7 @@ pub(crate) enum DownCause {
 pub(crate) struct Rejection {
     pub(crate) by: Arc<Target>,
     pub(crate) cause: DownCause,
-    /// Delay that the receiver has requested.
+    /// Delay that the receiver has requested; `None` if it has not requested a delay.
     pub(crate) after: Option<Duration>,
 }
 
@@ -52,11 +52,12 @@ pub(crate) struct Outgoing {
     pub(crate) wake: Notify,
     /// Notifies the task that the queue is half full and there is a queue on disk.
     pub(crate) crowded: Notify,
-    /// The queue on disk.
+    /// The queue on disk; `None` if there is no such queue.
     pub(crate) store_handle: Option<Arc<StoreHandle>>,
-    /// Requests that are being sent from memory. They are stored if the daemon exits while they are sent.
+    /// Requests that are being sent from memory. These requests are stored if the daemon exits before they are
+    /// answered.
     sending: Mutex<Vec<Arc<Batch>>>,
-    /// The receiver's answer to gcwatch's own telemetry, for the sending task.
+    /// The receiver's answer to gcwatch's own telemetry, for the sending task; `None` if there is no new answer.
     not_taken: Mutex<Option<Rejection>>,
     /// Notifies about sent or dropped items and counted attempts, of any signal.
     pub(crate) settled: Arc<Notify>,
@@ -133,7 +134,7 @@ impl Outgoing {
         drop(dropped);
     }
 
-    /// Returns the receiver's answer to gcwatch's own telemetry since the last call.
+    /// Returns the receiver's answer to gcwatch's own telemetry since the last call, or `None` if there was no answer.
     pub(crate) fn not_taken(&self) -> Option<Rejection> {
         self.not_taken.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -155,7 +156,8 @@ impl Outgoing {
         }
     }
 
-    /// Writes queued items and items in flight to the disk, after the sending task has ended.
+    /// Writes queued items and items in flight to the disk, after the sending task has ended. Does nothing without a
+    /// queue on disk.
     pub(crate) async fn store_rest(&self) {
         let Some(store_handle) = &self.store_handle else { return };
         let sending = std::mem::take(&mut *self.sending.lock().unwrap_or_else(PoisonError::into_inner));

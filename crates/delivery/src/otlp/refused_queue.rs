@@ -17,7 +17,7 @@ use crate::otlp::batch::Batch;
 const MAX_BYTES: usize = 1 << 20;
 /// Maximum number of times that a request is sent again.
 const MAX_TRIES: u32 = 8;
-/// Minimum interval between two refused requests.
+/// Time for which no refused request is sent again after another refusal of such a request.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// A refused request.
@@ -33,13 +33,13 @@ pub(crate) struct RejectedRequest {
 pub(crate) struct RefusedQueue {
     refused: VecDeque<RejectedRequest>,
     bytes: usize,
-    /// Time before which the next request is not sent.
+    /// Time before which the next request is not sent; `None` if there is no such time.
     not_before: Option<Instant>,
 }
 
 impl RefusedQueue {
-    /// Keeps a refused request. Returns the number of items that are dropped as a result: the items of the request
-    /// after too many tries, or of the oldest requests.
+    /// Keeps a refused request. Returns the number of items that are dropped as a result: the items of this request
+    /// after [`MAX_TRIES`] tries, or the items of the oldest requests beyond [`MAX_BYTES`].
     #[must_use]
     pub(crate) fn put(&mut self, refused: RejectedRequest, now: Instant) -> u64 {
         if refused.tries > 0 {
@@ -58,7 +58,7 @@ impl RefusedQueue {
         given_up
     }
 
-    /// Returns the oldest request if it is time to send one.
+    /// Removes and returns the oldest request, or returns `None` if there is no request or it is too early to send one.
     pub(crate) fn take(&mut self, now: Instant) -> Option<RejectedRequest> {
         if self.not_before.is_some_and(|at| now < at) {
             return None;

@@ -28,8 +28,8 @@ impl RunningExport {
     }
 
     /// Stops accepting items, sends queued items for at most `within`, and returns the lost items. A batch without an
-    /// answer in time counts as lost, although the receiver may have it. With a queue on disk, queued and unanswered
-    /// items are stored instead, in the last quarter of the time.
+    /// answer in time counts as lost, although the receiver can have accepted it. With a queue on disk, queued and
+    /// unanswered items are stored instead, in the last quarter of the time.
     pub async fn shutdown(mut self, within: Duration) -> LostItems {
         let begin = Instant::now();
         let end = begin + within;
@@ -90,7 +90,7 @@ impl RunningExport {
 }
 
 impl Drop for RunningExport {
-    /// Stops exports of the SDK before the runtime ends, because they cannot be polled without it.
+    /// Stops exports of the SDK before the runtime ends, because they cannot be polled without the runtime.
     fn drop(&mut self) {
         for outgoing in self.exporter.signals.each() {
             outgoing.control.send_modify(|control| control.target = None);

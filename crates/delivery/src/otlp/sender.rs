@@ -1,5 +1,5 @@
-//! The sending task of one signal: takes batches from the queue, sends and retries them. With a queue on disk, it keeps
-//! batches there while the receiver does not accept them.
+//! The sending task of one signal: takes batches from the queue, sends and retries them. With a queue on disk, the task
+//! keeps batches on the disk while the receiver does not accept them.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -128,15 +128,17 @@ struct Sender {
     outgoing: Arc<Outgoing>,
     control: watch::Receiver<Control>,
     counts: AnswerCounts,
-    /// Receiver of the last attempt.
+    /// Receiver of the last attempt; `None` if the signal was not exported.
     target: Option<Arc<Target>>,
-    /// Time before which the receiver has requested no attempt.
+    /// Time before which the receiver has requested no attempt; `None` if it has not requested this.
     not_before: Option<Instant>,
-    /// State of an unavailable receiver; `None` if the last request was accepted. Its batch is kept elsewhere.
+    /// State of an unavailable receiver; `None` if the last request was accepted. The unaccepted batch is on disk or in
+    /// the queue.
     down: Option<ReceiverOutage>,
-    /// Size of the smallest request that the receiver has rejected as too much work since it accepted one of that size.
+    /// Size of the smallest request that the receiver has answered with "exhausted"; `None` if the receiver has
+    /// accepted a request of this size since.
     exhausted: Option<usize>,
-    /// Time at which an unreadable disk is read again.
+    /// Time at which an unreadable disk is read again; `None` if the disk can be read.
     read_again: Option<Instant>,
     /// Refused requests, if they are kept.
     refused_queue: RefusedQueue,
@@ -159,8 +161,8 @@ impl Sender {
             match verdict {
                 // `deliver` retries by itself.
                 AfterAnswer::Settled | AfterAnswer::Retry(..) => {}
-                // The attempt is complete, so only this function holds the batch. If that were not so, its items would
-                // be counted as dropped.
+                // The attempt is complete, so only this function holds the batch. If the batch were shared, its items
+                // would be counted as dropped.
                 AfterAnswer::Halve | AfterAnswer::Exhausted => match Arc::try_unwrap(batch).map(Batch::halve) {
                     Ok(Ok((first, second))) => rest.extend([Arc::new(second), Arc::new(first)]),
                     // The receiver is overloaded: retry later, until the deadline.
@@ -191,7 +193,7 @@ impl Sender {
         self.outgoing.queue().stats().requests.accepted
     }
 
-    /// Keeps a refused request that was sent `tries` times again.
+    /// Keeps a refused request that was sent again `tries` times.
     fn shelve(&mut self, batch: Arc<Batch>, tries: u32) {
         let given_up = self.refused_queue.put(RejectedRequest { batch, tries }, Instant::now());
         if given_up > 0 {
@@ -232,8 +234,8 @@ impl Sender {
         }
     }
 
-    /// Reads the current receiver. Returns whether it has changed, in which case pauses requested by the previous one
-    /// are void.
+    /// Reads the current receiver. Returns whether it has changed, in which case pauses requested by the previous
+    /// receiver are void.
     fn follow_control(&mut self) -> bool {
         let target = self.control.borrow_and_update().target.clone();
         let changed = target.as_ref().map(Arc::as_ptr) != self.target.as_ref().map(Arc::as_ptr);
@@ -251,7 +253,8 @@ impl Sender {
         self.outgoing.queue().gave_up(items, reason);
     }
 
-    /// Sends a batch until it is accepted, refused, expired or stored.
+    /// Sends a batch until it is accepted, refused, expired or stored. Returns another verdict than
+    /// [`AfterAnswer::Settled`] if the caller must handle the batch.
     async fn deliver(&mut self, batch: &Arc<Batch>, deadline: Instant) -> AfterAnswer {
         let mut backoff: Option<(RetryCause, Backoff)> = None;
         let mut first = true;
@@ -261,7 +264,7 @@ impl Sender {
                 self.give_up(batch.items(), Reason::Disabled);
                 return AfterAnswer::Settled;
             };
-            // The receiver may have requested a pause, for this batch or for the previous one.
+            // The receiver can have requested a pause, for this batch or for the previous batch.
             if let Some(at) = self.not_before {
                 if self.wait(at.min(deadline), true).await {
                     continue;
@@ -310,9 +313,9 @@ impl Sender {
         }
     }
 
-    /// Sends one request and returns what its answer means. New items are written to the disk if the queue is crowded
-    /// or if the answer is late: a receiver that accepts requests but does not answer counts as available until the
-    /// request times out.
+    /// Sends one request and returns the next step after its answer. New items are written to the disk if the queue is
+    /// crowded or if the answer is late: a receiver that accepts requests but does not answer counts as available until
+    /// the request times out.
     async fn attempt(&mut self, target: &Arc<Target>, batch: &Arc<Batch>) -> AfterAnswer {
         let (items, len) = (batch.items(), batch.len());
         let answer = {
@@ -344,7 +347,7 @@ impl Sender {
                 let again = self.exhausted.is_some();
                 self.exhausted = Some(self.exhausted.map_or(len, |smallest| smallest.min(len)));
                 if !again {
-                    // The receiver may only be overloaded: retry the same request later.
+                    // The receiver can be merely overloaded: retry the same request later.
                     return AfterAnswer::Retry(RetryCause::Unavailable, None);
                 }
                 // The request is too large, or the receiver is still overloaded: send halves later.
@@ -525,7 +528,8 @@ impl Sender {
         }
     }
 
-    /// Sends only small requests until one is accepted.
+    /// Starts the state in which only small requests are sent until one is accepted. `after` is the delay that the
+    /// receiver has requested.
     fn go_down(&mut self, cause: DownCause, after: Option<Duration>) {
         let known = self.down.take().filter(|down| down.cause == cause);
         let mut backoff = known.map_or_else(|| backoff_while(cause), |down| down.backoff);
@@ -544,8 +548,8 @@ impl Sender {
         });
     }
 
-    /// Waits while the receiver does not accept requests: writes new items to the disk, and probes the receiver when it
-    /// is time. Returns `true` if the signal is closed and no work is left.
+    /// Waits while the receiver does not accept requests: writes new items to the disk, and probes the receiver when a
+    /// probe is due. Returns `true` if the signal is closed and no work is left.
     async fn wait_down(&mut self) -> bool {
         let Some(ReceiverOutage { cause, retry_at, .. }) = self.down.clone() else {
             return false;
@@ -667,7 +671,7 @@ async fn store_crowd(outgoing: &Outgoing) {
     }
 }
 
-/// Writes items to the disk whose time in memory has expired while the receiver does not accept them.
+/// Writes to the disk the items whose time in memory has expired, while the receiver does not accept them.
 async fn store_due(outgoing: &Outgoing, now: Instant) {
     while outgoing.queue().spill_due(now) == NextAction::Now {
         if !store_oldest(outgoing).await {
@@ -676,7 +680,7 @@ async fn store_due(outgoing: &Outgoing, now: Instant) {
     }
 }
 
-/// Writes the oldest queued items to the disk. Returns `false` if this is not possible and they stay queued.
+/// Writes the oldest queued items to the disk. Returns `false` if no items were written; queued items then stay queued.
 async fn store_oldest(outgoing: &Outgoing) -> bool {
     let Some(store_handle) = &outgoing.store_handle else {
         return false;

@@ -140,8 +140,8 @@ pub struct LastError {
 pub struct SignalStats {
     /// Whether a receiver is configured.
     pub configured: bool,
-    /// Number of items passed to the exporter while a receiver was configured, including those that were on disk at the
-    /// start.
+    /// Number of items passed to the exporter while a receiver was configured, including the items that were on disk at
+    /// the start.
     pub given: u64,
     /// Number of items queued in memory.
     pub queued: u64,
@@ -155,7 +155,8 @@ pub struct SignalStats {
     pub stored_bytes: u64,
     /// Number of items that a receiver accepted.
     pub exported: u64,
-    /// Number of items that a receiver rejected while it accepted others of the same request (OTLP's partial success).
+    /// Number of items that a receiver rejected while it accepted other items of the same request (OTLP's partial
+    /// success).
     pub rejected: u64,
     /// Numbers of items dropped before delivery.
     pub dropped: DroppedItems,
@@ -165,9 +166,9 @@ pub struct SignalStats {
     pub requests: Requests,
     /// Number of encoded bytes in accepted requests, before compression.
     pub exported_bytes: u64,
-    /// Whether the receiver does not accept this signal. One small request per minute probes it.
+    /// Whether the receiver does not accept this signal. Small requests probe the receiver, finally one per minute.
     pub unsupported: bool,
-    /// The last error. It is kept after a recovery.
+    /// The last error, which is kept after a recovery; `None` if there was no error.
     pub last_error: Option<LastError>,
 }
 

@@ -39,10 +39,10 @@ struct Status {
     drops: [Vec<(Reason, u64)>; LOGS],
     /// Time of the last failure, unless data was written since; `None` if the disk works.
     failed: Option<Instant>,
-    /// Time of the last failure, until the recovery was logged. A full disk accepts small requests and can always be
-    /// read.
+    /// Time of the last failure, until the recovery was logged; `None` afterwards. A full disk accepts small requests
+    /// and can always be read.
     reported: Option<Instant>,
-    /// New limits for the next call.
+    /// New limits for the next call; `None` if they have not changed.
     bounds: Option<Bounds>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct StoreHandle {
 #[derive(Debug)]
 pub(crate) enum StoredItems {
     Now([u64; LOGS]),
-    /// The opening takes longer.
+    /// The opening takes longer; the items follow when the queue is open.
     Later(oneshot::Receiver<[u64; LOGS]>),
 }
 
@@ -188,8 +188,9 @@ impl StoreHandle {
         (items, notes)
     }
 
-    /// Returns the time that is used for ages. If the wall clock is set (by years, on a host that starts without a
-    /// battery), it must not make all queued data count as too old.
+    /// Returns the time from which ages are computed: the wall clock at the opening, plus the time that has passed on
+    /// the steady clock. A change of the wall clock (by years, on a host that starts without a battery) must not make
+    /// all queued data count as too old.
     fn now_unix_ns(&self) -> u64 {
         let (opened, unix_ns) = self.opened;
         let passed = Instant::now().saturating_duration_since(opened).as_nanos();
@@ -200,14 +201,15 @@ impl StoreHandle {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the queue works, if known.
+    /// Returns whether the queue is open and works. A queue works if a write has succeeded since its last failure, or
+    /// if the last failure is at least [`DISK_RECOVERY_PERIOD`] ago.
     pub(crate) fn works(&self) -> bool {
         let failed = self.status().failed;
         let is_open = self.store.try_lock().map_or(true, |store| store.is_some());
         is_open && failed.is_none_or(|failed| failed.elapsed() >= DISK_RECOVERY_PERIOD)
     }
 
-    /// Returns when the queue can be used; `None` if it is not open.
+    /// Returns the time at which the queue can be used, or `None` if it is not open.
     pub(crate) fn usable_at(&self, now: Instant) -> Option<Instant> {
         let failed = self.status().failed;
         // If a call holds the lock, the queue is open.
@@ -235,20 +237,21 @@ impl StoreHandle {
         self.noted(stored, true).is_some()
     }
 
-    /// Returns the oldest request of a signal.
+    /// Returns the oldest request of a signal, or `None` if there is no request or it cannot be read.
     pub(crate) async fn oldest(self: &Arc<Self>, signal: Signal) -> Option<StoredRequest> {
         let now_unix_ns = self.now_unix_ns();
         let oldest = self.call(move |store| store.oldest(place(signal), now_unix_ns)).await;
         self.noted(oldest, false).flatten()
     }
 
-    /// Removes the oldest request of a signal, which has this number. Returns `false` if it has been dropped.
+    /// Removes the oldest request of a signal, which has this number. Returns `false` if the request has been dropped,
+    /// and `true` if the call fails.
     pub(crate) async fn remove(self: &Arc<Self>, signal: Signal, number: u64) -> bool {
         let removed = self.call(move |store| Ok(store.remove(place(signal), number))).await;
         self.noted(removed, false).unwrap_or(true)
     }
 
-    /// Returns whether this request has not been dropped.
+    /// Returns whether this request has not been dropped, or `true` if the call fails.
     pub(crate) async fn has(self: &Arc<Self>, signal: Signal, number: u64) -> bool {
         let has = self.call(move |store| Ok(store.has(place(signal), number))).await;
         self.noted(has, false).unwrap_or(true)
@@ -286,7 +289,7 @@ impl StoreHandle {
         timeout(CALL_TIMEOUT, done).await.map_err(|_| io::ErrorKind::TimedOut)?
     }
 
-    /// Handles the result of a call. `writes` is whether the call had to write.
+    /// Handles the result of a call, and returns `None` if the call failed. `writes` is whether the call had to write.
     fn noted<T>(&self, done: io::Result<T>, writes: bool) -> Option<T> {
         let news = self.status().judge(done.is_ok(), writes, Instant::now());
         match (done, news) {
@@ -354,8 +357,8 @@ mod tests {
 
     /// Scenario: a full disk occasionally accepts a small request, and is always readable; later it accepts all
     /// requests.
-    /// Guarantee: the failure is reported once, and the recovery once, a minute after the last failure; reads do not
-    /// matter.
+    /// Guarantee: the failure is reported once, and the recovery is reported once, a minute after the last failure;
+    /// successful reads are not reported.
     #[test]
     fn full_disk_is_reported_once() {
         let (mut status, began) = (Status::default(), Instant::now());

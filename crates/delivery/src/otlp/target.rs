@@ -77,7 +77,7 @@ impl HttpAnswer {
 }
 
 impl Target {
-    /// Checks `receiver`. Its connection is taken from `known`, or added there.
+    /// Checks the settings of a receiver. Takes the connection from `known`, or adds it there.
     pub(crate) fn new(signal: Signal, receiver: &Receiver, known: &mut Vec<Arc<Connection>>) -> Result<Self, Error> {
         let unusable = |source| Error::Receiver { signal, source };
         Ok(Self {
@@ -111,7 +111,7 @@ impl Target {
         &self.headers
     }
 
-    /// Returns a foreign text that is safe to show.
+    /// Returns a foreign text in a form that is safe to show: one line, bounded, without secrets.
     pub(crate) fn shown(&self, text: &str) -> String {
         text::shown(text, &self.secrets)
     }
@@ -155,7 +155,8 @@ impl Target {
         }
     }
 
-    /// Returns the compression of requests, considering whether the receiver can decompress them.
+    /// Returns the compression of requests: none if the receiver cannot decompress them, otherwise the configured
+    /// compression.
     pub(crate) fn compression(&self) -> Compression {
         if self.plain.load(Ordering::Relaxed) {
             Compression::None
@@ -254,7 +255,8 @@ impl Target {
             Err(_) => return Err(Answer::timed_out(self.receiver.timeout)),
         };
         let mut body = Vec::new();
-        // Only the status matters. If the body is truncated, late or endless, only its text is lost.
+        // The status matters most. If the body is truncated, late or endless, only its text and the number of rejected
+        // items are lost.
         while body.len() < ANSWER_BYTES
             && let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await
         {
@@ -281,8 +283,8 @@ impl Target {
         )
     }
 
-    /// Converts a request to JSON. This decodes the encoded request, which is acceptable because JSON is only for
-    /// receivers that accept nothing else.
+    /// Converts a request to JSON. The conversion decodes the encoded request, which is acceptable because JSON is only
+    /// for receivers that accept no other encoding.
     fn to_json(&self, encoded: &[u8]) -> Result<Vec<u8>, io::Error> {
         let mut json = match self.signal {
             Signal::Traces => serde_json::to_value(ExportTraceServiceRequest::decode(encoded)?),
@@ -319,7 +321,7 @@ pub(crate) fn leave_out_nulls(json: &mut serde_json::Value) {
     }
 }
 
-/// Writes a batch directly into the buffer of the connection, and reads the answer.
+/// A codec that writes a batch directly into the buffer of the connection, and reads the answer.
 #[derive(Debug, Clone, Copy)]
 struct BatchCodec;
 
@@ -354,7 +356,8 @@ impl Decoder for BatchCodec {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<ExportResponse>, Status> {
-        // Only the status matters. If the answer is not readable, only its text is lost.
+        // The status matters most. If the answer is not readable, only its text and the number of rejected items are
+        // lost.
         Ok(Some(ExportResponse::decode(from).unwrap_or_default()))
     }
 }

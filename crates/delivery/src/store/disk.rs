@@ -34,7 +34,8 @@ pub(crate) trait Disk: fmt::Debug {
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    /// The file being written, the file being read, and the position.
+    /// The open files, at most [`MAX_OPEN`]: usually the file being written, the file being read, and the position. The
+    /// most recently used file is last.
     open: Vec<(String, File)>,
 }
 

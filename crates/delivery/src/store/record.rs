@@ -12,11 +12,11 @@ const MAGIC: u32 = u32::from_le_bytes(*b"GWR\x01");
 /// Content of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Number of the record, one more than that of the previous record.
+    /// Number of the record, one more than the number of the previous record.
     pub(crate) number: u64,
     /// Time at which the record was written.
     pub(crate) unix_ns: u64,
-    /// Number of spans, data points or log records.
+    /// Number of spans, data points, log records or profiles.
     pub(crate) items: u32,
     /// Length of the request before compression.
     pub(crate) plain_len: u32,

@@ -14,7 +14,7 @@ pub fn shown(text: &str, secrets: &[Secret]) -> String {
     // they were read.
     let mut clean = text.trim().to_owned();
     for secret in secrets {
-        // `Bearer TOKEN`: a receiver may repeat only the token.
+        // `Bearer TOKEN`: a receiver can repeat only the token.
         let words = secret.reveal().split_whitespace();
         for part in std::iter::once(secret.reveal()).chain(words) {
             if part.len() >= SHORTEST_SECRET {
@@ -48,7 +48,8 @@ pub fn endpoint(text: &str) -> String {
     shown(&format!("{scheme}{separator}{host}{path}"), &[])
 }
 
-/// Returns the secrets in an address: the password, the whole query, and each of its values, both encoded and decoded.
+/// Returns the secrets in an address: the password, the whole query, and each value of the query, both encoded and
+/// decoded.
 pub(crate) fn secrets_of(url: &reqwest::Url) -> Vec<Secret> {
     let mut secrets: Vec<Secret> = url.password().into_iter().chain(url.query()).map(Secret::new).collect();
     let written = url.query().into_iter().flat_map(|query| query.split('&'));

@@ -16,7 +16,7 @@ pub(super) struct ParkedRuntimes {
     runtimes: HashMap<Cookie, Runtime>,
 }
 
-/// A known runtime with its connection, unless a command uses it.
+/// A known runtime with its waiting connection, or without a connection if a command has taken it.
 #[derive(Debug)]
 struct Runtime {
     advertised: AdvertisedRuntime,
@@ -66,7 +66,8 @@ impl ParkedRuntimes {
         InsertOutcome::First
     }
 
-    /// Takes the connection of a runtime for one command. A connection that the runtime has closed is dropped.
+    /// Takes the connection of a runtime for one command. A connection that the runtime has closed is dropped. Returns
+    /// `None` if no open connection waits.
     pub(super) fn take(&mut self, cookie: &Cookie) -> Option<UnixStream> {
         self.runtimes.get_mut(cookie)?.waiting.take().filter(is_waiting)
     }

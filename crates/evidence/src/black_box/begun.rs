@@ -9,7 +9,7 @@ use incidents::{BegunRecordings, QuotaOwner, Recordings};
 pub(super) struct RecordingRegistry(Mutex<BegunRecordings>);
 
 impl RecordingRegistry {
-    /// Forgets a recording that was not written, so that the next one can start.
+    /// Forgets a recording that was not written, so that the next recording can start.
     pub(super) fn forget(&self, id: &str) {
         self.lock().forget(id);
     }

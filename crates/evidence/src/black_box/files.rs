@@ -122,8 +122,8 @@ impl Files {
         Ok(files)
     }
 
-    /// Sets the store for copies outside the host. It also receives the recordings that an earlier instance did not
-    /// complete.
+    /// Sets the store for copies outside the host. The store also receives the recordings that an earlier instance did
+    /// not complete.
     pub fn set_store(&self, store: Store) {
         for id in &self.cut {
             store.store_file(self.folder.join(format!("{id}-cut{ENDING}")), format!("{id}{ENDING}"));
@@ -132,7 +132,7 @@ impl Files {
         let _set_already = self.store.set(store);
     }
 
-    /// Records that a recording contains the end of a run.
+    /// Records that a recording contains the end of a run, if the recording exists.
     pub(super) fn has_end(&self, run: RunKey, id: &Arc<str>) {
         if !self.knows(id) {
             return;
@@ -144,7 +144,8 @@ impl Files {
         of_dead.push_back((run, Arc::clone(id)));
     }
 
-    /// Returns the recording that contains the end of a run.
+    /// Returns the id of the newest recording that contains the end of a run, or `None` if no such recording is
+    /// remembered.
     pub fn find_last_recording(&self, run: RunKey) -> Option<Arc<str>> {
         let of_dead = self.of_dead.lock().unwrap_or_else(PoisonError::into_inner);
         let mut newest = of_dead.iter().rev();
@@ -156,7 +157,7 @@ impl Files {
         &self.folder
     }
 
-    /// Returns all complete recordings, newest first.
+    /// Returns all recordings except the recordings that are being written, newest first.
     ///
     /// # Errors
     ///
@@ -167,8 +168,8 @@ impl Files {
         Ok(all.into_iter().filter_map(|listed| listed.record()).collect())
     }
 
-    /// Opens the file of a recording. Returns the file, its size and its name, or `None` if it does not exist (any
-    /// longer).
+    /// Opens the file of a recording. Returns the file, its size and its name, or `None` if the recording does not
+    /// exist or was deleted.
     ///
     /// # Errors
     ///
@@ -217,8 +218,8 @@ impl Files {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Renames a complete file to its final name, after deleting older files if necessary ([`surplus`]).
-    /// Returns the name.
+    /// Renames a complete file to its final name, after deleting older files if necessary ([`surplus`]), and passes the
+    /// file to the store if a store is set. Returns the name.
     pub(super) fn complete(&self, id: &str, seconds: (u64, u64)) -> io::Result<String> {
         let (before, after) = seconds;
         let partial = self.folder.join(format!("{id}{PARTIAL}"));
@@ -253,13 +254,13 @@ impl Files {
         ]
     }
 
-    /// Abandons a file that cannot be completed.
+    /// Counts a failed recording, and deletes its file.
     pub(super) fn abandon(&self, id: &str) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let _nothing_there = fs::remove_file(self.folder.join(format!("{id}{PARTIAL}")));
     }
 
-    /// Deletes files until the new one fits.
+    /// Deletes files until all files, including the new file, are within the limits.
     fn make_room(&self, new: Option<ListedFile>) -> io::Result<()> {
         let all = self.listed(ENDING)?;
         let mut shares = self.shares();
@@ -307,7 +308,8 @@ impl Files {
 }
 
 impl ListedFile {
-    /// Returns the id, and the seconds that follow it. The result is `None` if the file is not a recording.
+    /// Returns the id, and the seconds before and after the incident; the seconds are `None` if the recording was not
+    /// completed. The result is `None` if the file is not a recording.
     fn split(&self) -> Option<(&str, Option<(u64, u64)>)> {
         let stem = self.name.strip_suffix(ENDING)?;
         if let Some(id) = stem.strip_suffix("-cut") {
@@ -369,16 +371,17 @@ pub fn id_of_page(part: &str) -> Option<&str> {
     part.strip_suffix(PAGE).filter(|id| is_id(id))
 }
 
-/// Returns whether a text has the form of an id, so that a file name can only start with it.
+/// Returns whether a text has the form of an id. An id contains no `/` and no `.`, so that it cannot name a file in
+/// another directory.
 fn is_id(id: &str) -> bool {
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     !id.is_empty() && id.len() <= MAX_ID && id.bytes().all(is_of_name)
 }
 
-/// Returns the files to delete, so that at most `files` files with at most `bytes` bytes remain, including the new one.
-/// Each file is the oldest of the largest service of the largest tenant. Clients that create many recordings therefore
-/// lose their own, under any name. Recordings of an earlier instance count as one tenant's, and each process name as a
-/// service.
+/// Returns the files to delete, so that at most `files` files with at most `bytes` bytes remain, including the new
+/// file. Each returned file is the oldest of the largest service of the largest tenant. A tenant that creates many
+/// recordings therefore loses its own recordings, under any name. Recordings of an earlier instance count as recordings
+/// of one tenant, in which each process name is a service.
 fn surplus(
     mut all: Vec<ListedFile>,
     new: Option<&ListedFile>,
@@ -432,7 +435,7 @@ fn surplus(
 /// Recordings of one service of a tenant.
 #[derive(Debug, Default)]
 struct Group {
-    /// Number and size of the recordings, including the new one.
+    /// Number and size of the recordings, including the new recording.
     sizes: Sizes,
     /// The existing recordings, oldest first.
     listed: VecDeque<ListedFile>,
@@ -490,10 +493,10 @@ mod tests {
         assert_eq!(names(3, 0), ["a", "b", "c"]);
     }
 
-    /// Scenario: one tenant has twenty recent recordings of a restarting process; another tenant has ten, each with its
-    /// own process name; a third tenant has one older recording; each tenant adds a recording.
-    /// Guarantee: the tenant with most recordings loses its oldest ones, by number and by size; the third tenant keeps
-    /// its recording.
+    /// Scenario: one tenant has twenty recent recordings of a restarting process; another tenant has ten recordings,
+    /// each with its own process name; a third tenant has one older recording; each tenant adds a recording.
+    /// Guarantee: the tenant with the most recordings loses its oldest recordings, by number and by size; the third
+    /// tenant keeps its recording.
     #[test]
     fn tenant_with_most_recordings_loses_oldest() {
         let file = |name: &str, pid: u64, bytes| {
@@ -531,7 +534,7 @@ mod tests {
     }
 
     /// Scenario: one pod of a user has one recording for each of many process names; another pod of the user has three
-    /// with the same name; each adds one.
+    /// recordings with the same name; each pod adds a recording.
     /// Guarantee: only the first pod loses recordings.
     #[test]
     fn new_names_displace_only_their_own_pod() {
@@ -615,8 +618,8 @@ mod tests {
         assert_eq!(fs::read_dir(foreign.path()).unwrap().count(), 9);
     }
 
-    /// Scenario: an instance is killed while it writes a recording; the next instance may keep one file and writes
-    /// another recording.
+    /// Scenario: an instance is killed while it writes a recording; the next instance has a limit of one file and
+    /// writes another recording.
     /// Guarantee: the incomplete recording is listed; only the user can read the files; the oldest recordings are
     /// deleted, and other files are kept.
     #[test]

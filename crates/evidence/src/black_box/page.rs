@@ -27,7 +27,8 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_PAGE: u64 = 32 << 20;
 const MAX_REFUSAL: u64 = 4 << 10;
 
-/// Returns the name of the recording if this process was started to render one. Limits the process in this case.
+/// Returns the name of the recording if this process was started to render its page, and limits the process in this
+/// case. Otherwise returns `None`.
 pub fn is_asked_for() -> Option<String> {
     let mut arguments = std::env::args_os().skip(1);
     arguments.next().filter(|first| first == ARGUMENT)?;
@@ -40,7 +41,7 @@ pub fn is_asked_for() -> Option<String> {
 ///
 /// # Errors
 ///
-/// Returns a sentence if the process cannot be started, refuses the recording, or exceeds a limit.
+/// Returns an error with a sentence if the process cannot be started, refuses the recording, or exceeds a limit.
 pub fn rendered(recording: File, name: &str) -> io::Result<Vec<u8>> {
     let mut child = Command::new(PROGRAM)
         .args([ARGUMENT, name])

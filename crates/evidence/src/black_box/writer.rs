@@ -19,7 +19,7 @@ use targets::black_box::{BlackBoxes, StreamContinuation};
 /// Interval at which the stream after an incident is written.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time for which the stream of an exited process is kept in memory. It is known within seconds whether the kernel
+/// Time for which the stream of an exited process is kept in memory. gcwatch learns within seconds whether the kernel
 /// killed the process.
 const EXITED_RETENTION: Duration = Duration::from_secs(120);
 
@@ -41,7 +41,7 @@ pub(super) struct Writer {
     open: Vec<Recording>,
     /// Processes that have exited.
     dead: HashMap<RunKey, ExitedProcess>,
-    /// The last incidents. None is recorded twice, even if its file was deleted to free space.
+    /// The last incidents. No incident is recorded twice, even if its file was deleted to free space.
     seen: VecDeque<Arc<str>>,
     next_tick: Option<Instant>,
 }
@@ -49,10 +49,10 @@ pub(super) struct Writer {
 /// A process that has exited.
 #[derive(Debug)]
 struct ExitedProcess {
-    /// Time until which it is remembered.
+    /// Time until which the process is remembered.
     until: Instant,
     share: QuotaOwner,
-    /// Whether an incident was recorded up to its end, or its death was recorded.
+    /// Whether an incident was recorded up to the end of the process, or the death of the process was recorded.
     is_recorded: bool,
 }
 
@@ -69,12 +69,12 @@ impl Writer {
         }
     }
 
-    /// Returns the time at which [`Self::tick`] is due; `None` if it never is.
+    /// Returns the time at which [`Self::tick`] is due; `None` if no tick is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next_tick
     }
 
-    /// Records an incident of the run that has started.
+    /// Starts to record an incident of a run, unless the incident was already recorded.
     pub(super) fn incident(&mut self, run: RunKey, id: &Arc<str>, now: Instant) {
         if self.seen.contains(id) || self.files.knows(id) {
             return;
@@ -83,7 +83,7 @@ impl Writer {
             self.seen.pop_front();
         }
         self.seen.push_back(Arc::clone(id));
-        // The previous recording is complete: it contains the time up to now.
+        // An open recording of the run is completed: it contains the time up to now.
         while let Some(place) = self.open.iter().position(|open| open.run == run) {
             self.finish(place);
         }
@@ -99,8 +99,9 @@ impl Writer {
         }
     }
 
-    /// Stops the oldest recording of the service with most recordings in the tenant with most recordings, if the tenant
-    /// or the service has at least two more than this one. Returns whether a recording was ended.
+    /// Completes the oldest recording of the service with the most recordings in the tenant with the most recordings.
+    /// The condition is that this tenant has at least two more recordings than the tenant of `share`. Within the same
+    /// tenant, the condition applies to the services. Returns whether a recording was completed.
     fn make_place(&mut self, share: Option<&QuotaOwner>) -> bool {
         fn tenant(share: Option<&QuotaOwner>) -> Option<&str> {
             share.map(|share| &*share.tenant)
@@ -168,7 +169,7 @@ impl Writer {
         }
     }
 
-    /// Handles the passing of time.
+    /// Writes the new parts of open recordings, completes the recordings that are due, and forgets exited processes.
     pub(super) fn tick(&mut self, now: Instant) {
         let mut place = 0;
         while let Some(open) = self.open.get_mut(place) {
@@ -178,7 +179,7 @@ impl Writer {
                 Err(failed) => self.abandon(place, &failed),
             }
         }
-        // Hostile streams can be long.
+        // A hostile stream can be long, so the largest recordings are completed early.
         while self.open.iter().map(|open| open.bytes).sum::<u64>() > self.files.max_bytes() {
             let each = self.open.iter().enumerate();
             let Some((largest, _)) = each.max_by_key(|(_, open)| open.bytes) else {

@@ -1,9 +1,10 @@
 //! The process that computes the results of a dump: `gcwatch heap-dump`, started by gcwatch and not intended for users.
 //!
-//! It runs before the rest of the program is set up. It reads the stream from standard input, and writes the answer to
-//! standard output and a refusal as one line to standard error. The kernel limits its memory and its time (`RLIMIT_AS`,
-//! `RLIMIT_CPU`) and kills it first if memory is scarce. It exits when its input closes. It opens no file of the target
-//! itself: [`files`](super::files) reads them, so that a slow file system cannot keep this process and its memory.
+//! The process runs before the rest of the program is set up. It reads the stream from standard input, and writes the
+//! answer to standard output and a refusal as one line to standard error. The kernel limits its memory and its time
+//! (`RLIMIT_AS`, `RLIMIT_CPU`) and kills it first if memory is scarce. It exits when its input closes. It opens no file
+//! of the target itself: [`files`](super::files) reads them, so that a slow file system cannot keep this process and
+//! its memory.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -31,7 +32,7 @@ use crate::heap::session::FeedOutcome;
 const ARGUMENT: &str = "heap-dump";
 /// Path of the program, which is also valid if its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
-/// Maximum CPU time, in seconds. 20,000,000 objects take a quarter of it.
+/// Maximum CPU time, in seconds. 20,000,000 objects take a quarter of this time.
 const MAX_CPU_SECONDS: u64 = 120;
 /// Memory in addition to the graph: buffers of pipes and formats, and pages of the allocator.
 const BESIDE_BYTES: u64 = 32 << 20;
@@ -49,10 +50,11 @@ const WAITING: usize = 32;
 const READ_BYTES: usize = 256 << 10;
 /// Timeout for naming the classes of static fields. Several hundred assemblies take 0.1 s.
 const NAMING_TIMEOUT: Duration = Duration::from_secs(5);
-/// Start of the line on standard error about late files. The pid of the process that reads them follows, or 0.
+/// Start of the line on standard error about late files. The pid of the process that waits for the files follows, or 0
+/// if this process has exited.
 const LATE: &str = "late files ";
-/// Maximum time for which the process takes no bytes while [`WAITING`] pieces wait: the host may be busy, or the
-/// process may be stopped.
+/// Maximum time for which the process takes no bytes while [`WAITING`] pieces wait: the host can be busy, or the
+/// process can be stopped.
 const FEED_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time from the last byte of a dump to its answer: the limit of CPU, and some seconds for a busy machine.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(MAX_CPU_SECONDS + 30);
@@ -62,7 +64,7 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(MAX_CPU_SECONDS + 30);
 pub enum Form {
     /// Records, one per line.
     Records,
-    /// The most informative records, a few megabytes at most. A daemon keeps them.
+    /// The most informative records, a few megabytes at most, which a daemon can keep.
     Brief,
     /// A gzipped pprof profile.
     Pprof,
@@ -101,7 +103,7 @@ pub struct AnalysisRequest {
     pub most: u64,
     /// The process whose assemblies contain the classes of static fields; `None` for a recording.
     pub pid: Option<u32>,
-    /// Text in the name of a type, to which paths are computed.
+    /// Text in the name of a type, to which paths are computed; `None` if no type is selected.
     pub only: Option<String>,
 }
 
@@ -147,7 +149,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Limits the memory and the CPU time of this process. The process limits its graph itself, too.
+/// Limits the memory and the CPU time of this process. In addition, the process limits the size of its graph
+/// ([`DumpDetail::Graph`]).
 fn limit(what: &AnalysisRequest) {
     let graph = if what.histogram {
         HISTOGRAM_BYTES
@@ -177,7 +180,7 @@ fn compute(
             Ok(0) => break,
             Ok(read) => match reading.push(buffer.get(..read).unwrap_or_default()) {
                 Ok(()) => {}
-                // The part before the error may be a complete dump.
+                // The part before the error can be a complete dump.
                 Err(Refusal::Stream(_)) => break,
                 Err(refusal) => return Err(refusal.to_string()),
             },
@@ -235,7 +238,8 @@ fn compute(
         .map_err(|error| format!("cannot write the answer: {error}"))
 }
 
-/// Assigns classes to static fields, read from the assemblies of the process. Returns the files that were late.
+/// Assigns classes to static fields, read from the assemblies of the process. Returns the files that were late, or
+/// `None` if no files were late or read.
 fn name_classes(dump: &mut Dump, pid: u32) -> Option<LateFiles> {
     let files = Rc::new(RefCell::new(
         Files::for_process(pid, Instant::now() + NAMING_TIMEOUT).ok()?,
@@ -354,7 +358,7 @@ pub enum AnswerError {
     /// The process refused the dump or exited, with the reason as a sentence.
     #[error("{0}")]
     Refused(String),
-    /// The process took no bytes for a while.
+    /// The process took no bytes for 10 s.
     #[error("the process that computes the graph took no bytes for {} s and was killed", FEED_TIMEOUT.as_secs())]
     Stalled,
     /// The process did not answer in time.
@@ -433,8 +437,8 @@ impl AnalysisProcess {
         Canceller(self.sender.clone())
     }
 
-    /// Sends bytes to the process. Waits if too many pieces are queued. After 10 s, the process is killed. Blocks the
-    /// calling thread.
+    /// Sends bytes to the process. If too many pieces are queued, blocks the calling thread for at most 10 s, and then
+    /// kills the process.
     pub fn feed(&mut self, bytes: &[u8]) -> FeedOutcome {
         match self.feed.put(bytes, FEED_TIMEOUT) {
             FeedOutcome::Late => {
@@ -526,7 +530,7 @@ fn noted(text: &str) -> (Option<LateFiles>, String) {
     (late, sentence.join("\n").trim().to_owned())
 }
 
-/// Reads the answer, which is bytes for a file, or records without a file.
+/// Reads the answer: copies its bytes to `file`, or parses its records if there is no file.
 fn taken(output: ChildStdout, file: Option<Box<dyn Write + Send>>) -> io::Result<Answer> {
     let mut answer = Answer::default();
     let mut output = BufReader::new(output);
@@ -542,7 +546,7 @@ fn taken(output: ChildStdout, file: Option<Box<dyn Write + Send>>) -> io::Result
 /// Reads a limited number of records, one per line.
 ///
 /// # Errors
-/// Returns an error if the input cannot be read or is not a list of records.
+/// Returns an error if the input cannot be read, is not a list of records, or has too many records.
 pub fn read_records(input: &mut impl io::BufRead, mut add: impl FnMut(Record)) -> io::Result<()> {
     let mut line = Vec::new();
     for _ in 0..MAX_RECORDS {
@@ -625,7 +629,7 @@ mod tests {
         assert!(refused.contains("No space left"), "{refused}");
     }
 
-    /// Starts a process in place of the one that computes.
+    /// Starts a shell program in place of the computing process.
     fn computing(program: &str) -> AnalysisProcess {
         let mut command = Command::new("sh");
         let command = command.args(["-c", program]).stdin(Stdio::piped());

@@ -1,8 +1,10 @@
-//! The process that reads files of a target: `gcwatch heap-files`, started by [`super::child`] and of use to no user.
+//! The process that reads files of a target: `gcwatch heap-files`, started by [`super::child`] and not intended for
+//! users.
 //!
-//! A call into a file system that does not respond can be unkillable, and its process stays until the call returns. So
-//! the process that has the graph does not make such calls. It asks this process, over pipes, and leaves it behind if
-//! an answer is late: this process holds no file but the pipes and one file of the target, and little memory.
+//! A call into a file system that does not respond can be unkillable, and its process stays until the call returns. The
+//! computing process has the graph, and therefore does not make such calls. It sends questions to this process over
+//! pipes, and leaves this process behind if an answer is late. This process uses little memory, and has only its pipes
+//! and one file of the target open.
 //!
 //! ```text
 //! question  `o`, length, path: open a file in place of the previous one
@@ -26,17 +28,17 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use rustix::thread::set_name;
 use targets::own_file::OwnFiles;
 
-/// The argument that makes a process this one. It is not a command: no help shows it.
+/// First argument of this process. It is not a command, so the help does not show it.
 const ARGUMENT: &str = "heap-files";
-/// The program itself, also if its file was replaced.
+/// Path of the program, which is also valid if its file was replaced.
 const PROGRAM: &str = "/proc/self/exe";
 /// Maximum size of an assembly: offsets in its headers have 32 bits. Only its metadata is read.
 const MAX_FILE_BYTES: u64 = u32::MAX as u64;
 /// Maximum length of a path on Linux, in bytes. A question fits into an empty pipe, so sending it does not block.
 const MAX_PATH_BYTES: usize = 4096;
-/// Time for a process that is not needed any longer to exit.
+/// Maximum time for the process to exit after the last question.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of processes that are left behind at a time. Each has a few megabytes.
+/// Maximum number of processes that are left behind at a time. Each process takes a few megabytes.
 const MAX_LEFT: usize = 8;
 
 /// Returns whether this process was started to read files.
@@ -93,7 +95,7 @@ fn bytes_at(mut file: &File, at: u64, count: u32) -> Option<Vec<u8>> {
 /// A question to the process.
 #[derive(Debug, PartialEq, Eq)]
 enum Question {
-    /// Opens a file, in place of the previous one.
+    /// Opens a file, in place of the previous file.
     Open(Vec<u8>),
     /// Reads a number of bytes of the file, starting at an offset.
     Read(u64, u32),
@@ -110,7 +112,7 @@ impl Question {
         }
     }
 
-    /// Returns `None` at the end of the input.
+    /// Reads the next question, or returns `None` at the end of the input.
     fn read(input: &mut impl Read) -> io::Result<Option<Self>> {
         let mut kind = [0];
         if input.read(&mut kind)? == 0 {
@@ -150,14 +152,14 @@ enum State {
     Answers,
     /// The process has exited, or wrote something that is not an answer.
     Ended,
-    /// An answer did not come in time: nothing more is asked.
+    /// An answer did not arrive in time, so no further question is sent.
     Late,
 }
 
 /// Files that did not respond in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LateFiles {
-    /// Pid of the process that waits for them; `None` if it has exited.
+    /// Pid of the process that waits for the files; `None` if the process has exited.
     pub process: Option<u32>,
 }
 
@@ -187,12 +189,13 @@ impl Files {
         })
     }
 
-    /// Opens a file in place of the previous one. Returns whether it was opened in time.
+    /// Opens a file in place of the previous file. Returns whether the file was opened in time.
     pub(super) fn open(&mut self, path: &str) -> bool {
         path.len() <= MAX_PATH_BYTES && self.ask(&Question::Open(path.as_bytes().to_vec())).is_some()
     }
 
-    /// Reads `count` bytes of the open file, or fewer at its end. Returns `None` if they are not read in time.
+    /// Reads `count` bytes of the open file, or fewer at its end. Returns `None` if the bytes cannot be read, or not in
+    /// time.
     pub(super) fn read(&mut self, at: u64, count: u32) -> Option<Vec<u8>> {
         self.ask(&Question::Read(at, count))
     }
@@ -250,7 +253,8 @@ impl Files {
         Ok(())
     }
 
-    /// Waits for the process to exit, or leaves it behind. Returns the files that were late.
+    /// Waits for the process to exit, or leaves it behind after [`EXIT_TIMEOUT`]. Returns the files that were late, or
+    /// `None` if no files were late.
     pub(super) fn finish(mut self) -> Option<LateFiles> {
         drop(self.input);
         if self.state != State::Answers {
@@ -262,7 +266,7 @@ impl Files {
             match is_ready(&self.output, until) {
                 Ok(true) => match self.output.read(&mut [0; 64]) {
                     Ok(0) | Err(_) => break true,
-                    // The answer that was late.
+                    // These bytes belong to the late answer.
                     Ok(_) => {}
                 },
                 Ok(false) | Err(_) => break false,
@@ -295,20 +299,20 @@ fn is_ready(pipe: &ChildStdout, until: Instant) -> io::Result<bool> {
 }
 
 /// The processes that a daemon has left behind, each until it exits. The file system of a target is not tried again
-/// while one of them waits for it.
+/// while one of these processes waits for it.
 #[derive(Debug, Default)]
 pub struct LeftBehind(Vec<Left>);
 
 #[derive(Debug)]
 struct Left {
-    /// The process whose files it reads.
+    /// Pid of the process whose files the left process reads.
     target: u32,
     process: u32,
     start_time: u64,
 }
 
 impl LeftBehind {
-    /// Adds a process that reads the files of `target`. Returns the number of processes.
+    /// Adds a process that reads the files of `target`, unless the process has exited. Returns the number of processes.
     pub fn add(&mut self, target: u32, process: u32) -> usize {
         if let Some(start_time) = start_time(process) {
             self.0.push(Left {
@@ -320,10 +324,10 @@ impl LeftBehind {
         self.0.len()
     }
 
-    /// Returns why the files of a process must not be read, or `None` if they can be.
+    /// Returns the reason why the files of a process must not be read, or `None` if the files can be read.
     pub fn refusal(&mut self, target: u32) -> Option<String> {
         self.0.retain(|left| {
-            // It is a child of this process if this process is the first one of its container.
+            // The reader is a child of this process if this process is the first process of its container.
             if let Some(pid) = i32::try_from(left.process).ok().and_then(Pid::from_raw) {
                 let _not_a_child = waitpid(Some(pid), WaitOptions::NOHANG);
             }
@@ -377,8 +381,8 @@ mod tests {
         serve(&mut input.as_slice(), &mut output, open).unwrap_err();
     }
 
-    /// Scenario: one process reads questions and never answers before the deadline; one exits at once; one answers with
-    /// more bytes than requested.
+    /// Scenario: one process does not answer before the deadline; another process exits at once; a third process
+    /// answers with more bytes than requested.
     /// Guarantee: the first process is late and killed, and the other two are not late; every question returns, and no
     /// further questions are asked.
     #[test]
@@ -402,7 +406,7 @@ mod tests {
         assert_eq!((long.state, long.finish()), (State::Ended, None));
     }
 
-    /// Scenario: processes are left behind, for one target and then up to the maximum; one of them exits.
+    /// Scenario: processes are left behind, for one target and then up to the maximum; one of these processes exits.
     /// Guarantee: the target is refused while its process lives; every target is refused while the maximum is reached,
     /// and none afterwards.
     #[test]

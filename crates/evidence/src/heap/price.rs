@@ -13,7 +13,8 @@ use targets::heap_limit;
 use targets::proc_file::{MAX_STATUS_BYTES, anonymous, meminfo, read_process_file};
 use targets::thread_names::names;
 
-/// Maximum forecast suspension. A longer one is refused, because probes and load balancers time out after some seconds.
+/// Maximum forecast suspension. A longer suspension is refused, because probes and load balancers time out after some
+/// seconds.
 pub const MAX_STOP: Duration = Duration::from_secs(2);
 /// Time for reading, naming and healing, in addition to the suspensions.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -25,9 +26,10 @@ const SERVER: &str = ".NET Server GC";
 pub struct Price {
     /// Forecast of the cost.
     pub forecast: Forecast,
-    /// Maximum number of live bytes: the anonymous memory of the process.
+    /// Maximum number of live bytes: the anonymous memory of the process; 0 if unknown.
     pub live_bytes: u64,
-    /// Bytes that are free for the process, in its control group or, without a limit, on the machine.
+    /// Bytes that are free for the process, in its control group or on the machine, whichever has less; `None` if
+    /// unknown.
     pub free_bytes: Option<u64>,
     /// Whether the container's limit determines the free memory.
     pub is_limited: bool,
@@ -35,7 +37,7 @@ pub struct Price {
     pub buffer_mb: u32,
     /// Reasons to refuse the dump unless the user insists, as sentences.
     pub refusals: Vec<String>,
-    /// Reason why a dump is impossible.
+    /// Reason why a dump is impossible; `None` if a dump is possible.
     pub impossible: Option<String>,
 }
 
@@ -53,7 +55,7 @@ impl Price {
 }
 
 /// Returns the price of a dump of this process. `major` is the major version of its runtime, or `None` for .NET Core 3
-/// and unknown versions. With `histogram`, references are omitted.
+/// and unknown versions. With `histogram`, references are omitted if the runtime supports this (.NET 10 and later).
 pub fn estimate(process: &Process, major: Option<u32>, histogram: bool) -> Price {
     let facts = Facts::for_process(process);
     let status = read_process_file(process.pid, "status", MAX_STATUS_BYTES).filter(|_| process.visible);
@@ -81,7 +83,7 @@ pub fn estimate(process: &Process, major: Option<u32>, histogram: bool) -> Price
             MAX_STOP.as_secs()
         ));
     }
-    // Usual heaps need buffers as large as the heap; heaps with few references need half of it.
+    // Usual heaps need buffers as large as the heap; heaps with few references need buffers of half this size.
     if live_bytes / 2 > half {
         refusals.push(format!(
             "the dump takes memory beside the heap, and of {} MiB that are free half may not be enough: a process that \
@@ -105,8 +107,9 @@ pub fn estimate(process: &Process, major: Option<u32>, histogram: bool) -> Price
     }
 }
 
-/// Returns the free bytes for a process, identified by pid and start time: in its control group, and in the control
-/// group or on the machine.
+/// Returns the free bytes for a process, which is identified by pid and start time. The first value is the free memory
+/// of its control group, or `None` without a known limit. The second value is the minimum of the first value and the
+/// available memory of the machine, or `None` if both are unknown.
 pub(super) fn free(process: Option<(u32, u64)>) -> (Option<u64>, Option<u64>) {
     let figures = process.and_then(|(pid, started)| Reader::new().read(pid, started));
     let of_group = figures.and_then(|figures| {
@@ -116,13 +119,13 @@ pub(super) fn free(process: Option<(u32, u64)>) -> (Option<u64>, Option<u64>) {
     (of_group, [of_group, available()].into_iter().flatten().min())
 }
 
-/// Returns the bytes that the machine has available for new memory.
+/// Returns the bytes that the machine has available for new memory, or `None` if unknown.
 pub fn available() -> Option<u64> {
     meminfo("MemAvailable:")
 }
 
 /// Determines server GC by the names of the threads. Returns `None` if the process is not in this `/proc`, or if its
-/// runtime is too old to name them (before .NET 5).
+/// runtime is too old to name its threads (before .NET 5).
 fn is_server(process: &Process) -> Option<bool> {
     if !process.visible {
         return None;

@@ -23,7 +23,7 @@ const LEVEL: u32 = 4;
 /// Id of GCBulkEdge.
 const EDGES: u32 = 19;
 /// Timeout for a dump that an operator requests, if its suspension cannot be forecast. The answer comes after the
-/// suspension, so a shorter timeout would not shorten it and would lose the dump.
+/// suspension, so a shorter timeout would lose the dump without shortening the suspension.
 pub const DUMP_TIMEOUT: Duration = Duration::from_secs(600);
 /// Buffer size in megabytes if the runtime waits for its reader (.NET 11).
 pub const SMALL_BUFFER_MB: u32 = 16;
@@ -38,7 +38,7 @@ const MAX_BESIDE: u64 = 64 << 20;
 pub struct DumpOptions {
     /// Maximum memory of the runtime for the dump, in megabytes. Events that do not fit are dropped.
     pub buffer_mb: u32,
-    /// Whether references are omitted, if the runtime supports that (.NET 10).
+    /// Whether references are omitted, if the runtime supports this (.NET 10 and later).
     pub histogram: bool,
     /// Whether the runtime waits for its reader instead of dropping events (.NET 11). All threads are suspended while
     /// it waits.
@@ -50,9 +50,9 @@ pub struct DumpOptions {
 pub struct DumpSessionOutcome {
     /// Size of the stream, in bytes.
     pub bytes: u64,
-    /// Reason why the stream was not read to its end, as a sentence.
+    /// Reason why the stream was not read to its end, as a sentence; `None` if the stream is complete.
     pub cut: Option<String>,
-    /// Reason why a living process could not be healed, as a sentence.
+    /// Reason why a living process could not be healed, as a sentence; otherwise `None`.
     pub not_healed: Option<String>,
     /// Whether the caller closed the session. In this case, the process was not healed.
     pub is_closed: bool,
@@ -94,7 +94,7 @@ impl DumpOptions {
             } else {
                 self.buffer_mb
             },
-            // The names of methods whose stacks hold objects.
+            // The rundown names the methods whose stacks hold objects.
             rundown: if self.histogram {
                 Rundown::None
             } else {
@@ -141,7 +141,7 @@ pub async fn run(
     let mut session = match begun {
         Ok(session) => session,
         Err(error) => {
-            // The command may have been executed anyway.
+            // The process can have executed the command despite the error.
             let _gone = heal(client).await;
             return Err(error);
         }

@@ -1,8 +1,8 @@
 //! The order and the retries of objects. Pure: time and chance are arguments.
 //!
-//! One object is sent at a time. After a failure every object waits, for a time that grows from failure to failure, and
-//! the failed object goes to the end: an object that the store refuses delays no other for long. If there are too many
-//! files or bytes, the oldest object makes room.
+//! One object is sent at a time. After a failure, every object waits, and the pause grows with each further failure.
+//! The failed object goes to the end of the queue, so that an object that the store refuses delays other objects only
+//! briefly. If there are too many files or bytes, the oldest waiting object is dropped.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) struct Entry {
     pub(super) number: u64,
     /// Name of the object below the host.
     pub(super) key: String,
-    /// Size of the file.
+    /// Size of the file, in bytes.
     pub(super) bytes: u64,
 }
 
@@ -54,13 +54,13 @@ pub(super) enum Output {
     Send(Entry),
     /// Delete the file of an object that the store has.
     Delete(Entry),
-    /// Delete the file of an object that a newer one with the same key replaces.
+    /// Delete the file of an object that a newer object with the same key replaces.
     Replace(Entry),
-    /// Delete the file of an object that the store does not have, to make room.
+    /// Delete the file of an object that the store does not have: to make room, or because the file is missing.
     Drop(Entry),
 }
 
-/// The objects that wait, and the one that is being sent.
+/// The objects that wait, and the object that is being sent.
 #[derive(Debug)]
 pub(super) struct Queue {
     limits: Limits,
@@ -98,7 +98,7 @@ impl Queue {
             Input::Failed => {
                 self.not_before = now.saturating_add(self.backoff.next(chance));
                 if let Some(entry) = self.sending.take() {
-                    // The key can have a newer object since.
+                    // A newer object with this key can have arrived since the attempt started.
                     if self.waiting.iter().any(|newer| newer.key == entry.key) {
                         self.bytes = self.bytes.saturating_sub(entry.bytes);
                         outputs.push(Output::Replace(entry));
@@ -146,7 +146,7 @@ impl Queue {
         }
     }
 
-    /// Returns the time at which [`Input::Elapsed`] is due, or `None` if nothing waits for a time.
+    /// Returns the time at which [`Input::Elapsed`] is due, or `None` if an object is being sent or no object waits.
     pub(super) fn due(&self) -> Option<Duration> {
         (self.sending.is_none() && !self.waiting.is_empty()).then_some(self.not_before)
     }
@@ -182,7 +182,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Scenario: three objects arrive; the first one fails twice, later all succeed.
+    /// Scenario: three objects arrive; the first object fails twice, and later all objects succeed.
     /// Guarantee: one object is sent at a time; after a failure, no object is sent during the pause, which doubles each
     /// time; the failed object is sent last; each file is deleted once, after its object was accepted.
     #[test]
@@ -240,7 +240,7 @@ mod tests {
         for each in &all[..3] {
             queue.step(Input::Arrived(each.clone()), at(0), 1.0);
         }
-        // The first one is at the end now, and the second one is being sent.
+        // The first object is now at the end, and the second object is being sent.
         queue.step(Input::Failed, at(0), 1.0);
         queue.step(Input::Elapsed, at(1), 1.0);
         let dropped = queue.step(Input::Arrived(all[3].clone()), at(2), 1.0);

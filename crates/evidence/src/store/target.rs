@@ -26,7 +26,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of characters of an error.
 const MAX_ERROR: usize = 400;
 
-/// A place of objects, as its address names it.
+/// A place of objects, parsed from its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     /// Amazon S3 or a compatible server.
@@ -40,7 +40,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Reads an address. `root` is the part that names the bucket.
+    /// Parses an address. `root` in the result is the scheme with the bucket.
     pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
         let (scheme, rest) = url.split_once("://").ok_or(StoreError::Address)?;
         // A user, a query or a fragment could hold a secret, and every message has the address.
@@ -76,7 +76,7 @@ impl Place {
 pub(super) enum SendOutcome {
     /// The store has the whole object.
     Stored,
-    /// The store does not have it, for this reason.
+    /// The store does not have the object, for this reason.
     Failed(String),
 }
 
@@ -95,13 +95,13 @@ impl Target {
     /// Creates a client. Nothing is connected.
     pub(super) fn new(options: &StoreOptions, host: &str) -> Result<Self, StoreError> {
         let failed = |error: object_store::Error| StoreError::Client(text(&error));
-        // Every failure is retried by the queue.
+        // The queue retries every failure.
         let retry = RetryConfig {
             max_retries: 0,
             ..RetryConfig::default()
         };
         let client = |is_http: bool| {
-            // An error means that a provider is installed already.
+            // An error means that a provider is already installed.
             let _installed = rustls::crypto::ring::default_provider().install_default();
             ClientOptions::new()
                 .with_timeout(REQUEST_TIMEOUT)
@@ -183,7 +183,8 @@ async fn put(store: &dyn ObjectStore, location: &Location, file: File, bytes: u6
     };
     let sent = sent.await;
     if sent.is_err() {
-        // The parts would stay, and cost. A store that is unreachable needs a rule that deletes them.
+        // Without the abort, the parts would stay in the store and cause costs. If the store is unreachable, only a
+        // lifecycle rule of the store can delete the parts.
         let _not_reachable = upload.abort().await;
     }
     sent
@@ -200,7 +201,7 @@ async fn part(mut file: File) -> Result<(File, Vec<u8>), String> {
     read.map_err(|error| error.to_string())
 }
 
-/// Copies a file to a volume: under another name first, so that no reader finds a part of it.
+/// Copies a file to a volume, first under a temporary name, so that no reader finds an incomplete file.
 fn copy(mut file: File, to: &Path) -> io::Result<()> {
     let folder = to.parent().ok_or_else(|| io::Error::other("it has no folder"))?;
     fs::create_dir_all(folder)?;

@@ -1,4 +1,4 @@
-//! The task that sends what waits.
+//! The task that sends the waiting files to the target.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ pub(super) struct Uploader {
     outgoing: Outgoing,
     queue: Queue,
     stats: Arc<StoreStats>,
-    /// For messages.
+    /// Address of the objects of this host, for messages.
     base: Arc<str>,
     began: Instant,
     /// Number of the newest file.
@@ -38,7 +38,7 @@ enum AttemptOutcome {
     Missing,
 }
 
-/// A stop that is due at a time.
+/// The time at which the uploader stops at the latest, and the channel that reports the stop.
 type PendingStop = (Instant, oneshot::Sender<()>);
 
 impl Uploader {
@@ -61,7 +61,7 @@ impl Uploader {
         }
     }
 
-    /// Sends queued and new files, until it is stopped or every [`Store`](super::Store) is dropped.
+    /// Sends queued and new files until a stop is requested or every [`Store`](super::Store) is dropped.
     pub(super) async fn run(mut self, waiting: Vec<Entry>, mut orders: Receiver<Order>) {
         for entry in waiting {
             self.number = self.number.max(entry.number);
@@ -224,10 +224,10 @@ mod tests {
         }
     }
 
-    /// Scenario: the volume cannot be used; two objects are ordered, and gcwatch ends. A gcwatch with a volume that can
-    /// be used starts.
-    /// Guarantee: the first gcwatch keeps both files on disk and counts failures; the second one stores both, byte for
-    /// byte, and its queue is empty.
+    /// Scenario: the volume cannot be used; two objects are ordered, and the store is closed. A second instance starts
+    /// with a usable volume.
+    /// Guarantee: the first instance keeps both files on disk. The second instance stores both files, byte for byte,
+    /// and its queue is empty.
     #[tokio::test]
     async fn objects_survive_an_outage_and_a_restart() {
         let (state, volume) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

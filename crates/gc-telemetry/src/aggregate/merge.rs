@@ -28,7 +28,7 @@ pub(super) trait Point: Clone {
 fn as_double(value: Value) -> f64 {
     match value {
         Value::AsDouble(double) => double,
-        // The difference is far smaller than the displayed digits.
+        // The rounding error is far smaller than the displayed digits.
         Value::AsInt(int) => int as f64,
     }
 }
@@ -135,7 +135,7 @@ fn coarsen(point: &mut ExponentialPoint, scale: i32) {
     point.scale = scale;
 }
 
-/// Returns the indexes of the first and the last bucket that is not empty.
+/// Returns the indexes of the first and the last bucket that is not empty, or `None` if all buckets are empty.
 fn extent(point: &ExponentialPoint) -> Option<(i32, i32)> {
     let buckets = point.positive.as_ref()?;
     let mut indexes = (buckets.offset..).zip(&buckets.bucket_counts);
@@ -231,7 +231,7 @@ fn add_points<P: Point>(points: &mut Vec<P>, parts: &[P], max_buckets: usize) {
     }
 }
 
-/// Returns the increase since an older total of the same metric.
+/// Returns the increase since an older total of the same metric, or the whole total if there is no older total.
 pub(super) fn difference(newer: &Metric, older: Option<&Metric>) -> Metric {
     let mut metric = newer.clone();
     let older = older.and_then(|older| older.data.as_ref());
@@ -332,7 +332,7 @@ pub(super) fn set_times(metric: &mut Metric, start: u64, now: u64) {
     }
 }
 
-/// Returns the earliest start time of a total's points.
+/// Returns the earliest start time of a total's points, in Unix nanoseconds, or `None` if no point has a start time.
 pub(super) fn start_of(metric: &Metric) -> Option<u64> {
     let least = |starts: &mut dyn Iterator<Item = u64>| starts.filter(|start| *start > 0).min();
     match &metric.data {

@@ -44,7 +44,7 @@ fn counts(point: &ExponentialHistogramDataPoint, scale: i32) -> BTreeMap<i32, u6
 proptest! {
     /// Scenario: two arbitrary distributions of durations have few or many buckets.
     /// Guarantee: their sum is the distribution of all durations, in at most the given number of buckets, and the sum
-    /// minus the first distribution is the second one.
+    /// minus the first distribution is the second distribution.
     #[test]
     fn distributions_add_up(
         one in prop::collection::vec(0u64..5_000_000_000, 0..40),
@@ -119,8 +119,8 @@ fn only(mut all: Vec<(Arc<Origin>, Vec<Metric>)>) -> (Arc<Origin>, Vec<Metric>) 
 
 /// Scenario: a service has two processes in one container and a third process in another container; the first process
 /// exits.
-/// Guarantee: figures of a container count once, even if another process continues them; gauges follow their rules; the
-/// number of processes is known; the counter of kills neither falls nor jumps.
+/// Guarantee: figures of a container count once, even if another process of the container continues to report them;
+/// gauges follow their rules; the number of processes is known; the counter of kills neither falls nor jumps.
 #[test]
 fn container_counts_once() {
     let options = MetricOptions::default();
@@ -150,8 +150,8 @@ fn container_counts_once() {
 /// Scenario: processes of two services run on two hosts, in different pods, with different versions and start times;
 /// one process learns its namespace late.
 /// Guarantee: the id of a service on a host never changes, and other services and hosts have other ids; the resource
-/// contains configured attributes, but neither pods nor pids; the counts of a process stay in its old service when the
-/// process changes its service.
+/// contains configured attributes, but not the pod; the counts of a process stay in its old service when the process
+/// changes its service.
 #[test]
 fn service_on_host_has_one_id() {
     let options = MetricOptions::default();

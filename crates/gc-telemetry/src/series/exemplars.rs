@@ -1,4 +1,4 @@
-//! Exemplars: collections with a distribution's longest and newest durations.
+//! Exemplars: spans of a distribution's longest and newest durations.
 
 use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar};
 
@@ -39,7 +39,7 @@ impl Exemplars {
         }
     }
 
-    /// Starts a new window.
+    /// Removes all measurements. The next measurement starts a new window.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }

@@ -1,18 +1,18 @@
 //! Collections without observed events. The runtime numbers its collections without gaps, so the number of collections
 //! between two sessions, and of collections whose events were all lost, is exact.
 //!
-//! A skipped number may belong to the background collection in progress, which is observed at its end. The number is
+//! A skipped number can belong to the background collection in progress, which is observed at its end. The number is
 //! missed after two later collections started while no background collection was in progress: blocking collections
 //! (foreground collections have a separate type) or later background collections. Two collections are necessary,
-//! because a collection with late data may be observed after the next collection.
+//! because a collection with late data can be observed after the next collection.
 
 use std::collections::VecDeque;
 
 use clr_gc::event::GcType;
 use clr_gc::gc::Collection;
 
-/// Maximum number of open gaps; above the maximum, the oldest gap is missed. A gap closes after two collections, so
-/// more gaps are possible only if most events of a long background collection are lost.
+/// Maximum number of open gaps; above the maximum, the collections of the oldest gap count as missed. A gap closes
+/// after two collections, so more gaps are possible only if most events of a long background collection are lost.
 const MAX_GAPS: usize = 16;
 
 /// Skipped numbers from `first` to `last`.
@@ -154,9 +154,10 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: collections are observed out of order by at most one position; any collection can be unobserved.
-        /// Guarantee: exactly the unobserved collections are missed, except the last few; the number of gaps is
-        /// bounded.
+        /// Scenario: collections are observed out of order by at most one position; any collection can be unobserved,
+        /// except the last three.
+        /// Guarantee: exactly the unobserved collections after the first observed collection are missed; the number of
+        /// gaps is bounded.
         #[test]
         fn unobserved_collections_are_missed(seen in prop::collection::vec(any::<bool>(), 1..300), swap: bool) {
             let mut numbers: Vec<u32> = (1..).zip(&seen).filter(|(_, seen)| **seen).map(|(number, _)| number).collect();

@@ -22,7 +22,7 @@ const FLAGS: u32 = 0x1 | 0x2 | 0x100;
 /// Length below which suspensions and restarts are attributes of their pause.
 const SHORT_NS: i64 = 1_000_000;
 
-/// Initial capacity: more than the spans of most collections require.
+/// Initial capacity in bytes: more than the spans of most collections require.
 const USUAL_BYTES: usize = 4 << 10;
 
 /// Numbers of the fields of `ScopeSpans`, `Span` and `Link` in `opentelemetry/proto/trace/v1/trace.proto`.
@@ -146,12 +146,12 @@ impl Tree<'_> {
         ids
     }
 
-    /// Writes one span for each part of this collection's share of a suspension.
+    /// Writes one span, with child spans, for each part of this collection's share of a suspension.
     fn pause(&mut self, collection: &Collection, pause: &Pause) {
         let root = self.ids.root();
         let suspend = suspend_times(pause);
         if pause.spans.is_empty() {
-            // The end is unknown; the time to suspend the threads may be known.
+            // The end is unknown, but the time to suspend the threads can be known.
             if let Some(times) = suspend {
                 self.child(root, "GC suspend", times);
             }
@@ -204,8 +204,8 @@ fn is_short(times: &Times) -> bool {
     length(*times) < SHORT_NS
 }
 
-/// Returns SuspendEEBegin and SuspendEEEnd if the collection was the first in the suspension and both ends are
-/// trustworthy.
+/// Returns the times of SuspendEEBegin and SuspendEEEnd, or `None` if the collection was not the first in the
+/// suspension or an end is not trustworthy.
 fn suspend_times(pause: &Pause) -> Option<Times> {
     let (from, to) = pause.edges.suspend_begin.zip(pause.edges.suspend_end)?;
     (pause.suspend_ns? == to - from && pause.start == Some(from) && from <= to).then_some((from, to))
@@ -217,8 +217,8 @@ fn common(a: Times, b: Times) -> Option<Times> {
     (from < to).then_some((from, to))
 }
 
-/// Returns the concurrent part of a background collection after one of its suspensions, until the next suspension or
-/// the end.
+/// Returns the name and the times of the concurrent part of a background collection after one of its suspensions, until
+/// the next suspension or the end. Returns `None` if there is no such part or one of its ends is unknown.
 fn concurrent_after(collection: &Collection, place: usize) -> Option<(&'static str, Times)> {
     if !collection.is_concurrent() {
         return None;
@@ -294,7 +294,7 @@ fn links(wire: &mut Wire, collection: &Collection, others: &Ids) {
     }
 }
 
-/// Writes a link to the request with the largest loss.
+/// Writes a link to the request with the largest loss if its ids are known.
 fn worst_request(wire: &mut Wire, collection: &Collection) {
     let worst = collection.requests.and_then(|impact| impact.worst);
     let Some((trace_id, span_id)) = worst.and_then(|worst| worst.trace_id.zip(worst.span_id)) else {

@@ -29,7 +29,8 @@ const FLAGS: u32 = 0x1 | 0x100 | 0x200;
 /// Flags of the link to the collection: sampled, random.
 const LINK_FLAGS: u32 = 0x1 | 0x2 | 0x100;
 
-/// Returns `true` if a request has a large enough loss, is sampled, and has ids.
+/// Returns whether the export of requests is enabled, and whether this request lost enough time, is sampled, and has
+/// ids.
 pub(super) fn is_meant(options: &VictimOptions, request: &Request) -> bool {
     let lost = request.stopped_ns.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
     let is_much = lost > 0
@@ -53,7 +54,7 @@ fn name(hit: &Stop) -> String {
     format!("GC pause{generation}{kind}")
 }
 
-/// Returns the spans of a request's stops.
+/// Returns the spans of a request's stops, or `None` if the request has no ids.
 pub(super) fn spans(request: &Request, base: UnixBase, collections: &Ids) -> Option<EncodedSpans> {
     let (trace_id, parent) = request.ended.trace_id.zip(request.ended.span_id)?;
     let mut wire = Wire::with_capacity(256 * request.hits.len().max(1));

@@ -20,7 +20,7 @@ pub struct FoundCensus {
     pub alone_because: Option<String>,
     /// Time of the newest dump, RFC 3339; null if there was no dump.
     pub at: Option<String>,
-    /// Seconds between the two dumps; null if there is one dump.
+    /// Seconds between the two dumps; null unless there are two dumps.
     pub apart_s: Option<u64>,
     /// Durations for which all threads were suspended, in nanoseconds: each stop of each dump.
     pub stopped_ns: Vec<i64>,
@@ -28,9 +28,9 @@ pub struct FoundCensus {
     pub objects: Option<u64>,
     /// Bytes of live objects.
     pub bytes: Option<u64>,
-    /// Growth of the live bytes; null if there is one dump.
+    /// Growth of the live bytes; null unless there are two dumps.
     pub grown_bytes: Option<i64>,
-    /// Reason why holders are unknown: the graph did not fit.
+    /// Reason why holders are unknown (the graph did not fit); null if holders are known, or if there was no dump.
     pub no_graph_because: Option<String>,
     /// Types that grew between two dumps, the largest growth first; with one dump, the types that keep the most bytes
     /// alive. At most [`MAX_LIVING`].
@@ -94,7 +94,7 @@ pub struct FoundKept {
 }
 
 impl FoundCensus {
-    /// Creates the result if there was no heap dump.
+    /// Creates the result if there was no heap dump, from the reason.
     pub fn none(because: String) -> Self {
         Self {
             none_because: Some(because),
@@ -102,7 +102,7 @@ impl FoundCensus {
         }
     }
 
-    /// Returns whether the result is final. It is not final while a second dump is pending.
+    /// Returns whether the result is final. A result is not final while a second dump is pending.
     pub fn is_final(&self) -> bool {
         self.none_because.is_some() || self.alone_because.is_some() || self.apart_s.is_some()
     }
@@ -140,7 +140,8 @@ impl FoundCensus {
 }
 
 impl FoundLiving {
-    /// Returns whether the type is worth naming. A list that holds growing content has no more objects than before.
+    /// Returns whether the type is worth naming: its number of objects grew, or the growth is unknown. A list that
+    /// holds growing content is still one object, so it is not worth naming.
     fn is_subject(&self) -> bool {
         self.grown_objects.is_none_or(|objects| objects > 0)
     }
@@ -148,7 +149,8 @@ impl FoundLiving {
     fn text(&self) -> String {
         let held = self.root.as_ref().map(|root| format!(", held by {root}"));
         let held = held.unwrap_or_default();
-        // Use retained bytes if known, otherwise own bytes.
+        // Use the larger growth of retained and own bytes. Without growth, use retained bytes or, if unknown, own
+        // bytes.
         if let (Some(objects), Some(grown)) = (self.grown_objects, self.grown_retained.max(self.grown_bytes)) {
             return format!("{} {objects:+} objects, {}{held}", self.r#type, more(grown));
         }
@@ -158,7 +160,8 @@ impl FoundLiving {
 }
 
 impl FoundHolder {
-    /// Returns the growth between two dumps, in bytes.
+    /// Returns the growth between two dumps, in bytes: the larger growth of retained and reached bytes, or 0 if
+    /// unknown.
     pub fn growth(&self) -> i64 {
         self.grown_retained.max(self.grown_reached).unwrap_or(0)
     }
@@ -260,8 +263,8 @@ mod tests {
         assert!(none.is_final() && none.clause() == "not taken: busy");
     }
 
-    /// Scenario: a census of an older version lacks fields.
-    /// Guarantee: the census is read, and missing fields are unknown.
+    /// Scenario: a census is written and read; a census of an older version lacks fields.
+    /// Guarantee: the census round-trips unchanged, and missing fields are unknown.
     #[test]
     fn census_round_trips_through_json() {
         let text = serde_json::to_string(&grown()).unwrap();

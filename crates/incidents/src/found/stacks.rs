@@ -10,9 +10,9 @@ use super::{plural, seconds};
 pub struct FoundStacks {
     /// Reason why there was no burst; null if there was one.
     pub none_because: Option<String>,
-    /// Start of the burst on the stream's clock.
+    /// Start of the burst on the stream's clock, in nanoseconds.
     pub start_ns: Option<i64>,
-    /// End of the burst on the stream's clock.
+    /// End of the burst on the stream's clock, in nanoseconds.
     pub end_ns: Option<i64>,
     /// End of the burst as RFC 3339; null if there was no burst.
     pub at: Option<String>,
@@ -31,9 +31,9 @@ pub struct FoundStacks {
 pub struct FoundStack {
     /// Number of threads.
     pub threads: u64,
-    /// Whether the finalizer thread is among them; null if the finalizer thread is unknown.
+    /// Whether the finalizer thread is one of these threads; null if the finalizer thread is unknown.
     pub finalizer: Option<bool>,
-    /// Nearest frame outside the framework.
+    /// Nearest frame outside the framework; null if there is no such frame.
     pub site: Option<String>,
     /// Readable names of the innermost frames, innermost first.
     pub frames: Vec<String>,
@@ -41,12 +41,13 @@ pub struct FoundStack {
     pub samples: u64,
     /// Number of samples of these threads.
     pub all_samples: u64,
-    /// Number of samples in which a thread ran managed code. All other threads wait until it reaches a safe point.
+    /// Number of samples in which a thread ran managed code. In a stop, all other threads wait until such a thread
+    /// reaches a safe point.
     pub managed_samples: u64,
 }
 
 impl FoundStacks {
-    /// Creates the result if there was no burst.
+    /// Creates the result if there was no burst, from the reason.
     pub fn none(because: String) -> Self {
         Self {
             none_because: Some(because),
@@ -94,8 +95,8 @@ mod tests {
 
     /// Scenario: the finalizer thread sleeps in a finalizer of the program, and two threads wait in the framework;
     /// another burst has no samples; another does not run.
-    /// Guarantee: the clause states the location of each thread and names the finalizer thread, or states why nothing
-    /// is known.
+    /// Guarantee: the clause states the location of each thread and names the finalizer thread, or states the reason
+    /// why there are no findings.
     #[test]
     fn clause_names_location_of_threads() {
         let stack = |threads, finalizer, site: Option<&str>, frames: &[&str]| FoundStack {

@@ -20,12 +20,13 @@ pub(super) struct OpenIncident {
     pub(super) ending: IncidentEnding,
     /// Time at which the state was last passed on.
     pub(super) passed_on: Moment,
-    /// Whether the state has changed since then.
+    /// Whether the state has changed since `passed_on`.
     pub(super) changed: bool,
     /// Time until which members can be inactive because the incident was resumed and the windows of its rules are
     /// filling.
     pub(super) resumes_until: Moment,
-    /// The main cause that receivers know, and the time at which they were notified.
+    /// The main cause of which receivers were last notified, and the time of the notification; `None` before the first
+    /// notification.
     pub(super) explained: Option<(Arc<str>, Moment)>,
 }
 
@@ -69,8 +70,8 @@ impl OpenIncident {
         self.changed = true;
     }
 
-    /// Adds an active cause as a member, with its share of the harm, if the incident has one of its symptoms. Harm ends
-    /// with the process.
+    /// Adds an active cause as a member, with its share of the harm, if the incident has an active symptom that the
+    /// cause explains. Does nothing after the exit of the process, because the harm has ended.
     pub(super) fn explain(&mut self, rules: &RuleSet, alert: &Arc<Alert>) {
         if self.incident.process_ended.is_some() {
             return;
@@ -91,7 +92,7 @@ impl OpenIncident {
         }
     }
 
-    /// Returns whether receivers have not been notified of the main cause.
+    /// Returns whether receivers must be notified of the main cause now, and records the notification.
     pub(super) fn is_news(&mut self, now: Moment) -> bool {
         let Some(main) = self.incident.main_cause() else {
             return false;
@@ -135,8 +136,8 @@ impl OpenIncident {
 
     /// Returns the sort key of a member; the member with the lowest key is the head. A cause is never the head.
     /// Information is not the head if there is a more severe member. A symptom that joined as a consequence ranks
-    /// behind the symptoms of the incident's own group. Then the number of groups of other members that it follows
-    /// counts, then the severity of symptoms, then the order of the files.
+    /// behind the symptoms of the incident's own group. Then the number of other groups in the incident that the
+    /// member's group follows counts, then the severity of symptoms, then the order of the files.
     fn weight(&self, rules: &RuleSet, at: usize, worst: Option<Severity>) -> impl Ord + use<> {
         let Some(member) = self.incident.members.get(at).filter(|member| member.is_harm()) else {
             return (true, true, usize::MAX, None, usize::MAX);
@@ -151,7 +152,7 @@ impl OpenIncident {
         (!explains, is_consequence, followed, gravity, member.rank)
     }
 
-    /// Returns when and why the incident ended, if it has ended at `now`.
+    /// Returns the time and the reason of the end, or `None` if the incident has not ended at `now`.
     pub(super) fn over(&self, now: Moment) -> Option<(Moment, IncidentEnding)> {
         if let Some(exited) = self.incident.process_ended {
             let until = match self.incident.severity {

@@ -34,7 +34,7 @@ impl UnjudgedRules {
     }
 }
 
-/// Whether each rule was ever known.
+/// The rules that were known at any time so far.
 #[derive(Debug, Default)]
 pub(super) struct KnownRules {
     known: Vec<bool>,
@@ -59,7 +59,7 @@ impl KnownRules {
         }
     }
 
-    /// Returns the rules that were never known in a process that was observed for `watched_ns`.
+    /// Returns the rules that could not be evaluated in a process that was observed for `watched_ns` nanoseconds.
     pub(super) fn others(&self, engine: &Engine, watched_ns: u64) -> UnjudgedRules {
         let rules = engine.rules();
         let is_too_short = |rule: &Rule, state: State| {

@@ -100,7 +100,8 @@ fn service_name_sources_have_order() {
 }
 
 /// Scenario: pods have owners of every kind.
-/// Guarantee: each owner is reported under its kind, together with its own owner if its name contains it.
+/// Guarantee: each owner is reported under its kind. A job whose name contains its cron job is reported together with
+/// the cron job. Unknown kinds are not reported.
 #[test]
 fn owners_are_reported() {
     let cases = [

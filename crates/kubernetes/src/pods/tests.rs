@@ -48,9 +48,9 @@ fn pods_are_found() {
     assert_eq!(pods.count(), 1);
 }
 
-/// Scenario: a container was killed for memory and restarted, one failed, one ended because of SIGTERM, and one waits
-/// for its restart.
-/// Guarantee: the end of each container is known by its own id, a running container has no end, and changes are
+/// Scenario: a container is killed for memory, fails, ends because of SIGTERM, or completes. In each case, it first
+/// waits for its restart and is then restarted with another id.
+/// Guarantee: the end is known by the id of the ended container, the restarted container has no end, and changes are
 /// detected.
 #[test]
 fn ends_of_containers_are_known() {

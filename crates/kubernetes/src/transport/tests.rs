@@ -72,7 +72,7 @@ async fn ask(http: &Http) -> Result<String, AnswerError> {
 }
 
 /// Scenario: one server supports HTTP/2 and others do not, at an address with a path.
-/// Guarantee: the newest version that both support is used, the path is kept, and the token is sent.
+/// Guarantee: the newest version of HTTP that the server supports is used, the path is kept, and the token is sent.
 #[tokio::test]
 async fn http_2_and_http_1_are_supported() {
     for (protocols, version) in [
@@ -89,7 +89,7 @@ async fn http_2_and_http_1_are_supported() {
 }
 
 /// Scenario: a server sends one piece of its answer and closes the connection.
-/// Guarantee: the piece is received, and then an error instead of the end.
+/// Guarantee: the piece is received, and then an error is returned instead of the end.
 #[tokio::test]
 async fn truncated_answer_is_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -110,9 +110,10 @@ async fn truncated_answer_is_error() {
     assert!(matches!(error, AnswerError::Broken(_)), "{error}");
 }
 
-/// Scenario: the file with the authorities is replaced by one that contains the server's, then by an invalid one, then
-/// removed.
-/// Guarantee: new authorities are used at once; an invalid or missing file has no effect.
+/// Scenario: the file with the authorities is missing, then invalid, then contains the authority of another server. The
+/// authority of the server is added; then the file becomes invalid, and is removed.
+/// Guarantee: no client is created with a missing or invalid file. New authorities are used at once. A file that is
+/// invalid or missing later has no effect.
 #[tokio::test]
 async fn replaced_certificates_are_used() {
     let (address, pem) = server(&[]).await;

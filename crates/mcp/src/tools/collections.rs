@@ -91,7 +91,8 @@ struct Row<'r> {
     is_lossy: bool,
 }
 
-/// Returns the newest collections, and the longest of the last 30 minutes, which can be older.
+/// Returns the newest collections, and the longest collections of the last 30 minutes, which can be older than the
+/// newest collections.
 fn all(record: &Value) -> Vec<Row<'_>> {
     let pauses = record.get("pauses").unwrap_or(&Value::Null);
     let at = |name: &str, place: usize| list(pauses, name).get(place).and_then(Value::as_u64);

@@ -107,13 +107,14 @@ pub(super) fn row(incident: &Value) -> Value {
     Value::Object(row)
 }
 
-/// Returns the incident without empty fields and without fields that repeat others.
+/// Returns the incident without empty objects and without fields whose content other fields have. Lists are limited to
+/// [`MAX_VALUES`] values.
 pub(super) fn whole(incident: &Value) -> Value {
     let said_elsewhere = ["kind", "rule", "labels", "annotations", "resource"];
     let mut incident = incident.clone();
     if let Some(fields) = incident.as_object_mut() {
         fields.retain(|name, _| !said_elsewhere.contains(&name.as_str()));
-        // In a ledger, null means unknown; elsewhere, null means absent.
+        // Null values stay, because null means unknown in a ledger; only empty objects are removed.
         fields.retain(|_, value| !value.as_object().is_some_and(Map::is_empty));
     }
     trimmed(incident, MAX_VALUES)

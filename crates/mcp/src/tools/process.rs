@@ -122,8 +122,8 @@ impl Resolution {
     }
 }
 
-/// Returns the known lines of the ledger, or the known figures of the heap without a ledger, and the level, trend and
-/// age.
+/// Returns the known lines of the ledger and the names of the unknown lines, or only the known figures of the heap if
+/// there is no ledger. Both forms contain the [`trends`].
 fn memory(memory: &Value) -> Value {
     let known = |value: &Value| {
         let fields = value.as_object().into_iter().flatten();
@@ -141,7 +141,7 @@ fn memory(memory: &Value) -> Value {
     let mut lines = known(ledger);
     let fields = ledger.as_object().into_iter().flatten();
     let unknown = fields
-        // A container without other processes has no largest other process.
+        // A container without other processes has no largest other process, so null is not unknown in this line.
         .filter(|(name, value)| value.is_null() && *name != "largest_other")
         .map(|(name, _)| name.as_str());
     lines.insert("unknown_lines".to_owned(), unknown.collect());
@@ -161,7 +161,7 @@ fn memory(memory: &Value) -> Value {
     Value::Object(lines)
 }
 
-/// Returns the known figures of level, trend and age of the memory.
+/// Returns the known figures for the level, the trend and the age of the memory.
 fn trends(memory: &Value) -> Value {
     let fields = memory.get("trends").and_then(Value::as_object).into_iter().flatten();
     let known = fields.filter_map(|(name, value)| {
@@ -182,7 +182,7 @@ fn trends(memory: &Value) -> Value {
     Value::Object(known.collect())
 }
 
-/// Returns names and values only. Descriptions are in the record.
+/// Returns the names and values of the settings, without the descriptions in the record.
 fn settings(record: &Value) -> Value {
     let settings = list(record, "settings").iter();
     let pairs = settings.filter_map(|one| Some((one.get("name")?.as_str()?.to_owned(), one.get("value")?.clone())));
@@ -195,8 +195,8 @@ mod tests {
 
     /// Scenario: a process has a ledger with an unknown line, an account with more parts than are returned, and a
     /// history. It is queried without parts, then with parts.
-    /// Guarantee: unknown lines are absent, omitted parts are counted, and unknown values are listed with reasons;
-    /// parts are returned only on request.
+    /// Guarantee: unknown lines have no value and are listed by name, omitted parts are counted, and unknown values are
+    /// listed with reasons. Parts are returned only on request.
     #[test]
     fn parts_are_returned_on_request() {
         let record = json!({

@@ -53,7 +53,8 @@ pub(super) async fn answer<S: Source>(asker: &Asker<'_, S>, arguments: Map<Strin
     build_answer(&asker.source.recording(which).await?, &arguments)
 }
 
-/// Returns the file if it was passed when the server started, or if no files were passed.
+/// Returns the file with this path or name among the files that were passed when the server started. If no files were
+/// passed, returns any path unchanged.
 fn named(files: &[PathBuf], file: &Path) -> Result<PathBuf, Refusal> {
     let name = file.file_name();
     let found = files.iter().find(|known| *known == file || known.file_name() == name);
@@ -92,14 +93,8 @@ async fn known<S: Source>(asker: &Asker<'_, S>) -> Answer {
         .map(|file| file.display().to_string())
         .collect();
     let of_incidents = match asker.record("/api/v1/evidence/").await {
-        Ok(record) => json!(
-            list(&record, "evidence")
-                .iter()
-                .rev()
-                .take(MAX_ROWS)
-                .collect::<Vec<_>>()
-        ),
-        // The caller may lack access to them, or there is no daemon.
+        Ok(record) => json!(list(&record, "evidence").iter().take(MAX_ROWS).collect::<Vec<_>>()),
+        // The caller can lack access to the recordings, or there is no daemon.
         Err(refusal) => json!({ "unknown": refusal.error, "remedy": refusal.remedy }),
     };
     Ok(json!({ "files": files, "of_incidents": of_incidents, "units": UNITS }))
@@ -181,7 +176,7 @@ mod tests {
 
     /// Scenario: one server was started with two files, and another without files. Files are requested by path and by
     /// name, and so are other files.
-    /// Guarantee: a server with files reads no other file.
+    /// Guarantee: a server with files reads no other file, and a server without files accepts any path.
     #[test]
     fn only_listed_files_are_read() {
         let files = [PathBuf::from("/a/x.nettrace"), PathBuf::from("/a/y.nettrace")];

@@ -185,7 +185,7 @@ impl Decoder {
         Ok(StepOutcome::Done)
     }
 
-    /// Queues events of the open event block until the queue is full.
+    /// Queues events of the open event block until the end of the block, or until the queue is full.
     fn step_open(&mut self, mut open: OpenBlock) -> Result<StepOutcome, Error> {
         let base = self.input.offset() + open.start as u64;
         let content = self.input.bytes().get(open.start..open.end).unwrap_or_default();
@@ -249,7 +249,8 @@ impl Decoder {
         *count += 1;
     }
 
-    /// Handles a stream that ends in the middle.
+    /// Closes a stream whose input ends in the middle: releases all waiting events and sets the ending, or an error if
+    /// the stream is empty.
     pub(super) fn cut(&mut self, reading: &'static str) {
         self.intake.end();
         let offset = self.input.offset() + self.input.bytes().len() as u64;
@@ -263,7 +264,7 @@ impl Decoder {
         }
     }
 
-    /// Drops bytes after the end tag.
+    /// Drops and counts bytes after the end tag.
     pub(super) fn drop_trailing(&mut self) {
         let left = self.input.bytes().len();
         self.input.consume(left);

@@ -18,7 +18,7 @@ pub struct EventRecord<'a> {
     pub thread: u64,
     /// Processor number, if known.
     pub processor: Option<u32>,
-    /// Id of a stack written by [`Encoder::stack_block`](super::Encoder::stack_block).
+    /// Id of a stack written by [`Encoder::stack_block`](super::Encoder::stack_block); 0 if there is no stack.
     pub stack_id: u32,
     /// Time of the event, in ticks.
     pub timestamp: i64,

@@ -33,8 +33,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Removes thread indexes (V6), each with its last sequence number. The indexes will not refer to these threads
-    /// again.
+    /// Removes thread indexes (V6). `threads` contains pairs of a thread index and the last sequence number of this
+    /// thread. Later events do not refer to these threads by these indexes.
     ///
     /// # Errors
     ///
@@ -51,8 +51,8 @@ impl Encoder {
         self.block(BlockKind::RemoveThread, &content)
     }
 
-    /// Declares that every event older than `ticks` was written, and states the last sequence number of capture
-    /// threads.
+    /// Declares that every event older than `ticks` was written. `threads` contains pairs of a capture thread and its
+    /// last sequence number.
     ///
     /// # Errors
     ///

@@ -90,7 +90,7 @@ pub(crate) fn everything(order: Order) -> Options {
     }
 }
 
-/// Takes the available items. Returns the error, if there is one, and checks that it is persistent.
+/// Takes the available items. Returns the error, if any, and checks that the next call returns this error again.
 pub(crate) fn drain(decoder: &mut Decoder, items: &mut Vec<OwnedItem>) -> Option<Error> {
     loop {
         match decoder.next_item() {
@@ -143,7 +143,7 @@ pub(crate) fn story(bytes: &[u8], options: Options) -> Story {
     story_in_pieces(bytes, options, bytes.len())
 }
 
-/// A summary for comparison: a hash for each delivered event, in order of delivery.
+/// A summary of a decoded stream for comparison, with a hash for each delivered event, in order of delivery.
 pub(crate) struct Digest {
     pub(crate) events: Vec<u64>,
     pub(crate) error: Option<Error>,

@@ -112,8 +112,8 @@ fn encode_again(items: &[OwnedItem], format: Format, compressed: bool) -> Vec<u8
 }
 
 /// Scenario: every recording is re-encoded in both formats, with compressed and uncompressed headers.
-/// Guarantee: the events are equal, in order of time and in file order; the losses between events are equal; the end is
-/// clean.
+/// Guarantee: the events are equal except for their stacks, in order of time and in file order; the losses between
+/// events are equal; the ending is clean.
 #[test]
 fn recording_round_trips_in_every_format() {
     for name in recordings::names() {

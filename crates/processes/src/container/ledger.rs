@@ -46,8 +46,8 @@ pub struct HeapFigures {
     pub kept: Option<u64>,
     /// Bytes of the collector's tables.
     pub bookkeeping: Option<u64>,
-    /// Bytes of old objects that no full collection has looked at, and the time since then in seconds; `None` if
-    /// unknown, as for a single collection.
+    /// Bytes of old objects that no full collection has looked at, and the time since the newest full collection in
+    /// seconds; `None` if unknown, as for a single collection.
     pub not_looked_at: Option<(u64, u64)>,
 }
 
@@ -69,23 +69,25 @@ impl HeapFigures {
         }
     }
 
-    /// Returns the bytes of objects, without the free space between them.
+    /// Returns the bytes of objects, without the free space between them, or `None` if a figure is unknown or the
+    /// figures are inconsistent.
     pub fn objects(&self) -> Option<u64> {
         self.after?.checked_sub(self.free?)
     }
 
-    /// Returns the free space between objects, and the memory that is committed beyond them.
+    /// Returns the sum of the free space between objects and the memory that is committed beyond objects and tables, or
+    /// `None` if a figure is unknown.
     pub fn room(&self) -> Option<u64> {
         Some(self.free?.saturating_add(self.unused()?))
     }
 
-    /// Returns the bytes committed beyond objects and tables.
+    /// Returns the bytes committed beyond objects and tables, or `None` if a figure is unknown.
     fn unused(&self) -> Option<u64> {
         let tails = self.committed?.saturating_sub(self.after?);
         Some(tails.saturating_add(self.kept?))
     }
 
-    /// Returns all committed bytes, including the tables.
+    /// Returns all committed bytes, including the tables, or `None` if the bytes of regions with objects are unknown.
     pub(crate) fn all_committed(&self) -> Option<u64> {
         let kept = self.kept.unwrap_or(0).saturating_add(self.bookkeeping.unwrap_or(0));
         Some(self.committed?.saturating_add(kept))
@@ -95,16 +97,17 @@ impl HeapFigures {
 /// Time for which the objects found by a full collection are assumed to be alive.
 const LOOKED_AT_FOR_NS: u64 = 300_000_000_000;
 
-/// Returns the bytes of generation 2, large and pinned objects after a collection, without free space.
+/// Returns the bytes of generation 2, large and pinned objects after a collection, without free space, or `None` if no
+/// size is known.
 pub fn old_objects(collection: &Collection) -> Option<u64> {
     let old = collection.heap.get(2..)?.iter();
     let each = old.filter_map(|sizes| Some(sizes.after?.saturating_sub(sizes.fragmentation.unwrap_or(0))));
     each.reduce(u64::saturating_add)
 }
 
-/// Returns the bytes out of `old` that no full collection has looked at, and the time since then in seconds.
-/// `looked_at` is the number of bytes that the newest full collection left, and its age; `None` if there was no full
-/// collection since monitoring started `watched_ns` ago.
+/// Returns the bytes out of `old` that no recent full collection has looked at, and the time since the newest full
+/// collection in seconds. `looked_at` is the number of bytes that the newest full collection left, and its age; `None`
+/// if there was no full collection since monitoring started `watched_ns` ago.
 pub fn not_looked_at(old: u64, looked_at: Option<(u64, u64)>, watched_ns: u64) -> (u64, u64) {
     let (looked, ago_ns) = looked_at.unwrap_or((0, watched_ns));
     let looked = if ago_ns <= LOOKED_AT_FOR_NS { looked } else { 0 };
@@ -114,7 +117,7 @@ pub fn not_looked_at(old: u64, looked_at: Option<(u64, u64)>, watched_ns: u64) -
 /// All sources for the memory of a process at one time, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// The lowest limit that applies to the process.
+    /// The lowest limit that applies to the process; `None` if there is no limit.
     pub limit: Option<u64>,
     /// The group with this limit, or the group of the container; `None` if the process is not in such a group.
     pub group: Option<Memory>,
@@ -129,7 +132,8 @@ pub struct Sources {
 struct Remainder(Option<u64>);
 
 impl Remainder {
-    /// Takes at most `bytes`. If the remainder is unknown, takes all of them.
+    /// Takes at most `bytes` and returns the taken bytes, or `None` if `bytes` is `None`. If the remainder is unknown,
+    /// takes all of `bytes`.
     fn take(&mut self, bytes: Option<u64>) -> Option<u64> {
         let bytes = bytes?;
         let Some(rest) = &mut self.0 else { return Some(bytes) };
@@ -139,7 +143,7 @@ impl Remainder {
     }
 }
 
-/// Takes the same amount from both, limited by both.
+/// Takes the same amount from both remainders, at most the smaller one.
 fn take_from_both(first: &mut Remainder, second: &mut Remainder, bytes: Option<u64>) -> Option<u64> {
     let bound = |rest: &Remainder| rest.0.unwrap_or(u64::MAX);
     let bytes = bytes.map(|bytes| bytes.min(bound(first)).min(bound(second)));
@@ -183,7 +187,7 @@ pub fn divide(sources: &Sources) -> Ledger {
     let free = take_from_both(&mut managed, &mut rest, heap.free);
     let bookkeeping = take_from_both(&mut managed, &mut rest, heap.bookkeeping);
     let committed_unused = match counted {
-        // The rest of the heap, regardless of the memory committed since the newest collection.
+        // The rest of the heap is committed and unused, regardless of the memory committed since the newest collection.
         Some(_) if live.is_some() && free.is_some() => {
             let all = managed.0;
             take_from_both(&mut managed, &mut rest, all)
@@ -193,7 +197,7 @@ pub fn divide(sources: &Sources) -> Ledger {
     };
     let others_of_process = match counted {
         Some(heap) => anonymous.map(|all| all.saturating_sub(heap)),
-        // Unless all of these are known, the rest can belong to the collector or not.
+        // If one of these values is unknown, any part of the rest can belong to the collector.
         None => anonymous.and(live).and(free).and(committed_unused).and(managed.0),
     };
     let shared = resident.shared.unwrap_or(0);
@@ -244,7 +248,8 @@ pub fn divide(sources: &Sources) -> Ledger {
     ledger
 }
 
-/// Returns the largest line. Lines that the kernel reclaims by itself do not count.
+/// Returns the largest line, or [`MemoryVerdict::NotKnown`] if the unknown remainder is larger. Lines that the kernel
+/// reclaims by itself do not count.
 fn verdict(ledger: &Ledger) -> MemoryVerdict {
     let known = MemoryVerdict::ALL
         .iter()

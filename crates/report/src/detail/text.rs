@@ -15,8 +15,8 @@ use crate::timeline;
 use crate::units::{Bytes, Count, Mebibytes, Span, UNKNOWN, known, plural};
 use api::gc::type_name;
 
-/// Writes all facts about a collection. `start` is its GCStart as RFC 3339. `events` selects whether its events are
-/// written as well, or only a hint how to list them.
+/// Writes all facts about a collection. `start` is the time of its GCStart event in RFC 3339. If `events` is `false`,
+/// the events of the collection are replaced by their number and a hint how to list them.
 pub fn write(
     out: &mut dyn Write,
     gc: &Collection,
@@ -116,7 +116,7 @@ fn title(out: &mut dyn Write, gc: &Collection, detail: &Detail, start: Option<&s
             let mut condemned = Vec::new();
             let (first, last) = (reasons0.initial_generation(), reasons0.final_generation());
             // In a background collection, the runtime leaves the decision of a foreground collection here, which does
-            // not apply. If no reason changed the generation, the title already has it.
+            // not apply. If no reason changed the generation, the title already contains the generation.
             if Some(last) == gc.generation && first != last {
                 condemned.push(format!("generation {first} initially, {last} finally"));
             }

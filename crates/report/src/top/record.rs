@@ -135,14 +135,15 @@ pub(super) struct MemoryLines {
 }
 
 impl MemoryLines {
-    /// Returns the bytes of all objects, whether or not a full collection has looked at them.
+    /// Returns the bytes of all objects, whether or not a full collection has examined the objects. Returns `None` if
+    /// both figures are unknown.
     pub(super) fn objects(&self) -> Option<u64> {
         let all = [self.live, self.not_looked_at];
         all.into_iter().flatten().reduce(u64::saturating_add)
     }
 
-    /// Returns the sort key of rows: the limit that was never reached, and memory beyond working room. Working room
-    /// cannot be saved.
+    /// Returns the sort key of rows: the sum of the limit that was never reached and the memory beyond working room, or
+    /// `None` if both are unknown. Working room does not count, because it cannot be saved.
     pub(super) fn order(&self) -> Option<u64> {
         let lines = [self.limit_never_reached, self.beyond_working_room];
         lines.into_iter().flatten().reduce(u64::saturating_add)
@@ -166,7 +167,7 @@ pub(super) struct Minute {
 }
 
 impl Minute {
-    /// Returns the rate per second over the last minute, or `None` if no minute is available.
+    /// Returns the rate per second over the last minute, or `None` if the length of the window is 0.
     pub(super) fn rate(&self, count: u64) -> Option<f64> {
         (self.window_ns > 0).then(|| count as f64 / (self.window_ns as f64 / 1e9))
     }
@@ -233,7 +234,7 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    /// Returns the sum of all generations, or `None` if none is known.
+    /// Returns the sum of all generations, or `None` if the size of every generation is unknown.
     pub(super) fn all(&self, place: usize) -> Option<u64> {
         let columns = [&self.gen0, &self.gen1, &self.gen2, &self.loh, &self.poh];
         let known = columns.iter().filter_map(|column| column.get(place).copied().flatten());

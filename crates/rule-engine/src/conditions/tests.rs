@@ -12,7 +12,7 @@ fn above(window: usize) -> Node {
     )
 }
 
-/// Returns a condition that fails because a window is not a condition.
+/// Returns a condition whose evaluation fails because a window is a number.
 fn failing() -> Node {
     Node::Not(Box::new(Node::Window(0)))
 }

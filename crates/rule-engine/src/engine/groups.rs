@@ -35,7 +35,8 @@ impl Groups {
     }
 }
 
-/// Returns the most severe active rule. Among equally severe rules, the rule that already fires wins, or the first one.
+/// Returns the most severe active rule. Among equally severe rules, the rule that already fires wins or, if none fires,
+/// the first rule. Returns `None` if no rule is active.
 pub(super) fn winner(members: &[u32], runs: &[RuleRun]) -> Option<usize> {
     let active = members.iter().filter_map(|&place| {
         let place = place as usize;

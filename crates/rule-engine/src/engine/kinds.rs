@@ -1,5 +1,5 @@
-//! Results of conditions that depend only on the kind of a collection. They are evaluated for the first collection of a
-//! kind.
+//! Results of conditions that depend only on the kind of a collection. Each result is computed for the first collection
+//! of a kind, and is reused until the generation has a collection of another kind.
 
 use crate::expression::{Expression, Truth};
 use crate::field::{Kind, Scope};
@@ -12,14 +12,14 @@ const KINDS: usize = 3;
 /// ([`SeriesFeed::of_kind`](crate::plan::SeriesFeed::of_kind)) and of rules `on: gc`.
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
-    /// `None` before the first collection.
+    /// Results of the newest kind of each generation; `None` before the first collection.
     newest: Option<Box<[Option<KindResults>; KINDS]>>,
 }
 
 #[derive(Debug)]
 struct KindResults {
     kind: Kind,
-    /// Results for each feed, then for each turn `on: gc`; `None` if not evaluated yet.
+    /// Results for each feed, then for each rule `on: gc` in the order of the turns; `None` if not evaluated yet.
     truths: Box<[Option<Truth>]>,
 }
 

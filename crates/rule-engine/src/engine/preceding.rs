@@ -6,19 +6,19 @@ use clr_gc::gc::{Collection, Suspension};
 
 use crate::field::GcFacts;
 
-/// Maximum number of remembered suspensions. If more occur during a background collection, the previous collection is
-/// not found and the value is unknown.
+/// Maximum number of remembered suspensions. If more suspensions occur during a background collection, the previous
+/// collection is not found, and the time since the last restart is unknown.
 const MAX_STOPS: usize = 64;
 
-/// Maximum number of background collections in progress whose foreground collections are counted. Normally there is
-/// one; after lost events there can be more.
+/// Maximum number of background collections in progress whose foreground collections are counted. Normally there is one
+/// such collection; after lost events there can be more.
 const MAX_BACKGROUND: usize = 4;
 
 /// The newest restarts, and the number of foreground collections of each background collection.
 #[derive(Debug, Default)]
 pub(super) struct PrecedingRestarts {
     stops: VecDeque<Restart>,
-    /// The latest end, including ends of removed entries.
+    /// Latest known end of a suspension, including removed suspensions; `None` if no end is known.
     newest_end: Option<i64>,
     foreground: VecDeque<(Identity, u32)>,
 }
@@ -28,9 +28,9 @@ type Identity = (Option<u16>, u32);
 
 #[derive(Debug)]
 struct Restart {
-    /// `None` for a suspension without a collection.
+    /// Collection of the suspension; `None` for a suspension without a collection.
     collection: Option<Identity>,
-    /// `None` if the edge is missing.
+    /// Time of RestartEEEnd; `None` if the edge is missing.
     end: Option<i64>,
 }
 
@@ -76,8 +76,8 @@ impl PrecedingRestarts {
         self.foreground.push_back((background, 1));
     }
 
-    /// Returns the time since the last restart before this collection. The previous collection must be known with all
-    /// of its restarts; otherwise there can be a gap.
+    /// Returns the time since the last restart before this collection, in nanoseconds. Returns `None` unless the
+    /// previous collection is known with all of its restarts, because events could be missing in between.
     fn since_last_ns(&self, collection: &Collection) -> Option<i64> {
         let first = collection.pauses.first().filter(|_| !collection.lossy)?;
         let begin = first.edges.suspend_begin?;

@@ -1,4 +1,4 @@
-//! The rules that are evaluated together, and which of them are quiet.
+//! The rules that are evaluated together, and the quiet rules among them.
 
 use super::kinds::KindTruths;
 use super::run::{Quiet, RuleRun};
@@ -6,9 +6,9 @@ use crate::field::Scope;
 use crate::rule_set::RuleSet;
 
 /// The rules `on: gc`, or all other rules, of one process. A rule is quiet if its condition is false or unknown, or if
-/// it is not selected. For a quiet rule, at most the condition is read, which all processes share, as they share the
-/// order of the rules. The state of the rule is elsewhere in memory, and nearly all rules are quiet nearly all the
-/// time.
+/// it is not selected. For a quiet rule, an evaluation reads at most the condition, which all processes share, like the
+/// order of the rules. The evaluation does not read the state of the rule, which is elsewhere in memory. Nearly all
+/// rules are quiet nearly all the time.
 #[derive(Debug)]
 pub(super) struct Round {
     on_gc: bool,

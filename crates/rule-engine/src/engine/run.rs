@@ -16,7 +16,7 @@ pub const HELD_UNKNOWN_NS: u64 = 15 * 60 * 1_000_000_000;
 /// Minimum interval between two renderings of an alert's texts.
 const RENDERED_INTERVAL_NS: u64 = 1_000_000_000;
 
-/// Memory of an active rule without its texts, in bytes.
+/// Memory of an active rule without the texts of its alert, in bytes.
 pub(super) const MAX_ACTIVE: usize = size_of::<Active>() + size_of::<Alert>() + size_of::<RunHistory>();
 
 /// An evaluation that failed.
@@ -30,7 +30,7 @@ pub(super) struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     None,
-    /// The rule fires, unless its group inhibits it. Its condition has been true since `active`.
+    /// The rule fires, unless its group inhibits it. The condition of the rule has been true since `active`.
     Begin {
         active: Moment,
     },
@@ -38,7 +38,7 @@ pub(super) enum Change {
     End(Ending, Moment),
 }
 
-/// The reason why a rule is quiet. Nothing changes while its condition keeps this value.
+/// The reason why a rule is quiet. The state of the rule does not change while its condition keeps this value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quiet {
     False,
@@ -62,7 +62,7 @@ enum Phase {
     Excepted,
     /// Time since which the condition is true.
     Pending(Moment),
-    /// Like `Pending`, and long enough, but the cooldown has not ended.
+    /// Like `Pending`, but the duration of `for` has passed, and the cooldown has not ended.
     Cooling(Moment),
     Active(Box<Active>),
 }
@@ -73,16 +73,16 @@ struct Active {
     alert: Arc<Alert>,
     /// Whether the alert fires. `false` if it is inhibited, or if its group is not settled yet.
     firing: bool,
-    /// Start of the alert; taken when the alert fires or is inhibited.
+    /// Time at which the rule became active; `None` after the alert has fired or has been inhibited.
     begun: Option<Moment>,
     /// Time of the newest occurrence, or time at which the condition was last true.
     last: Moment,
     count: u64,
-    /// Time since which the condition is false.
+    /// Time at which the condition became false; `None` if the condition has not been false since it was last true.
     cleared: Option<Moment>,
-    /// Time since which the condition is unknown.
+    /// Time since which the condition is unknown; `None` if the condition is known.
     unknown: Option<Moment>,
-    /// Time of the last rendering.
+    /// Time of the last rendering of the texts.
     rendered: Moment,
 }
 
@@ -99,12 +99,12 @@ pub(super) struct Status {
     selected: bool,
     phase: Phase,
     since: Moment,
-    /// While the rule is quiet, this count excludes the rounds so far, each of which is an evaluation; see
-    /// [`Self::evaluations`].
+    /// Number of evaluations. While the rule is quiet, the number of the current round must be added, because each
+    /// round is an evaluation; see [`Self::evaluations`].
     evaluations: u64,
     quiet: bool,
-    /// `None` if the rule never fired, failed or was suppressed. Boxed because each of hundreds of processes has dozens
-    /// of rules.
+    /// `None` if the rule has never fired, failed or been suppressed. Boxed because each of hundreds of processes has
+    /// dozens of rules.
     past: Option<Box<RunHistory>>,
 }
 
@@ -162,8 +162,9 @@ impl RuleRun {
     }
 
     /// Renders the texts of the alert, at most once per second, so that the alert describes the current state and not
-    /// its start. When the condition is no longer true, the last texts are kept, because "0 processes were killed" is
-    /// no reason for an alert. Returns whether the severity rose.
+    /// its start. A new maximum of the main figure and a higher severity are recorded at once. When the condition is no
+    /// longer true, the last texts are kept, because "0 processes were killed" is not a reason for an alert. Returns
+    /// whether the severity rose.
     pub(super) fn refresh(&mut self, scope: &Scope<'_>) -> bool {
         let Phase::Active(active) = &mut self.status.phase else {
             return false;
@@ -195,7 +196,7 @@ impl RuleRun {
         active.map_or(self.rule.severity, |active| active.alert.severity)
     }
 
-    /// Returns the current alert of an active rule.
+    /// Returns the current alert of the rule, or `None` if the rule is not active.
     pub(super) fn holding(&self) -> Option<HoldingRule> {
         let active = self.status.active()?;
         Some(HoldingRule {
@@ -205,13 +206,13 @@ impl RuleRun {
     }
 
     /// Returns the time at which the alert of a rule `on: gc` ended because there was no occurrence for
-    /// `keep_firing_for`.
+    /// `keep_firing_for`. Returns `None` if the rule has no alert, or if the alert has not ended.
     pub(super) fn expired(&self, now: Moment) -> Option<Moment> {
         let end = self.status.active()?.last.after(self.rule.keep_firing_ns);
         (end <= now).then_some(end)
     }
 
-    /// Closes the alert and returns it if it fired.
+    /// Closes the alert. Returns the alert, or `None` if it did not fire.
     pub(super) fn end(&mut self, ending: Ending, at: Moment) -> Option<Arc<Alert>> {
         let alert = self.status.firing();
         self.status.enter(Phase::Inactive, at);
@@ -221,7 +222,8 @@ impl RuleRun {
         alert
     }
 
-    /// Returns the state after `round` rounds, including failed samples of the rule's windows.
+    /// Returns the state after `round` rounds. `of_windows` is the number of failed samples of the rule's windows, and
+    /// the newest failure.
     pub(super) fn state(&self, now: Moment, round: u64, of_windows: (u64, Option<Failure>)) -> RuleState {
         let status = &self.status;
         let state = match &status.phase {
@@ -307,7 +309,7 @@ impl Status {
         }
     }
 
-    /// Marks the rule as no longer quiet. It was evaluated up to round `round`.
+    /// Marks the rule as no longer quiet. The rule was evaluated up to round `round`.
     pub(super) fn woken(&mut self, round: u64) {
         self.evaluations = self.evaluations(round);
         self.quiet = false;
@@ -327,7 +329,7 @@ impl Status {
         self.active().is_some_and(|active| active.firing)
     }
 
-    /// Returns the current alert if it fires.
+    /// Returns the current alert, or `None` if no alert fires.
     pub(super) fn firing(&self) -> Option<Arc<Alert>> {
         self.active().filter(|active| active.firing).map(Active::now)
     }
@@ -412,7 +414,7 @@ impl Status {
         Some(active.now())
     }
 
-    /// Inhibits the alert because another rule of the group fires. Returns the alert if it fired.
+    /// Inhibits the alert because another rule of the group fires. Returns the alert, or `None` if it did not fire.
     pub(super) fn inhibit(&mut self, now: Moment) -> Option<Arc<Alert>> {
         let fired = self.firing();
         if let Phase::Active(active) = &mut self.phase {
@@ -428,7 +430,7 @@ impl Status {
         self.enter(Phase::Inactive, now);
     }
 
-    // Evaluation: on a collection, and on the process.
+    // Evaluation of rules `on: gc`, and of all other rules.
 
     /// Evaluates a condition. A failed evaluation counts as unknown.
     fn holds(&mut self, condition: &Expression, scope: &Scope<'_>) -> Option<bool> {
@@ -493,7 +495,7 @@ impl Status {
         Occurrence { matched: true, change }
     }
 
-    /// Evaluates a rule `on: process`.
+    /// Evaluates a rule that is not `on: gc`.
     pub(super) fn condition(&mut self, rule: &Rule, scope: &Scope<'_>) -> Change {
         let now = scope.now;
         self.evaluations = self.evaluations.saturating_add(1);

@@ -34,12 +34,12 @@ pub struct RuleState {
     pub since: Moment,
     /// End of the cooldown, during which the rule does not fire again; `None` if there is no cooldown.
     pub cooling_until: Option<Moment>,
-    /// Alerts that the cooldown suppressed since the last alert.
+    /// Number of alerts that the cooldown suppressed since the last alert.
     pub suppressed: u64,
     /// Number of evaluations of the condition.
     pub evaluations: u64,
     /// Number of failed evaluations, including samples of the rule's windows.
     pub failures: u64,
-    /// Reason of the newest failure.
+    /// Reason for the newest failure; `None` if no evaluation failed.
     pub last_failure: Option<String>,
 }

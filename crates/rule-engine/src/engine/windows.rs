@@ -1,4 +1,5 @@
-//! The series of one process. They are fed with each sample and read when a condition needs them.
+//! The series of one process. Each sample is added to the series, and the values of the series are read when a
+//! condition needs them.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -22,13 +23,14 @@ const A_LINE: usize = 64;
 #[derive(Debug)]
 pub(super) struct Windows {
     rules: Arc<RuleSet>,
-    /// State of each series of the plan; `None` if no selected rule uses it. Half of the series never keep a sample,
-    /// and for those a collection touches only this state.
+    /// State of each series of the plan; `None` if no selected rule uses it. Half of the series never keep a sample;
+    /// for such a series, a collection touches only this state.
     kept: Box<[Option<SeriesState>]>,
     samples: SeriesSet,
     /// The series that have been sampled for less time than the process has been observed, with their start.
     began: Vec<(usize, Moment)>,
-    /// For each trigger and length of the plan, the times of samples; `None` if no series in use has it.
+    /// For each trigger and length of the plan, the times of samples; `None` if no series in use has this trigger and
+    /// length.
     occasions: Box<[Option<Occasions>]>,
     /// Time at which the next sample of any series expires.
     expires: Moment,
@@ -87,7 +89,7 @@ impl Windows {
         adopted
     }
 
-    /// Feeds only the series of these rules afterwards. New series start at `now`.
+    /// Restricts sampling to the series of these rules. New series start at `now`.
     pub(super) fn select<'r>(&mut self, rules: impl Iterator<Item = &'r Rule>, now: Moment) {
         let mut used = vec![false; self.kept.len()];
         let plan = &self.rules.plan;
@@ -137,7 +139,7 @@ impl Windows {
         ));
     }
 
-    /// Removes expired samples. It must be called before samples are added or read at that time.
+    /// Removes expired samples. Must be called with the current time before samples are added or read.
     pub(super) fn expire(&mut self, now: Moment) {
         if now < self.expires {
             return;
@@ -266,7 +268,7 @@ impl Windows {
         )
     }
 
-    /// Returns the window values at that time. Windows by key use `key`.
+    /// Returns the values of the windows in the context `at`. Windows by key use `key`.
     pub(super) fn values(&self, key: Option<Key>, at: ReadContext) -> Values<'_> {
         Values { windows: self, key, at }
     }
@@ -276,7 +278,7 @@ impl Windows {
         self.samples.memory() + occasions.sum::<usize>()
     }
 
-    /// Returns the place of its window in the set and the maximum memory in bytes for each series.
+    /// Returns, for each series, the index of its window in the set and its maximum memory, in bytes.
     pub(super) fn most_memory(rules: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
         let one = |window: &Window| {
             size_of::<Option<SeriesState>>() + size_of::<(usize, Moment)>() + SeriesSet::most_memory(window)
@@ -325,7 +327,8 @@ fn failed(failures: &mut Vec<(usize, u64, Failure)>, measured: &MeasuredSeries, 
     }
 }
 
-/// Returns the times at which samples of a series were taken.
+/// Returns the times at which samples of a series were taken, or `None` if the series stores its times itself or is not
+/// in use.
 fn occasions_of<'o>(rules: &RuleSet, occasions: &'o [Option<Occasions>], series: usize) -> Option<&'o Occasions> {
     occasions.get((*rules.plan.occasions_of.get(series)?)?)?.as_ref()
 }

@@ -49,17 +49,19 @@ impl FactValue {
 }
 
 /// Attribute with the maximum number of bytes that the heap can commit, from the process's environment, its
-/// `runtimeconfig.json` or its container. Only rules use it.
+/// `runtimeconfig.json` or its container. Only rules use this attribute.
 pub const HEAP_LIMIT: &str = "gcwatch.process.heap_limit";
 
-/// Attribute with the memory limit of the process's container if the runtime does not see the limit. Only rules use it.
+/// Attribute with the memory limit of the process's container if the runtime does not see the limit. Only rules use
+/// this attribute.
 pub const UNSEEN_LIMIT: &str = "gcwatch.process.unseen_limit";
 
-/// The attribute of the limit of the heap that the runtime keeps although its container's limit has changed, in bytes.
-/// For the rules only.
+/// Attribute with the heap limit, in bytes, that the runtime keeps although the limit of its container has changed.
+/// Only rules use this attribute.
 pub const STALE_HEAP_LIMIT: &str = "gcwatch.process.stale_heap_limit";
 
-/// The attribute of the limit of the heap after a refresh or a restart, where it is another one. For the rules only.
+/// Attribute with the heap limit, in bytes, that the runtime would have after a refresh or a restart, if it differs
+/// from the current limit. Only rules use this attribute.
 pub const FRESH_HEAP_LIMIT: &str = "gcwatch.process.fresh_heap_limit";
 
 impl ProcessFacts {
@@ -112,15 +114,15 @@ impl ProcessFacts {
 pub struct StreamFacts {
     /// Time of the first attach; in a recording, its start.
     pub since: Option<Moment>,
-    /// Events delivered.
+    /// Number of delivered events.
     pub events: Option<u64>,
-    /// Events that the runtime dropped; `None` if the events have no sequence numbers.
+    /// Number of events that the runtime dropped; `None` if the events have no sequence numbers.
     pub lost_events: Option<u64>,
-    /// Events whose payload could not be decoded.
+    /// Number of events whose payload could not be decoded.
     pub undecodable: Option<u64>,
     /// Number of sessions.
     pub sessions: Option<u64>,
-    /// Delay from the end of the newest collection until it was processed, in nanoseconds.
+    /// Delay from the end of the newest collection until gcwatch processed this collection, in nanoseconds.
     pub lag_ns: Option<u64>,
     /// Time of the newest event of a collection.
     pub newest: Option<Moment>,
@@ -130,7 +132,7 @@ pub struct StreamFacts {
     pub open: OperationStarts,
     /// Whether the collection under evaluation belongs to a heap dump taken by gcwatch.
     pub own_dump: bool,
-    /// Objects whose finalizers have not run.
+    /// Number of objects whose finalizers have not run.
     pub finalizers_waiting: Option<u64>,
     /// Share of the time for which the finalizer thread had a CPU, between the newest two readings of an unfinished
     /// round.
@@ -139,11 +141,12 @@ pub struct StreamFacts {
     pub requests: Option<RequestFacts>,
     /// Memory of the process as counted by the kernel.
     pub memory: MemoryFacts,
-    /// Whether the reader is behind. In this case, current operations and the silence of the stream are unknown.
+    /// Whether the reader of the event stream is behind. In this case, operations in progress and the silence of the
+    /// stream are unknown.
     pub behind: bool,
     /// Time at which the process started; `None` if unknown, as in a recording.
     pub started: Option<Moment>,
-    /// How the process ended; `None` while it runs, or if unknown.
+    /// Kind of exit of the process; `None` while the process runs, or if unknown.
     pub exit: Option<Exit>,
     /// Usage of the container. Counters start at the first attach.
     pub container: ContainerFacts,
@@ -158,7 +161,7 @@ pub struct StreamFacts {
 }
 
 words! {
-    /// How a process ended.
+    /// The kind of exit of a process.
     pub enum Exit {
         /// The runtime closed its event stream, as it does when the program exits normally.
         InOrder = "in order",
@@ -170,16 +173,16 @@ words! {
 /// Requests of the last minute whose time lost to collections is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestFacts {
-    /// Number of these requests.
+    /// Number of requests whose time lost to collections is known.
     pub judged: u64,
-    /// Number of these requests that a collection stopped.
+    /// Number of such requests that a collection stopped.
     pub touched: u64,
 }
 
 /// Memory of a process. Values are `None` if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryFacts {
-    /// Resident memory, bytes.
+    /// Resident memory, in bytes.
     pub resident: Option<u64>,
     /// Private (anonymous) memory, resident or swapped out, in bytes.
     pub private: Option<u64>,
@@ -187,9 +190,9 @@ pub struct MemoryFacts {
     pub native: Option<u64>,
     /// Number of threads. The stack of each thread is native memory.
     pub threads: Option<u64>,
-    /// Address space in use (`VmSize`), bytes.
+    /// Address space in use (`VmSize`), in bytes.
     pub address_space: Option<u64>,
-    /// Limit of the address space (`ulimit -v`), bytes; `None` if unlimited.
+    /// Limit of the address space (`ulimit -v`), in bytes; `None` if unlimited.
     pub address_space_limit: Option<u64>,
 }
 
@@ -200,24 +203,24 @@ pub struct HostFacts {
     pub load: Option<f64>,
     /// Number of online CPUs.
     pub cpus: Option<u64>,
-    /// Memory that the host's processes have committed, bytes. `None` unless the kernel enforces the limit
+    /// Memory that the host's processes have committed, in bytes. `None` unless the kernel enforces the limit
     /// (`vm.overcommit_memory` is 2).
     pub committed_as: Option<u64>,
-    /// Maximum memory that the host's processes can commit, bytes. `None` unless the kernel enforces the limit.
+    /// Maximum memory that the host's processes can commit, in bytes. `None` unless the kernel enforces the limit.
     pub commit_limit: Option<u64>,
 }
 
 /// Usage of a process's container. Counters start at the first attach. Values are `None` if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ContainerFacts {
-    /// Memory in use including the page cache, bytes.
+    /// Memory in use including the page cache, in bytes.
     pub memory_usage: Option<u64>,
     /// Memory in use without inactive page cache, in bytes.
     pub memory_working_set: Option<u64>,
     /// Memory in use that the kernel cannot reclaim, in bytes. With cgroup version 1, a lower bound that excludes some
     /// kernel memory.
     pub memory_held: Option<u64>,
-    /// Files in memory (tmpfs, shared memory), bytes.
+    /// Files in memory (tmpfs, shared memory), in bytes.
     pub memory_shmem: Option<u64>,
     /// Kernel memory that cannot be reclaimed, in bytes; `None` with cgroup version 1, which allows only an estimate.
     pub memory_kernel: Option<u64>,
@@ -228,7 +231,7 @@ pub struct ContainerFacts {
     pub other_processes: Option<u64>,
     /// Name of the other process with the most private memory; `None` if there is no other process.
     pub largest_other: Option<CommandName>,
-    /// Private memory of that process, in bytes.
+    /// Private memory of the process `largest_other`, in bytes.
     pub largest_other_bytes: Option<u64>,
     /// Number of processes killed at the memory limit.
     pub oom_kills: Option<u64>,
@@ -238,7 +241,7 @@ pub struct ContainerFacts {
     pub memory_high_events: Option<u64>,
     /// Number of CPU limit periods in which the container ran.
     pub cpu_periods: Option<u64>,
-    /// Number of these periods in which the container was throttled.
+    /// Number of CPU limit periods in which the container was throttled.
     pub throttled_periods: Option<u64>,
     /// CPU-throttled time, in nanoseconds, summed over the CPUs of the container.
     pub throttled_ns: Option<u64>,
@@ -256,7 +259,7 @@ pub struct OperationStarts {
     /// The background collection: GCStart without GCEnd.
     pub background: Option<Moment>,
     /// Whether a tool requested the collection in progress for a heap dump; `None` if unknown, or if no tool requested
-    /// it.
+    /// the collection.
     pub requested_by_tool: Option<bool>,
     /// The current round of the finalizer thread: GCFinalizersBegin without GCFinalizersEnd.
     pub finalizers: Option<Moment>,
@@ -282,28 +285,30 @@ pub const FIRING: &str = "gcwatch.service.firing.";
 pub struct ServiceFacts {
     /// Number of running processes that gcwatch attached to.
     pub processes: u64,
-    /// Number of processes that ended within ten minutes, for any reason.
+    /// Number of processes that ended within the last ten minutes, for any reason.
     pub deaths_10m: u64,
-    /// Number of these processes that ended in a memory emergency and not cleanly.
+    /// Number of processes that ended within the last ten minutes in a memory emergency and not cleanly.
     pub deaths_in_emergency_10m: u64,
-    /// Number of these processes that the kernel killed for memory; `None` if unknown for all of them.
+    /// Number of processes that the kernel killed for memory within the last ten minutes; `None` if unknown for all of
+    /// them.
     pub oom_kills_10m: Option<u64>,
     /// Number of killed processes for which no memory rule of severity error or critical fired within the minute
-    /// before. For the other processes, their own incident reports the kill.
+    /// before. The kill of each other process is reported by that process's own incident.
     pub sudden_oom_kills_10m: Option<u64>,
-    /// Number of these processes that lived for less than five minutes and that were ended by an OOM kill, ended in an
-    /// emergency, or were restarted because they failed.
+    /// Number of processes that ended within the last ten minutes, that lived for less than five minutes and that were
+    /// ended by an OOM kill, ended in an emergency, or were restarted because they failed.
     pub restarts_10m: u64,
     /// Maximum number of processes on which the same rule of severity error or critical fires.
     pub affected: u64,
-    /// Time since which a process that started after the newest death has run without such a rule.
+    /// Time since which a process that started after the newest death has run without a firing rule of severity error
+    /// or critical; `None` if there is no such process.
     pub well_since: Option<Moment>,
 }
 
 /// Facts about gcwatch itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct WatcherFacts {
-    /// Number of stalls within ten minutes.
+    /// Number of stalls within the last ten minutes.
     pub stalls_10m: u64,
     /// Duration of the newest stall, in nanoseconds.
     pub stall_ns: Option<u64>,

@@ -1,4 +1,4 @@
-//! `gc.*` and `suspension.*`.
+//! Fields `gc.*` and `suspension.*`.
 
 use clr_gc::event::{GcReason, GcType, PauseMode, SuspendReason};
 use clr_gc::gc::{Cause, Collection, GenerationSizes, PauseKind, Phases};
@@ -26,18 +26,20 @@ fn ms(ns: Option<i64>) -> Option<Value<'static>> {
     ns.map(|ns| Value::Double(ns as f64 / 1e6))
 }
 
-/// Returns the ratio of the part to the whole, or unknown if the whole is 0.
+/// Returns the ratio of the part to the whole, or `None` if the whole is 0, or if one of them is unknown.
 fn ratio(part: Option<u64>, whole: Option<u64>) -> Option<Value<'static>> {
     let whole = whole.filter(|whole| *whole > 0)?;
     Some(Value::Double(part? as f64 / whole as f64))
 }
 
-/// Returns whether the collection ran while all threads were suspended, regardless of its announced type.
+/// Returns whether the collection ran while all threads were suspended, regardless of its announced type; `None` if the
+/// type is unknown.
 fn is_blocking(gc: &Collection) -> Option<bool> {
     Some(gc.gc_type? != GcType::BACKGROUND || gc.became_blocking)
 }
 
-/// Returns the sum of a background collection's pauses of one kind.
+/// Returns the sum of a collection's pauses of one kind, or `None` if there is no such pause, or if the duration of one
+/// is unknown.
 fn pauses(gc: &Collection, kind: PauseKind) -> Option<i64> {
     let mut sum = None;
     for pause in gc.pauses.iter().filter(|pause| pause.kind == kind) {
@@ -46,7 +48,8 @@ fn pauses(gc: &Collection, kind: PauseKind) -> Option<i64> {
     sum
 }
 
-/// Returns the time from GCEnd to the restart, for a blocking collection that has its own suspension.
+/// Returns the time from GCEnd to the restart, for a blocking collection that has its own suspension. Returns `None`
+/// for other collections, and if an edge is missing.
 fn restart_ns(gc: &Collection) -> Option<i64> {
     let last = gc
         .pauses
@@ -55,7 +58,8 @@ fn restart_ns(gc: &Collection) -> Option<i64> {
     Some(last.edges.restart_end?.saturating_sub(gc.end?)).filter(|&ns| ns >= 0)
 }
 
-/// Returns the bytes in all generations after the collection, without free space.
+/// Returns the bytes in all generations after the collection, without free space, or `None` if the free space of a
+/// generation is unknown.
 fn live(gc: &Collection) -> Option<u64> {
     let live = |sizes: &GenerationSizes| Some(sizes.after?.saturating_sub(sizes.fragmentation?));
     let is_known = |sizes: &GenerationSizes| sizes.after.is_none() || sizes.fragmentation.is_some();
@@ -66,7 +70,8 @@ fn thread_created(gc: &Collection) -> Option<Value<'static>> {
     (gc.thread_created || !gc.lossy).then_some(Value::Bool(gc.thread_created))
 }
 
-/// Returns the largest part of a pause and its share.
+/// Returns the largest part of the pause of a blocking collection, and its share. Returns `None` for a background
+/// collection, and if the largest part is unknown.
 ///
 /// The parts are disjoint: suspending the threads, the phases, and the remainder, which is mostly waiting for a
 /// restart. If a part is unknown, the remainder is unknown too, but a part that takes at least half of the pause still
@@ -119,7 +124,8 @@ fn survival(sizes: &GenerationSizes) -> Option<Value<'static>> {
     ratio(sizes.survived, sizes.before)
 }
 
-/// Returns the part of the collection's stops that has this cause, or unknown if a part of a stop is unknown.
+/// Returns the part of the collection's stopped time that has this cause, or `None` if the duration of the pause or the
+/// part is unknown.
 fn stopped(gc: &Collection, cause: Cause) -> Option<Value<'static>> {
     gc.pause_ns?;
     ns(gc.account().get(cause))
@@ -415,7 +421,7 @@ macro_rules! stopped {
             }),
         )+];
 
-        /// Names of the parts in rule tests: in milliseconds, in nanoseconds.
+        /// Names of the parts in rule tests, in milliseconds and in nanoseconds, with their causes.
         pub static STOPPED_PARTS: &[(&str, &str, Cause)] = &[$(
             (concat!("stopped.", $name, "_ms"), concat!("stopped.", $name, "_ns"), Cause::$cause),
         )+];
@@ -476,8 +482,8 @@ mod tests {
         }
     }
 
-    /// Scenario: in a pause of 100, most time is spent on marking roots, on suspending threads, or outside all phases;
-    /// another pause has no compacting phase, another has no phases.
+    /// Scenario: in a pause of 100 ns, most time is spent on marking roots, on suspending threads, or outside all
+    /// phases; in another pause, the compacting phase is unknown; in another, all phases are unknown.
     /// Guarantee: the largest part is named with its share. If parts are unknown, only a part of at least half of the
     /// pause is named, and never the remainder.
     #[test]

@@ -103,7 +103,8 @@ mod tests {
 
     /// Scenario: two collections have the same kind and nothing else in common; other collections differ in one part of
     /// the kind.
-    /// Guarantee: each field has one value for the first two, and a collection that differs in a part has another kind.
+    /// Guarantee: each field of a kind has the same value for the first two collections, and a collection that differs
+    /// in a part has another kind.
     #[test]
     fn fields_of_a_kind_have_one_value() {
         let facts = (ProcessFacts::default(), StreamFacts::default());

@@ -1,4 +1,4 @@
-//! `process.*`, `settings.*`, `container.*`, `stream.*`, `open.*`.
+//! Fields `process.*`, `settings.*`, `container.*`, `stream.*` and `open.*`.
 
 use base::time::Moment;
 
@@ -25,7 +25,7 @@ fn version(runtime: Option<&str>, index: usize) -> Option<Value<'static>> {
     part.parse().ok().map(Value::Int)
 }
 
-/// Returns the working set relative to the limit.
+/// Returns the working set of the container relative to its memory limit, or `None` if one of them is unknown.
 fn used<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
     let Some(Value::Int(limit @ 1..)) = attribute(scope, "gcwatch.container.memory.limit") else {
         return None;
@@ -71,7 +71,8 @@ fn slow_age(scope: &Scope<'_>, trend: &MemoryTrend) -> Option<Value<'static>> {
     age(scope, Some(trend.slow_since.unwrap_or(scope.now)))
 }
 
-/// Returns the duration of the current round of finalizers; unknown if the runtime has never reported rounds.
+/// Returns the duration of the current round of finalizers in seconds; 0 if no round is in progress. Unknown if the
+/// runtime has never reported rounds, and while the reader is behind.
 fn finalizers(scope: &Scope<'_>) -> Option<Value<'static>> {
     let begun = scope.stream.open.finalizers;
     if begun.is_none() {
@@ -92,7 +93,7 @@ fn open(scope: &Scope<'_>, begun: Option<Moment>) -> Option<Value<'static>> {
     age(scope, Some(begun.unwrap_or(now)).filter(|_| !scope.stream.behind))
 }
 
-/// Returns the time since which the process is stopped for the GC, or `None` if no operation is in progress.
+/// Returns the time since which the process is stopped for the GC, or `None` if no stop or collection is in progress.
 fn stopped_since(scope: &Scope<'_>) -> Option<Moment> {
     let open = &scope.stream.open;
     open.stop.into_iter().chain(open.collection).min()
@@ -203,7 +204,7 @@ fields! { FIELDS Process
         = |s| attribute(s, "k8s.namespace.name");
 }
 
-/// Minimum number of requests. A share of fewer requests is not meaningful.
+/// Minimum number of requests for a share. A share of fewer requests is not meaningful.
 const MIN_REQUESTS: u64 = 20;
 
 fn touched_share<'a>(scope: &Scope<'a>) -> Option<Value<'a>> {
@@ -307,9 +308,9 @@ mod tests {
     use super::*;
     use crate::field::{Field, ProcessFacts, RequestFacts, StreamFacts};
 
-    /// Scenario: requests are not observed; the last minute has 19 requests; it has 40 requests, 10 of which were
-    /// stopped.
-    /// Guarantee: the share is unknown without enough requests, and otherwise exact.
+    /// Scenario: requests are not observed; the last minute has 19 requests; the last minute has 40 requests, 10 of
+    /// which a collection stopped.
+    /// Guarantee: the share is unknown with fewer than 20 requests, and otherwise exact.
     #[test]
     fn share_of_requests_needs_20_requests() {
         let share = |judged: Option<(u64, u64)>| {

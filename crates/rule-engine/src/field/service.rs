@@ -1,4 +1,4 @@
-//! `service.*`, `watcher.*`: services, which outlive their processes, and gcwatch itself.
+//! Fields `service.*` and `watcher.*`: facts about services, which outlive their processes, and about gcwatch itself.
 
 use super::facts::{AFFECTED_RULE, FactValue, LAST_DEATH};
 use super::fields;

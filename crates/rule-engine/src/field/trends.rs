@@ -34,11 +34,11 @@ pub struct MemoryTrends {
     pub unvisited: Option<u64>,
     /// Time of the newest full collection, or of the first collection if no full one was observed.
     pub full_collection: Option<Moment>,
-    /// Whether the latency mode prevents full collections.
+    /// Whether the latency mode prevents full collections; `None` before the first collection.
     pub is_full_kept_away: Option<bool>,
 }
 
-/// The limits that levels refer to, in bytes.
+/// The limits that levels refer to, in bytes. `None` if there is no limit, or if the limit is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Memory limit of the container.

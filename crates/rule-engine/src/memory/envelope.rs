@@ -1,7 +1,7 @@
 //! The lower envelope of a memory over time, and the growth that it shows.
 //!
-//! The envelope at an instant is the minimum value since then. Memory that is released again (a saw-tooth of
-//! collections, a copy that is dropped, a cache that is cleared) leaves the envelope flat, so it has no trend.
+//! The envelope at an instant is the minimum value since this instant. Memory that is released again (a saw-tooth of
+//! collections, a copy that is dropped, a cache that is cleared) leaves the envelope flat, so such memory has no trend.
 //!
 //! # Growth
 //!
@@ -13,8 +13,8 @@
 //!    steps with short gaps, so the same rule fits both.
 //! 4. Growth needs three rises, or two rises that are [`APART`] slots apart, because a single step can fall into two
 //!    slots. In the window of five minutes, growth must also reach a share of the deepest fall, because the minima of a
-//!    saw scatter. The pace is the slope through the rises, or the slope through the newest half of them if it is less
-//!    than half as steep, so that growth that flattens out is not extrapolated.
+//!    saw scatter. The pace is the slope through the rises, or the slope through the newest half of them if that slope
+//!    is less than half as steep, so that growth that flattens out is not extrapolated.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ const SLOTS: u64 = 20;
 /// Minimum number of slots between two rises that are not a single step.
 const APART: u32 = 3;
 
-/// Divisor of the whole rise. Smaller rises are noise.
+/// Divisor of the total rise in the window. Rises below the quotient are noise.
 const NOISE: u64 = 32;
 
 /// Minimum height of a rise, in KiB.
@@ -266,7 +266,7 @@ fn run(rises: &[Point]) -> &[Point] {
     run.get(restart.unwrap_or(0)..).unwrap_or_default()
 }
 
-/// Returns the slope of the regression line in KiB per slot.
+/// Returns the slope of the regression line in KiB per slot, or `None` if all points are in one slot.
 fn slope(points: &[Point]) -> Option<f64> {
     let origin = points.first()?.number;
     let count = points.len() as f64;
@@ -304,9 +304,9 @@ mod tests {
         growth(seconds, mib).map_or(0.0, |(pace, _)| pace)
     }
 
-    /// Scenario: memory grows linearly by 60 MiB per minute, for one minute and for ten minutes.
-    /// Guarantee: the pace is within 5 % of 60 MiB per minute, and the age is the time since the start, at most the
-    /// window.
+    /// Scenario: memory grows linearly by 60 MiB per minute, for 75 s, two minutes and ten minutes.
+    /// Guarantee: the pace is within 5 % of 60 MiB per minute, and the age is within 20 s of the time since the start,
+    /// at most the length of the window.
     #[test]
     fn line_has_its_slope() {
         for seconds in [75, 120, 600] {
@@ -394,7 +394,7 @@ mod tests {
     }
 
     /// Scenario: only full collections reveal a leak of 32 MiB per minute, 22, 39, 89 and 189 s after the start.
-    /// Guarantee: the growth is known from the fourth full collection until long after the fifth is due.
+    /// Guarantee: from 17 s until 110 s after the last full collection, the pace is between 25 and 40 MiB per minute.
     #[test]
     fn staircase_grows_between_steps() {
         let fulls = [0, 22, 39, 89, 189];
@@ -410,7 +410,8 @@ mod tests {
 
     /// Scenario: a warm-up grows by 230 MiB per minute for two minutes and then stops; a cache fills more and more
     /// slowly.
-    /// Guarantee: the growth of the warm-up ends within 45 s, and the pace of the cache stays close to its newest pace.
+    /// Guarantee: the growth of the warm-up ends within 45 s, and the pace of the cache is below 40 MiB per minute
+    /// after four minutes.
     #[test]
     fn growth_ends_when_memory_rests() {
         let warm = |second: u64| 50.0 + 230.0 / 60.0 * second.min(120) as f64;

@@ -1,5 +1,5 @@
-//! Severity, status and trigger of a rule: one type each, used by rule files, their schema, tests of rules, records and
-//! messages.
+//! Severity, role, status, trigger and other keywords of rules: one type each, used by rule files, their schema, tests
+//! of rules, records and messages.
 
 use base::words;
 
@@ -90,7 +90,7 @@ words! {
 }
 
 impl EvaluationTrigger {
-    /// Returns the subject of such a rule: a process, a service, or gcwatch itself.
+    /// Returns the subject of a rule with this trigger: a process, a service, or gcwatch itself.
     pub fn subject(self) -> Self {
         match self {
             Self::Gc | Self::Process => Self::Process,

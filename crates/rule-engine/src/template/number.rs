@@ -31,7 +31,8 @@ pub(super) fn push(out: &mut String, number: Value<'_>, form: Form) {
     };
 }
 
-/// Formats a number with three significant digits, or more before the decimal point if needed.
+/// Formats a number with three significant digits, or more before the decimal point if needed. Numbers below 10^-4 or
+/// from 10^15 have an exponent.
 fn significant(number: f64) -> String {
     let size = number.abs();
     if size != 0.0 && !(1e-4..1e15).contains(&size) {
@@ -94,7 +95,7 @@ fn seconds(number: f64) -> String {
     if size < 59.95 {
         return format!("{} s", significant(number));
     }
-    // Larger than any duration. Below this value, integers are exact.
+    // Larger than any real duration. Below this value, integers are exact.
     if size > 1e12 {
         return format!("{} d", significant(number / 86_400.0));
     }
@@ -128,7 +129,7 @@ mod tests {
     }
 
     /// Scenario: numbers of all sizes are formatted in each form.
-    /// Guarantee: each number has a readable format.
+    /// Guarantee: each number has the expected text.
     #[test]
     fn numbers_are_readable() {
         use Value::{Double, Int as Integer};
@@ -163,7 +164,7 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: any number is formatted in any form.
+        /// Scenario: any integer, and any double below 10^15 in magnitude, is formatted in any form.
         /// Guarantee: the text has at most 40 bytes.
         #[test]
         fn any_number_is_short(bits: u64, whole: i64, digits in 0_u8..=9) {

@@ -9,7 +9,7 @@ const NS_PER_HOUR: f64 = 3.6e12;
 /// A sample whose value is known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
-    /// Unix nanoseconds.
+    /// Time of the sample, in nanoseconds of the clock of `Moment`s.
     pub(super) time: u64,
     /// Time of the first sample of the window.
     pub(super) origin: u64,
@@ -105,8 +105,8 @@ impl Aggregate for Sums {
     }
 }
 
-/// Returns the share of a length. The share is limited to 1 because an operation that started before the window can be
-/// longer than the window.
+/// Returns `sum` as a share of `length`, or `None` if the length is 0. The share is limited to 1 because an operation
+/// that started before the window can be longer than the window.
 pub(super) fn share(sum: f64, length: u64) -> Option<f64> {
     (length > 0).then(|| (sum / length as f64).min(1.0))
 }
@@ -185,7 +185,8 @@ impl Aggregate for Ends {
     }
 }
 
-/// Returns the newest sample, or its difference from the oldest sample.
+/// Returns the newest sample, or its absolute or relative difference from the oldest sample. A relative difference from
+/// 0 is `None`.
 pub(super) fn change(function: Function, oldest: f64, newest: f64) -> Option<f64> {
     match function {
         Function::Newest => Some(newest),

@@ -43,8 +43,8 @@ impl<A: Aggregate> Tally<A> {
 }
 
 /// The sub-intervals of a window. Nearly every sample falls into the newest sub-interval, and values are computed from
-/// the newest sub-interval and the sum of all earlier sub-intervals. Both are stored here, so that a collection does
-/// not access the memory of all sub-intervals of all processes.
+/// the newest sub-interval and the sum of all earlier sub-intervals. These two aggregates are stored here, so that a
+/// collection does not access the memory of all sub-intervals of all processes.
 ///
 /// The order in memory is significant: a sample needs the first fields.
 #[derive(Debug)]
@@ -60,8 +60,8 @@ pub(super) struct Buckets<A> {
     current: Tally<A>,
     /// Sum of all earlier sub-intervals.
     before: Tally<A>,
-    /// The consecutive earlier sub-intervals. Empty until there is one, and never longer than the observed part of the
-    /// window.
+    /// The consecutive earlier sub-intervals. Empty until an earlier sub-interval exists, and never longer than the
+    /// observed part of the window.
     older: VecDeque<Tally<A>>,
     /// Number of the first of these sub-intervals, counted from the zero of the clock.
     first: u64,

@@ -10,12 +10,12 @@ pub(super) const MAX_SAMPLES: usize = ORDERED;
 /// The newest samples by time. If two samples have the same time, the last one added is newer.
 ///
 /// Most windows over samples contain ten or twenty samples, and each collection changes them. The position of the next
-/// sample is known without reading their memory, so that adding a sample waits for one memory access instead of several
-/// in sequence.
+/// sample is known without reading the stored samples, so that adding a sample waits for one memory access instead of
+/// several in sequence.
 #[derive(Debug)]
 pub(super) struct RecentSamples {
-    /// Samples in order of time up to `next`; if full, the older samples follow from there to the end. An unknown value
-    /// is NaN.
+    /// Samples in order of time up to `next`; if the window is full, the older samples follow from `next` to the end.
+    /// An unknown value is NaN.
     ring: Box<[(u64, f64)]>,
     next: u8,
     full: bool,

@@ -37,7 +37,7 @@ impl Latest {
         self.time
     }
 
-    /// The sample stays until another one is added.
+    /// The sample stays until another sample is added.
     #[expect(clippy::unused_self, reason = "all kinds of series have the same method")]
     pub(super) fn expire(&mut self, _now: u64) -> u64 {
         u64::MAX

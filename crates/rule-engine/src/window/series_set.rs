@@ -18,8 +18,8 @@ use crate::rule::{ComparisonKey, Extent, Window};
 /// Number of series by which the capacity of a class grows.
 const MORE: usize = 4;
 
-/// Minimum number of bytes that a series counts for. It ensures that loaded rules (`rule_language::MAX_WINDOW_BYTES`)
-/// never have more series than a `u16` can number.
+/// Minimum number of bytes that a series counts for. This minimum ensures that loaded rules
+/// (`rule_language::MAX_WINDOW_BYTES`) never have more series than a `u16` can number.
 const MIN_SERIES_BYTES: usize = 64;
 
 /// Location of the samples of a series: its class, and its position in the order in which the series of that class
@@ -279,7 +279,7 @@ impl SeriesSet {
     pub(crate) fn most_memory(window: &Window) -> usize {
         let mut alone = Self::default();
         let one = alone.begin_whole(window).and_then(|series| {
-            // While a class grows, the memory of each series is allocated twice.
+            // While the vector of a class grows, the memory of each series is allocated twice.
             let memory = at!(alone, series, get, series => 2 * size_of_val(series) + series.most_memory());
             memory.map(|memory| memory.max(MIN_SERIES_BYTES))
         });

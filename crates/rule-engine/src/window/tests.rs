@@ -251,8 +251,8 @@ fn came() -> impl Strategy<Value = Vec<(u64, u64, SampleValue)>> {
 proptest! {
     /// Scenario: samples arrive at any time; some are late, unknown or excluded by the filter, and half of the cases
     /// start with equal samples. Windows cover a time or a number of samples.
-    /// Guarantee: after each sample, every function has the value that its definition yields for all samples, within
-    /// the documented resolution.
+    /// Guarantee: after each sample, the function has the value that its definition yields for all samples, within the
+    /// documented resolution.
     #[test]
     fn window_values_match_definition(
         came in came(),
@@ -330,7 +330,7 @@ fn memory_is_bounded() {
                 for sample in 0..100_000u64 {
                     let time = 1_700_000_000 * S + sample * 1_000_000;
                     let key = Key(sample as usize % Key::COUNT);
-                    // The first sample differs from the others, so no window is uniform.
+                    // The first sample differs from the other samples, so no window is uniform.
                     let worth = if sample == 0 {
                         SampleValue::Unknown
                     } else {

@@ -12,7 +12,7 @@ use super::unit::Unit;
 use super::{CompiledExpression, MAX_DEPTH, MAX_NODES, Macro, Mistake, Names, RequiredType, attribute, place};
 use crate::document::LISTS_REMOVED;
 
-/// Maximum size of a compiled pattern, in bytes. `\w` alone takes some thousand.
+/// Maximum size of a compiled pattern, in bytes. `\w` alone takes some thousand bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 
 /// All functions as written.
@@ -928,7 +928,7 @@ fn refusal(call: &Call) -> String {
     }
 }
 
-/// Converts `1.5s` to `1500.0`.
+/// Converts `1.5s` to `1500.0`. Returns `None` if the text is not a number with a known unit.
 fn milliseconds(text: &str) -> Option<String> {
     const UNITS: [(&str, f64); 4] = [("ms", 1.0), ("s", 1e3), ("m", 6e4), ("h", 3.6e6)];
     UNITS.iter().find_map(|(unit, factor)| {

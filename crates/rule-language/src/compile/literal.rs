@@ -138,7 +138,8 @@ pub(super) fn number_length(bytes: &[u8]) -> usize {
     at
 }
 
-/// Returns the value of a number. If `negative`, the preceding minus is part of it; otherwise -2^63 would be too large.
+/// Returns the value of a number. If `negative`, the preceding minus is part of the number, because -2^63 would be too
+/// large without its sign.
 ///
 /// # Errors
 ///

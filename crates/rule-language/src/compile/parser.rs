@@ -428,7 +428,7 @@ fn call(name: &str, receiver: Option<Tree>, arguments: Vec<Tree>) -> Shape {
 
 const CHOICE: &str = "`:` is missing: a choice is `condition ? this : that`";
 
-/// Returns the closing bracket for an opening one.
+/// Returns the closing bracket for an opening bracket.
 fn closing(bracket: Token<'_>) -> &'static str {
     match bracket.text {
         "(" => ")",

@@ -57,7 +57,7 @@ pub(super) enum Operator {
 pub(super) const LOOSEST: u8 = 1;
 
 impl Operator {
-    /// Returns the operator of a token and its precedence.
+    /// Returns the operator of a token and its precedence, or `None` if the token is not an operator.
     pub(super) fn from_token(word: &str) -> Option<(Self, u8)> {
         let comparison = Comparison::ALL.iter().find(|known| known.name() == word);
         let arithmetic = Arithmetic::ALL.iter().find(|known| known.name() == word);

@@ -275,7 +275,7 @@ fn texts_at_the_bounds_are_read() {
     }
 }
 
-/// Scenario: texts exceed each bound by one.
+/// Scenario: each text exceeds one bound: tokens, nesting or length.
 /// Guarantee: the texts are refused before they are parsed.
 #[test]
 fn texts_beyond_the_bounds_are_refused() {

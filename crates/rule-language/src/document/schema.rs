@@ -1,4 +1,4 @@
-//! The JSON schema of rule files, generated from their types.
+//! The JSON schema of rule files, generated from the Rust types.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ pub(crate) use super::text::FORMATS;
 /// The schema, generated once.
 pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(for_document::<RuleFile>);
 
-/// Returns the schema with its formats.
+/// Returns the schema, with the checks of the string formats that it names.
 pub(crate) fn schema() -> Schema<'static> {
     Schema::new(&SCHEMA, &FORMATS)
 }
@@ -31,14 +31,14 @@ mod tests {
     use strict_yaml::path::KeyPath;
 
     /// Scenario: `schemars` generates the schema.
-    /// Guarantee: the check of a file supports all keywords of the schema.
+    /// Guarantee: the checker supports every keyword and every format that the schema uses.
     #[test]
     fn check_supports_all_schema_keywords() {
         assert_eq!(unknown_keywords(&SCHEMA, &FORMATS), Vec::<String>::new());
     }
 
-    /// Scenario: the functions in the schema are compared with those in the code.
-    /// Guarantee: the names are equal, and each function has a description.
+    /// Scenario: the functions in the schema are compared with [`Function::ALL`].
+    /// Guarantee: the names and their order are equal, and the schema describes each function.
     #[test]
     fn schema_describes_every_function() {
         let path = KeyPath::from_dotted("rules").index(0).key("let").key("x").key("fn");

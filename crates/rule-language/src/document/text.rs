@@ -92,7 +92,7 @@ impl FromStr for Id {
     }
 }
 
-/// The name of a group or a family: one word of such an id.
+/// The name of a group or a family: one word of an [`Id`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name(pub(crate) String);
 

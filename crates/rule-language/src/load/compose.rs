@@ -74,7 +74,7 @@ pub(super) struct SharedState<'f> {
 struct RuleBuilder<'c, 'f, 'd> {
     common: &'c mut SharedState<'f>,
     partial: PartialRule<'d>,
-    /// Values of the keys without layers. Their faults were reported when the file was checked.
+    /// Values of the keys without layers. Faults in these values were reported when the file was checked.
     keys: document::Rule,
     /// Roots of the fields that its conditions can use.
     roots: &'static [Root],
@@ -306,7 +306,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
             }
         }
         move_rule(rule, &|local| places.get(local).copied().unwrap_or(usize::MAX));
-        // The place of a window is not part of its meaning.
+        // The index of a window is not part of its meaning.
         #[expect(
             clippy::cast_possible_truncation,
             reason = "a digest; half of it tells windows apart, too"
@@ -324,7 +324,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         ));
     }
 
-    // Expressions and templates. Their faults are reported at their positions.
+    // Expressions and templates, whose faults are reported at their positions.
 
     /// Compiles the expression of a key of the rule.
     fn compile_key(&mut self, key: &str, roots: &[Root], wanted: RequiredType) -> Option<CompiledExpression> {
@@ -342,7 +342,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         let scalar = scalar(placed.node)?;
         let text = scalar.text.as_str();
         if text.is_empty() {
-            // Reported by the check.
+            // The check reports an empty expression.
             return None;
         }
         let what = format!("{}: {key}", self.partial.draft.id);
@@ -441,7 +441,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
     }
 
     /// Returns the condition under which a rule with `expect` applies to a service. Returns `None` if the rule has no
-    /// `expect`, or if it is invalid.
+    /// `expect`, or if `expect` is invalid.
     fn expected(&mut self) -> Option<CompiledExpression> {
         let placed = self.partial.draft.keys.get("expect");
         let placed = placed.filter(|_| !self.keys.expect.is_empty())?;
@@ -685,7 +685,7 @@ impl<'d> RuleBuilder<'_, '_, 'd> {
         all
     }
 
-    /// Returns the fault in the name of a parameter or a window.
+    /// Returns the fault in the name of a parameter or a window, or `None` if the name is valid.
     fn name_fault(&self, file: usize, name: &str) -> Option<String> {
         let words = self.common.words.get(file);
         let taken = words.is_some_and(|words| words.places.contains_key(name));
@@ -866,7 +866,7 @@ fn constant(scalar: &Scalar) -> (Type, Node) {
     (Type::Text, Node::Text(text.into()))
 }
 
-/// Like [`constant`], but converts an integer to a double if the parameter has that type.
+/// Like [`constant`], but converts an integer to a double if the parameter is a double.
 fn value(scalar: &Scalar, kind: Type) -> Node {
     match constant(scalar).1 {
         Node::Int(number) if kind == Type::Double => Node::Double(Double(number as f64)),
@@ -874,7 +874,7 @@ fn value(scalar: &Scalar, kind: Type) -> Node {
     }
 }
 
-/// Returns the default of `min_samples`, at most `last`.
+/// Returns the default of `min_samples`: at most `last`, but at least the minimum of the function.
 fn usual_samples(function: Function, last: Option<u32>) -> u32 {
     let traits = function.traits();
     let most = last.unwrap_or(u32::MAX).max(traits.least_samples);
@@ -960,7 +960,8 @@ fn sampled(
     }
 }
 
-/// Checks that the ids in causes are symptoms with the same unit. `complete` is whether no file was refused.
+/// Checks that the ids in causes refer to symptoms, and that a cause has the subject and the unit of the symptoms that
+/// it explains. `complete` is whether no file was refused.
 pub(super) fn check_causes(drafts: &[Draft<'_>], rules: &[Arc<Rule>], complete: bool, report: &mut Report<'_>) {
     let symptoms = || rules.iter().filter(|rule| rule.role == Some(Role::Symptom));
     for rule in rules.iter().filter(|rule| rule.role == Some(Role::Cause)) {

@@ -38,7 +38,7 @@ pub(super) struct FileDefinitions {
     pub(super) used: BTreeSet<String>,
 }
 
-/// Parses a file. Returns `None` if it is empty or invalid.
+/// Parses a file. Returns `None` if the file is empty or invalid, which is reported.
 pub(super) fn tree(file: usize, text: &str, report: &mut Report<'_>) -> Option<Node> {
     match parse(text, BOUNDS) {
         Ok(Some(root)) => Some(root),
@@ -179,7 +179,7 @@ fn short(id: &str) -> &str {
     line.get(..end).unwrap_or_default()
 }
 
-/// Returns the value in the type of the schema at `path`, or `None` if it is invalid, which [`check`] reports.
+/// Returns the value in the type of the schema at `path`, or `None` if the value is invalid, which [`check`] reports.
 pub(super) fn typed<T: DeserializeOwned>(node: &Node, path: &KeyPath) -> Option<T> {
     let (value, _) = schema().check(node, path);
     serde_json::from_value(value?).ok()
@@ -211,7 +211,7 @@ pub(super) fn words(root: PlacedValue<'_>, report: &mut Report<'_>) -> FileDefin
     words
 }
 
-/// Reads a macro. Returns `None` if it is invalid, which is reported here or by the check.
+/// Reads a macro. Returns `None` if the macro is invalid, which is reported here or by the check.
 fn read_macro(placed: PlacedValue<'_>, what: &str, report: &mut Report<'_>) -> Option<Macro> {
     let scalar = scalar(placed.node)?;
     if let Some(trap) = condition_trap(report.lines(placed), placed, scalar) {

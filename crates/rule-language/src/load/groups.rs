@@ -25,7 +25,7 @@ impl Groups {
         format!("there is no group {}; {hint}", quoted(name))
     }
 
-    /// Returns the place of a group in `follows`.
+    /// Returns the place of a group that is named in `follows`, or `None` if there is no such group, which is reported.
     fn followed(&self, name: &str, place: Place, report: &mut Report<'_>) -> Option<usize> {
         let found = self.places.get(name).copied();
         if found.is_none() {

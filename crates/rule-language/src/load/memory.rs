@@ -9,7 +9,7 @@ use super::report::{Place, Report};
 /// daemon at most 16 MB; the shipped rules take a fiftieth of this limit.
 pub const MAX_WINDOW_BYTES: usize = 4_000_000;
 
-/// The first rule with a window, and its position.
+/// The first rule that has a window, and the position of the window.
 #[derive(Debug)]
 pub(super) struct Origin {
     pub(super) rule: Box<str>,
@@ -71,8 +71,8 @@ mod tests {
 
     /// Scenario: 400 rules have 16 windows of 4,096 samples each; then the same rules are disabled; then the windows
     /// fit.
-    /// Guarantee: the sum is refused at the first window that exceeds it, with the sum and the limit; windows that are
-    /// never fed do not count.
+    /// Guarantee: the rules are refused at the first window that exceeds the limit, with the sum and the limit; windows
+    /// that are never fed do not count.
     #[test]
     fn sum_of_all_windows_is_limited() {
         let mut problems = load(&[rules(400, 16, true)]).unwrap_err();
@@ -89,9 +89,9 @@ mod tests {
         assert!(load(&[rules(3, 16, true)]).is_ok());
     }
 
-    /// Scenario: a rule has a window of one sample.
-    /// Guarantee: rules with more windows than 16-bit numbers can identify are refused, because an engine
-    /// uses 16-bit numbers.
+    /// Scenario: a rule has a window of one sample, for each of several functions.
+    /// Guarantee: 2^16 such windows exceed the memory limit, so the 16-bit numbers of an engine suffice for all loaded
+    /// rules.
     #[test]
     fn each_series_has_16_bit_number() {
         for function in ["newest", "sum", "min", "median"] {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     /// Scenario: the shipped rules are loaded.
-    /// Guarantee: most of the memory is left for other rules.
+    /// Guarantee: at least three quarters of the memory are left for other rules.
     #[test]
     fn shipped_rules_leave_room() {
         let rules = load(&shipped()).unwrap().rules;

@@ -66,7 +66,7 @@ impl<'d> PartialRule<'d> {
 pub(super) struct LocalWindow<'d> {
     pub(super) name: &'d str,
     pub(super) place: Place,
-    /// `None` if it is invalid.
+    /// The window; `None` if it is invalid.
     pub(super) window: Option<Window>,
     pub(super) used: bool,
 }

@@ -19,7 +19,7 @@ const VALID_VALUES: [(&str, &str); 5] = [
     ("remedy", "What to do."),
 ];
 
-/// Returns a file with one rule with these keys. They start in the fourth line, indented by four.
+/// Returns a file with one rule with these keys. The keys start in the fourth line, indented by four spaces.
 fn file(keys: &str) -> SourceFile {
     let mut text = "apiVersion: gcwatch/v1\nrules:\n  - id: a\n".to_owned();
     for line in keys.lines() {
@@ -82,7 +82,7 @@ fn each_mistake_is_reported() {
     test_support::golden::compare(name, &format!("{}\n", page.trim_end()));
 }
 
-/// Scenario: rules are similar to each of these mistakes, but correct.
+/// Scenario: rules resemble typical mistakes, but are correct.
 /// Guarantee: no problem is reported.
 #[test]
 fn correct_rules_are_not_reported() {

@@ -83,7 +83,8 @@ pub(super) fn move_rule(rule: &mut Rule, to: &impl Fn(usize) -> usize) {
     }
 }
 
-/// Clauses are not nested, so the recursion is at most two levels deep.
+/// Replaces the indexes of windows in the parts of a template. Clauses are not nested, so the recursion is at most two
+/// levels deep.
 fn move_parts(parts: &mut [TemplatePart], to: &impl Fn(usize) -> usize) {
     for part in parts {
         match part {
@@ -94,7 +95,7 @@ fn move_parts(parts: &mut [TemplatePart], to: &impl Fn(usize) -> usize) {
     }
 }
 
-/// Trees are shallow because the check limits their depth.
+/// Replaces the indexes of windows in a tree. The recursion is bounded because the check limits the depth of trees.
 fn move_node(node: &mut Node, to: &impl Fn(usize) -> usize) {
     match node {
         Node::Window(place) => *place = to(*place),

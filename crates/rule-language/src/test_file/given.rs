@@ -67,7 +67,7 @@ impl<'a> EventFields<'a> {
         self.parsed(name, "true or false")
     }
 
-    /// Returns a duration from its field in ms or ns.
+    /// Returns a duration in nanoseconds from its field in ns or, if this field is not set, in ms.
     pub(super) fn ns(&mut self, ms: &'static str, ns: &'static str) -> Result<Option<i64>, FieldError> {
         if let Some(whole) = self.parsed::<i64>(ns, "an integer number of nanoseconds")? {
             return Ok(Some(whole));

@@ -39,7 +39,7 @@ pub fn run(test: &Test, rules: &Arc<RuleSet>, recording: Option<(History<'_>, i1
     differences
 }
 
-/// Plays a test. Returns an error if it cannot continue.
+/// Plays a test. Returns an error if the test cannot continue.
 fn play(
     test: &Test,
     rules: &Arc<RuleSet>,

@@ -250,7 +250,7 @@ fn stopped(given: &mut EventFields<'_>, pauses: &mut [Pause], suspend: Option<i6
     Ok(())
 }
 
-/// Reads why the collecting threads had no CPU, if the fields contain it.
+/// Reads the reasons why the collecting threads had no CPU. Returns `None` if no such field is set.
 fn cpu(given: &mut EventFields<'_>) -> Result<Option<CpuWait>, FieldError> {
     let throttled_ns = given.ns("throttled_ms", "throttled_ns")?;
     let page_faults = given.number("page_faults")?.map(u64::from);

@@ -81,7 +81,7 @@ fn families() -> Vec<Family> {
     families
 }
 
-/// Loads the rule set of a family with another text for the family's own file.
+/// Loads the rule set of a family with another text for the family's own file. Returns `None` if a file does not load.
 fn rules(family: &Family, text: &str) -> Option<Arc<RuleSet>> {
     let own = format!("{}.yaml", family.name);
     let files = family.tests.document.rule_files.iter();

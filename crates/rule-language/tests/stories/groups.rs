@@ -40,8 +40,9 @@ fn most_severe_rule_of_group_fires() {
 
 /// Scenario: a rule of a group fires, then an equally severe rule becomes active, then a more severe rule, which ends
 /// while the others are still active.
-/// Guarantee: the equally severe rule does not fire; the more severe rule supersedes. When it ends, the first active
-/// rule fires with the text of its newest collection, without a cooldown because its condition never became false.
+/// Guarantee: the equally severe rule does not fire; the more severe rule supersedes the first rule. When it ends, the
+/// first active rule fires with the text of its newest collection, without a cooldown because its condition never
+/// became false.
 #[test]
 fn more_severe_rule_supersedes() {
     let mut story = Story::from_list(GROUP);

@@ -50,7 +50,8 @@ impl Process {
         }
     }
 
-    /// Returns the changes at `at` seconds. Like the daemon, it observes the process each second.
+    /// Returns the changes of incidents at `at` seconds. Like the daemon, this method observes the incidents at each
+    /// step.
     fn changes(&mut self, at: f64, what: &StoryEvent) -> Vec<IncidentChange> {
         let transitions = self.story.step(at, what);
         let holding = self.story.engine.holding();
@@ -98,9 +99,9 @@ fn words(changes: &[IncidentChange]) -> String {
 }
 
 /// Scenario: a cause fires, then its more severe consequence in the same group, then an alert of a group that follows
-/// it. The rules end one after the other, and the cause returns while the incident waits.
+/// this group. The rules end one after the other, and the cause returns while the incident waits.
 /// Guarantee: there is one incident with one start, one rise and one end, at the time when its last rule ended. The
-/// cause names it.
+/// cause names the incident.
 #[test]
 fn related_alerts_form_one_incident() {
     let mut process = Process::new();
@@ -156,8 +157,10 @@ fn later_cause_joins_incident() {
     assert_ne!(records[0].id, records[1].id);
 }
 
-/// Scenario: information of a cause is followed by a warning of a group that follows it; then the cause gets worse.
-/// Guarantee: there is one incident, whose head is first the warning and then the cause.
+/// Scenario: an alert of severity info fires, then a warning of a group that follows its group, then a critical alert
+/// of its group.
+/// Guarantee: there is one incident. Its head is first the alert of severity info, then the warning, and then the
+/// critical alert.
 #[test]
 fn information_is_not_head_before_warning() {
     let text = RULES.replace("severity: warning, group: memory", "severity: info, group: memory");
@@ -178,8 +181,8 @@ fn information_is_not_head_before_warning() {
 }
 
 /// Scenario: a rule `on: process` fires, and its figure rises and then falls.
-/// Guarantee: the summary has the current figure, the peak has the highest one, and both are passed on at most every 10
-/// s.
+/// Guarantee: the summary has the current figure, the peak is the highest figure, and receivers get both at most every
+/// 10 s.
 #[test]
 fn figures_are_updated() {
     let mut process = Process::new();
@@ -269,7 +272,7 @@ fn ledger(live: u64) -> Arc<Ledger> {
 /// Scenario: the first rule of an incident gathers no evidence; then a rule that gathers the ledger joins. Ledgers
 /// arrive before and after; the process exits, and another ledger arrives. Then the incident is stored and restored.
 /// Guarantee: the incident has the newest ledger from the time when a rule gathers it until the process exits, as a
-/// record and as a clause with its location. Without such a rule it has no ledger.
+/// record and as a clause with its location. Without such a rule, the incident has no ledger.
 #[test]
 fn incident_has_ledger_if_rule_gathers_it() {
     let mut process = Process::new();
@@ -330,8 +333,8 @@ fn keep(process: &mut Process, pid: u32, recordings: &Arc<SharedRegistry>) {
 
 /// Scenario: the processes of a service in a crash loop have critical incidents, two within ten minutes and one later.
 /// The incidents are stored and restored.
-/// Guarantee: the second incident refers to the recording of the first and states that, even after it is restored; the
-/// third incident has its own recording.
+/// Guarantee: the second incident refers to the recording of the first incident and states that this recording started
+/// before, also after a restore; the third incident has its own recording.
 #[test]
 fn crash_loop_is_recorded_once_in_ten_minutes() {
     let recordings = Arc::default();
@@ -360,9 +363,9 @@ fn crash_loop_is_recorded_once_in_ten_minutes() {
 /// Scenario: an incident of severity warning becomes critical. An incident of a rule with severity warning that
 /// requires the black box starts seconds later, another one much later. The same happens without retained events. The
 /// critical incident is stored and restored.
-/// Guarantee: severe incidents and incidents that require it refer to a recording afterwards and never change it;
-/// incidents within 10 s share one; the message of the rise already contains it. Without retained events there is no
-/// recording.
+/// Guarantee: critical incidents and incidents of rules that require the black box refer to a recording, and this
+/// reference never changes. Incidents within 10 s share a recording. The message of the rise already contains the
+/// reference. Without retained events there is no recording.
 #[test]
 fn severe_incidents_are_recorded() {
     let kept = |keeps: bool| {
@@ -442,9 +445,9 @@ rules:
 ";
 
 /// Scenario: a note and a cause are active before there is harm; then harm starts, which another cause explains later.
-/// Guarantee: the incident starts with the harm and has its name and start. Causes are sorted by share and never start
-/// or prolong the incident. A message announces the main cause, at most one in five minutes. Notes are not part of the
-/// incident.
+/// Guarantee: the incident starts with the harm, and has the name and the start of the harm. Causes are sorted by share
+/// and never start or prolong the incident. A message announces the main cause, at most one in five minutes. Notes are
+/// not part of the incident.
 #[test]
 fn only_harm_starts_incident() {
     let mut process = Process::with_rules(ROLES);

@@ -125,7 +125,7 @@ proptest! {
     }
 
     /// Scenario: two engines play any story; one of them adopts the same rules, loaded again, at any time.
-    /// Guarantee: both behave the same.
+    /// Guarantee: both engines have the same transitions and states.
     #[test]
     fn adopting_equal_rules_changes_nothing(steps in story(), often in 1..5usize) {
         let (mut once, mut again) = (many(), many());

@@ -40,7 +40,7 @@ fn remedy_omits_completed_steps() {
 }
 
 /// Scenario: the remedies of the shipped rules are rendered after bursts that found the code.
-/// Guarantee: each remedy still contains advice, and none requests what was already found.
+/// Guarantee: each remedy still contains advice, and no remedy requests facts that the burst found.
 #[test]
 fn shipped_remedies_still_contain_advice() {
     let rules = load(&shipped()).unwrap().rules;

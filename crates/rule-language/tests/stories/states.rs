@@ -12,8 +12,8 @@ const LONG: &str = r#"
 "#;
 
 /// Scenario: there are long pauses, some within a minute of each other, then none.
-/// Guarantee: each is an occurrence. There is one alert; it ends one minute after the last occurrence, and its times
-/// are those of the collections.
+/// Guarantee: each long pause is an occurrence. Occurrences within a minute form one alert, which ends one minute after
+/// its last occurrence and has the times of the collections.
 #[test]
 fn rule_on_collections_fires_until_minute_without_occurrence() {
     let mut story = Story::from_list(LONG);
@@ -40,7 +40,8 @@ fn rule_on_collections_fires_until_minute_without_occurrence() {
 }
 
 /// Scenario: there is an occurrence, then two more, then the process exits.
-/// Guarantee: the alert counts all of them and has the time of the newest, while it fires and at its end.
+/// Guarantee: the alert counts all occurrences and has the time of the newest occurrence, while the alert fires and at
+/// its end.
 #[test]
 fn occurrences_are_counted() {
     let mut story = Story::from_list(LONG);
@@ -100,7 +101,7 @@ fn short_conditions_do_not_fire_and_returning_ones_continue() {
     ]);
 }
 
-/// Scenario: the condition is true during the cooldown, once only for a while.
+/// Scenario: the condition is true during the cooldown, the first time only for a short time.
 /// Guarantee: the short alert is suppressed and counted in the next alert.
 #[test]
 fn alerts_suppressed_by_cooldown_are_counted() {
@@ -124,7 +125,7 @@ fn alerts_suppressed_by_cooldown_are_counted() {
 }
 
 /// Scenario: occurrences of a rule on collections fall into its cooldown.
-/// Guarantee: the collections are anomalies, there is no alert, and each is counted.
+/// Guarantee: the collections are anomalies without an alert, and the next alert counts them.
 #[test]
 fn collections_in_cooldown_are_still_anomalies() {
     let mut story = Story::from_list(&LONG.replace("60s", "1s").replace("cooldown: 0s", "cooldown: 1m"));
@@ -145,8 +146,9 @@ const SHARE: &str = r#"
      when: share > 0.5, clear: share < 0.25, keep_firing_for: 0s, cooldown: 0s, summary: "{{ share | percent }}"}
 "#;
 
-/// Scenario: a share of time rises above one threshold, falls below it, and later below the other.
-/// Guarantee: the alert clears only at the second threshold; nothing fires before the process was observed for long
+/// Scenario: a share of time rises above the threshold of `when`, falls below it, and later falls below the threshold
+/// of `clear`.
+/// Guarantee: the alert clears only at the threshold of `clear`; nothing fires before the process was observed for long
 /// enough; the alert contains the value.
 #[test]
 fn alert_clears_by_separate_condition() {
@@ -171,7 +173,7 @@ const BURST: &str = r#"
      when: long >= 2.0, clear: long < 1.0, keep_firing_for: 20s, summary: "{{ long }} long"}
 "#;
 
-/// Scenario: the count of an alert returns to 0, and the alert fires on for `keep_firing_for`.
+/// Scenario: the count of an alert returns to 0, and the alert continues for `keep_firing_for`.
 /// Guarantee: the alert ends with the last text from the time when its condition was true, not with a count of 0.
 #[test]
 fn last_text_is_from_time_of_true_condition() {
@@ -189,8 +191,8 @@ const MEDIAN: &str = r#"
 "#;
 
 /// Scenario: the samples of a window become unknown while the alert fires, and later they are known again.
-/// Guarantee: unknown neither fires nor ends an alert at once. The alert is held for 15 minutes, then ends as unknown,
-/// and the cooldown starts.
+/// Guarantee: an unknown condition neither fires an alert nor ends it at once. The alert is held for 15 minutes, then
+/// ends as unknown, and the cooldown starts.
 #[test]
 fn alert_with_unknown_condition_is_held() {
     let mut story = Story::from_list(MEDIAN);
@@ -269,8 +271,8 @@ fn frequent_young_collections_are_evaluated_each_second() {
     assert_eq!(story.engine.states()[0].evaluations, 1 + 29);
 }
 
-/// Scenario: collections follow another one closely: a slow one of generation 2, and a slow one of generation 0 before
-/// the process exits.
+/// Scenario: collections follow another collection closely: a slow one of generation 2, and a slow one of generation 0
+/// before the process exits.
 /// Guarantee: a full collection is evaluated at once, and the last collection of a process is evaluated at its exit.
 #[test]
 fn full_and_last_collections_are_evaluated() {
@@ -328,7 +330,7 @@ fn rule_applies_to_selected_processes() {
 }
 
 /// Scenario: an exception becomes applicable while the alert fires.
-/// Guarantee: the alert ends, because it would not fire now.
+/// Guarantee: the alert ends, because the rule would not fire now.
 #[test]
 fn exception_ends_firing_alert() {
     Story::from_list(CHOSEN).play(&[

@@ -17,7 +17,7 @@ pub(crate) const MS: i64 = 1_000_000;
 /// Start of the stories, in Unix seconds.
 pub(crate) const BEGIN: u64 = 1_700_000_000;
 
-/// An event.
+/// A step of a story.
 #[derive(Debug, Clone)]
 pub(crate) enum StoryEvent {
     /// No event; time passes.
@@ -30,7 +30,7 @@ pub(crate) enum StoryEvent {
     Blind,
     /// The process gets this name.
     Named(&'static str),
-    /// A collection has been open since that second; `None` if no collection is open.
+    /// A collection has been open since this second of the story; `None` if no collection is open.
     Open(Option<u64>),
     /// The rules are replaced.
     Rules(&'static str),
@@ -58,7 +58,7 @@ pub(crate) struct Story {
     pub(crate) engine: Engine,
     pub(crate) number: u32,
     wall: Wall,
-    /// Second of the story since which a collection is open.
+    /// Second of the story since which a collection is open; `None` if no collection is open.
     open: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ impl Story {
         }
     }
 
-    /// Sets the wall clock forward by some seconds.
+    /// Sets the wall clock forward by `by_seconds`, or back if `by_seconds` is negative.
     pub(crate) fn set_clock(&mut self, by_seconds: i64) {
         self.wall = Wall::ahead(self.wall.ahead_ns() + by_seconds * 1000 * MS);
         self.update_stream();

@@ -15,7 +15,7 @@ pub struct Cause {
     pub reason: Option<GcReason>,
     pub generation: Option<u32>,
     pub gc_type: Option<GcType>,
-    /// Whether a tool requested them for heap dumps.
+    /// Whether a tool requested the collections for heap dumps.
     pub requested_by_tool: bool,
     /// Whether this is the row for all collections without a separate row.
     pub is_rest: bool,
@@ -25,7 +25,7 @@ pub struct Cause {
     pub unknown_pauses: u64,
     /// Sum of the known pauses, in nanoseconds.
     pub pause_ns: u64,
-    /// Duration of the longest pause, in nanoseconds.
+    /// Duration of the longest pause, in nanoseconds; `None` if no pause is known.
     pub longest_ns: Option<u64>,
 }
 
@@ -70,7 +70,7 @@ impl Causes {
         }
     }
 
-    /// Returns all rows, by descending pause.
+    /// Returns all rows, by descending sum of pauses.
     pub fn all(&self) -> Vec<Cause> {
         let mut all = self.0.clone();
         all.sort_by_key(|cause| std::cmp::Reverse((cause.pause_ns, cause.count)));

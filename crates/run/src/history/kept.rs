@@ -9,7 +9,8 @@ use super::{HISTORY_NS, length};
 
 /// Maximum number of longest collections.
 const MAX_LONGEST: usize = 3;
-/// Maximum size of the packed newest collections in bytes. A single newest collection can have any size.
+/// Maximum size of the packed newest collections in bytes. A single newest collection can have any size. A high limit
+/// on their number raises this maximum.
 pub(crate) const MAX_NEWEST_BYTES: usize = 2048;
 /// Maximum size of the packed longest collections in bytes.
 pub(crate) const MAX_LONGEST_BYTES: usize = 768;
@@ -25,7 +26,7 @@ pub struct RetainedCollection {
     pub collection: CompactCollection,
     /// Time base of the offsets.
     pub base: TimeBase,
-    /// Trace id, if the collection became spans.
+    /// Trace id; `None` if the collection did not become spans.
     pub trace_id: Option<[u8; 16]>,
 }
 
@@ -45,7 +46,8 @@ fn bytes<'a>(kept: impl Iterator<Item = &'a RetainedCollection>) -> usize {
 }
 
 impl RetainedCollections {
-    /// Keeps a collection. If there are `limit` already, it replaces the oldest.
+    /// Keeps a collection among the newest, and among the longest if its pause is long enough. Of the newest
+    /// collections, at most `limit` are kept.
     pub(crate) fn observe(&mut self, collection: Box<Collection>, base: TimeBase, limit: usize, at: Moment) {
         let pause = length(collection.pause_ns);
         let remembered = RetainedCollection {
@@ -89,7 +91,7 @@ impl RetainedCollections {
         self.longest.shrink_to(MAX_LONGEST);
     }
 
-    /// Sets the trace of the most recently observed collection, which became spans.
+    /// Sets the trace id of the most recently observed collection, which became spans.
     pub(crate) fn traced(&mut self, number: u32, trace_id: [u8; 16]) {
         let newest = self.newest.back_mut();
         let longest = self.longest.iter_mut().map(|(_, _, kept)| kept);
@@ -100,8 +102,7 @@ impl RetainedCollections {
         }
     }
 
-    /// Keeps a known collection for as long as the run is remembered. The oldest pinned collections make room for newer
-    /// ones.
+    /// Pins a collection if it is still kept. A pinned collection is kept until newer pinned collections need its room.
     pub(crate) fn pin(&mut self, number: u32) {
         let is_it = |kept: &&RetainedCollection| kept.collection.number() == number;
         if self.pinned.iter().any(|kept| is_it(&kept)) {

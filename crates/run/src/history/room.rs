@@ -5,8 +5,8 @@
 //! is beyond working room.
 //!
 //! The room is at its minimum directly before a collection: the committed memory, without the objects that the previous
-//! collection left and without the bytes allocated since. The mark is the minimum of the cycles that ended in the hour
-//! before the last full collection.
+//! collection left and without the bytes allocated since. The mark is the minimum of the current cycle and of the
+//! cycles that ended in the hour before the last full collection.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use base::time::Moment;
 use clr_gc::gc::Collection;
 use processes::container::ledger::HeapFigures;
 
-/// Length of a slot. Cycles that end in the same slot share an entry.
+/// Length of a slot, in nanoseconds. Cycles that end in the same slot share an entry.
 const SLOT_NS: u64 = 300_000_000_000;
 
 /// Number of slots in the window.
@@ -24,8 +24,8 @@ const SLOTS: u32 = 12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cycle {
     slot: u32,
-    /// Size in KiB; `u32::MAX` if the room of a collection in a cycle is unknown. Smaller than a `u64`, because the
-    /// history of a run has little memory.
+    /// Size in KiB; `u32::MAX` if the room of a collection in a cycle is unknown. The field is smaller than a `u64`,
+    /// because the history of a run has little memory.
     kib: u32,
 }
 
@@ -51,14 +51,14 @@ pub struct RoomHistory {
     cycles: VecDeque<Cycle>,
     /// The lowest room since the last full collection; `None` before the first full collection.
     open: Option<Low>,
-    /// Room and objects after the last collection.
+    /// Room and objects after the last collection; `None` if unknown.
     after: Option<After>,
 }
 
 /// A minimum over several collections.
 #[derive(Debug, Clone, Copy)]
 enum Low {
-    /// There was no collection since the full collection.
+    /// No collection has occurred since the full collection.
     NotMeasured,
     Bytes(u64),
     /// The room of a collection is unknown.
@@ -72,7 +72,7 @@ struct After {
     objects: u64,
 }
 
-/// The figures of a collection that determine the room, in bytes.
+/// The figures of a collection that determine the room, in bytes; `None` if unknown.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     is_full: bool,
@@ -125,7 +125,8 @@ impl RoomHistory {
     }
 
     /// Returns the room directly before a collection. The next allocation can commit new memory instead of using free
-    /// space of an old generation, so the committed memory at that time counts if it is known.
+    /// space of an old generation, so the committed memory at that time counts if it is known. Returns `None` if the
+    /// previous collection or the allocated bytes are unknown.
     fn before(&self, reading: Reading) -> Option<u64> {
         let after = self.after?;
         let room = match reading.committed_before {
@@ -206,7 +207,7 @@ mod tests {
     /// Scenario: a cache of 100 MiB has 400 MiB of free space. Collections of young generations promote 50 MiB each
     /// into the free space, until a full collection frees it again.
     /// Guarantee: the mark is unknown before the second full collection; then it is the room before that collection,
-    /// and a current cycle that needs more lowers the mark at once.
+    /// and a current cycle that needs more room lowers the mark at once.
     #[test]
     fn mark_is_room_that_no_cycle_used() {
         let mut room = RoomHistory::default();
@@ -238,8 +239,8 @@ mod tests {
         assert_eq!(room.unused_by_cycles(), Some(100 * MIB));
     }
 
-    /// Scenario: there is a full collection every ten minutes, and one of the cycles needs more memory; then there is
-    /// one per second.
+    /// Scenario: there is a full collection every ten minutes, and one of the cycles needs more memory; then there is a
+    /// full collection every second.
     /// Guarantee: a cycle counts for an hour, and the number of entries is bounded.
     #[test]
     fn cycle_counts_for_an_hour() {

@@ -3,7 +3,8 @@
 use base::time::Moment;
 use clr_gc::gc::{Collection, StoppedTime, Suspension};
 
-/// Minimum length of the last minutes. Their length is at most twice this value, unless there was no stop for longer.
+/// Minimum length of the last minutes, in nanoseconds, except shortly after the first stop. The length is at most about
+/// twice this value, unless there was no stop for longer.
 const STEP_NS: u64 = 150 * 1_000_000_000;
 
 /// Stopped time as sums of fixed size.
@@ -32,7 +33,7 @@ impl StoppedSums {
         &self.all
     }
 
-    /// Returns the stopped time of the last minutes and its start, or `None` if no stop was observed.
+    /// Returns the stopped time of the last minutes, and the start of these minutes, or `None` if no stop was observed.
     pub fn recent(&self) -> Option<(Moment, StoppedTime)> {
         let (at, earlier) = self.earlier.iter().find(|(at, _)| *at > Moment::FIRST)?;
         Some((*at, self.all.since(earlier)))
@@ -72,8 +73,8 @@ mod tests {
     }
 
     /// Scenario: a stop occurs every minute for 20 minutes.
-    /// Guarantee: the last minutes span between 2.5 and slightly more than 5 minutes and contain exactly the stops of
-    /// that time; the total contains all stops.
+    /// Guarantee: from the fourth minute, the last minutes contain three to six stops; their sum is exact, and the
+    /// total contains all stops.
     #[test]
     fn last_minutes_contain_recent_stops() {
         let mut stopped = StoppedSums::default();

@@ -120,7 +120,7 @@ impl<S: Sink> Attempt<S> {
                         break Ok(());
                     }
                     if reading.settings_are_due() && order == Order::Read {
-                        // Use a separate task: its session is stopped even if this task no longer waits for it.
+                        // Use a separate task: its session is stopped even if this task no longer waits for the result.
                         settings = Some(self.shared.commands.spawn(settings::read(Arc::clone(&client))));
                     }
                 }
@@ -161,7 +161,7 @@ impl<S: Sink> Attempt<S> {
         drop(requests);
         let lived = reading.since.elapsed();
         let closed_by_guard = session.was_closed_by_guard();
-        // The sessions of these tasks must have ended, too.
+        // Wait for these tasks, because their sessions must have ended, too.
         let end_by = end_by.unwrap_or_else(|| Instant::now() + STOP_TIMEOUT);
         if let Some(settings) = settings {
             let _late = timeout_at(end_by, settings).await;
@@ -196,7 +196,7 @@ impl<S: Sink> Attempt<S> {
             }
             Order::Read => {
                 let detail = match &in_order {
-                    // An error of a stream that was cut off is not relevant.
+                    // The guard cut the stream off, so an error of the stream is not relevant.
                     _ if closed_by_guard => CLOSED_BY_GUARD.to_owned(),
                     Err(_) if is_broken => "the event stream is damaged; gcwatch re-attaches".to_owned(),
                     Err(problem) => bounded(problem),
@@ -302,9 +302,9 @@ impl<S: Sink> Attempt<S> {
     }
 }
 
-/// Heals a process by disabling events that another tool left enabled. A runtime executes one command after the other,
-/// so a command that waits behind a heap dump would start a session whenever the dump ends, on .NET 11 after any time.
-/// The probe leaves nothing behind if it is not answered.
+/// Heals a process by disabling events that another tool left enabled. Probes the runtime first, because a runtime
+/// executes its commands in sequence. A command behind a heap dump would start a session when the dump ends, which can
+/// take any time on .NET 11. An unanswered probe leaves nothing behind in the process.
 async fn heal(client: Arc<Client>) -> Result<HealOutcome, Error> {
     match timeout(IDLE_TIMEOUT, client.probe()).await {
         Err(_) => Ok(HealOutcome::Busy),

@@ -13,25 +13,27 @@ use crate::black_box::{NextBlocks, RetainedEvents, StreamContinuation};
 /// Maximum number of packed bytes of one ring.
 pub(super) const ONE: usize = 128 << 10;
 
-/// Number of bytes of a stream that are packed together. Larger pieces are hardly smaller in total (6.0 to 1 for a busy
-/// process, 6.8 to 1 with 64 KiB), and the unpacked part takes more memory.
+/// Number of bytes of a stream that are packed together. Larger pieces compress only slightly better (6.8 to 1 with 64
+/// KiB instead of 6.0 to 1, for a busy process), and the unpacked part takes more memory.
 pub(super) const PIECE: usize = 16 << 10;
 
-/// Time for which a piece is kept after a newer one, if there is space.
+/// Maximum age of a piece's newest event, relative to the newest event of the stream, in seconds. Older pieces are
+/// dropped.
 pub(super) const KEPT_SECONDS: i64 = 30;
 
 /// Maximum size of a block. A larger block is not kept, and the blocks before it are dropped. Runtimes write at most
 /// 100 KiB.
 pub(super) const MAX_BLOCK: usize = 256 << 10;
 
-/// Maximum number of unpacked bytes of one ring and of a recording, because a packed piece can consist of zeros.
+/// Maximum number of unpacked bytes of one ring and of a recording, because a small packed piece can consist of many
+/// zeros.
 pub(super) const MAX_UNPACKED: usize = 16 << 20;
 
 /// Maximum number of unpacked bytes of a stream's definitions. The collector's definitions take 4 KB.
 pub(super) const MAX_DEFINITIONS: usize = 64 << 10;
 
-/// Maximum number of packed bytes that wait for the writer of a recording, which reads once per second. Beyond it, the
-/// recording ends.
+/// Maximum number of packed bytes that wait for the writer of a recording, which reads once per second. If more bytes
+/// wait, the recording ends.
 pub(super) const MAX_FOLLOWED: usize = 256 << 10;
 
 /// Blocks that were packed together.
@@ -39,7 +41,7 @@ pub(super) const MAX_FOLLOWED: usize = 256 << 10;
 pub struct Piece {
     packed: Arc<[u8]>,
     pub(super) unpacked: usize,
-    /// Ticks of the newest event, or of the newest event before if the piece contains no events.
+    /// Ticks of the newest event, or of the newest event before the piece if the piece contains no events.
     newest: i64,
 }
 
@@ -85,7 +87,7 @@ struct FollowedStream {
 }
 
 impl Ring {
-    /// Starts the next stream. A recording of the previous stream ends with it.
+    /// Starts the next stream. A recording of the previous stream ends with that stream.
     pub(super) fn begin(&mut self, header: &TraceHeader, packer: &mut Compressor<'static>) {
         self.over(packer);
         *self = Self {
@@ -97,7 +99,7 @@ impl Ring {
         };
     }
 
-    /// Starts a recording and returns everything that is kept.
+    /// Starts a recording and returns all kept blocks, or `None` if no stream has started.
     pub(super) fn follow(&mut self, packer: &mut Compressor<'static>) -> Option<RetainedEvents> {
         self.seal(packer);
         let header = Arc::clone(self.header.as_ref()?);
@@ -109,7 +111,7 @@ impl Ring {
         Some(RetainedEvents { header, pieces })
     }
 
-    /// Returns the blocks that have arrived since the last call; `None` if no recording is made.
+    /// Returns the blocks that have arrived since the last call, or `None` if no recording is made.
     pub(super) fn next(&mut self, packer: &mut Compressor<'static>) -> Option<NextBlocks> {
         self.seal(packer);
         let following = self.following.as_mut()?;
@@ -168,8 +170,8 @@ impl Ring {
         }
     }
 
-    /// Handles a block that cannot be kept: the blocks before it are not contiguous with those after it and are
-    /// dropped.
+    /// Handles a block that cannot be kept: the blocks before it are not contiguous with the blocks after it, so the
+    /// earlier blocks are dropped.
     fn miss(&mut self) {
         self.pieces.clear();
         (self.packed, self.unpacked) = (0, 0);
@@ -216,7 +218,7 @@ impl Ring {
         true
     }
 
-    /// Drops data because all rings together hold too much, and this one holds most.
+    /// Drops data because all rings together hold too much, and this ring holds most.
     pub(super) fn give(&mut self, packer: &mut Compressor<'static>) {
         if self.pieces.is_empty() {
             self.seal(packer);

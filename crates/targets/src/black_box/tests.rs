@@ -91,15 +91,15 @@ fn written(header: &TraceHeader, pieces: &[Piece]) -> (Vec<i64>, u64) {
     (times, decoder.stats().lost.unwrap())
 }
 
-/// Returns the same for everything that is kept of a run.
+/// Returns the result of [`written`] for all kept blocks of a run.
 fn kept_of(boxes: &BlackBoxes, run: RunKey) -> (Vec<i64>, u64) {
     let kept = boxes.follow(run).unwrap();
     written(&kept.header, &kept.pieces)
 }
 
 /// Scenario: black boxes keep an hour of a busy process, whose blocks cannot be compressed, and of a quiet process.
-/// Guarantee: of the busy stream, as much as fits is kept; of the quiet stream, the last 30 s and one more piece; no
-/// event is lost in either, and both end with the newest event.
+/// Guarantee: the busy stream is kept up to the size limit, and the quiet stream for the last 30 s and one more piece.
+/// No event is lost in either stream, and both streams end with the newest event.
 #[test]
 fn newest_blocks_are_kept() {
     let busy = |index: i64| (index * 10, noise(2000, index.unsigned_abs()));
@@ -190,8 +190,8 @@ fn slow_disk_cuts_end_of_recording() {
     assert_eq!(boxes.next(RUN).more, StreamContinuation::Cut);
 }
 
-/// Scenario: there are two hundred busy processes and a quiet one.
-/// Guarantee: the total limit is respected; the busy processes share it, and the quiet process keeps its blocks.
+/// Scenario: there are two hundred busy processes and a quiet process.
+/// Guarantee: the total limit is respected; the busy processes share the total, and the quiet process keeps its blocks.
 #[test]
 fn total_size_is_limited() {
     let boxes = BlackBoxes::new().unwrap();

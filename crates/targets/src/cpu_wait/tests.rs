@@ -25,9 +25,9 @@ fn wait_ms(length: i64, between: ThreadActivity) -> Option<u64> {
     between.wait_during(length).map(|waited| waited.ns / 1_000_000)
 }
 
-/// Scenario: a suspension of 100 ms lies within 500 ms. In that time, the thread runs all the time, waits evenly for
-/// 250 ms, waits for 450 ms, waits for 10 ms and sleeps for the rest, only collects and waits for 40 ms of it, or is
-/// not counted. Another suspension takes 300 ms within 300 ms.
+/// Scenario: a suspension of 100 ms lies within 500 ms. Within the 500 ms, the thread runs all the time, waits evenly
+/// for 250 ms, waits for 450 ms, waits for 10 ms and mostly sleeps, only collects and waits for 40 ms, or is not
+/// counted. Other suspensions take 300 ms within 500 ms, and 300 ms within 300 ms.
 /// Guarantee: the estimate is at most the wait and at most the suspension, at least the part of the wait that does not
 /// fit outside the suspension, and proportional in between; it is unknown without counters.
 #[test]
@@ -95,7 +95,7 @@ impl Scene {
         }
     }
 
-    /// Adds a thread with an id in gcwatch's namespace (`folder`) and one in its own namespace.
+    /// Adds a thread with an id in gcwatch's namespace (`folder`) and an id in its own namespace (`own`).
     fn thread(&self, folder: u64, own: u64, name: &str) {
         let path = self.folder.path().join(folder.to_string());
         std::fs::create_dir(&path).unwrap();
@@ -150,9 +150,9 @@ impl Scene {
     }
 }
 
-/// Scenario: thread 7 of a process in a container has id 1007 in gcwatch's namespace. It suspends the others for 100
-/// ms: for the first time, then with half of the time without a CPU, then twice between two readings, then without any
-/// wait. Then its counters decrease because another thread has its id, and then the kernel stops counting.
+/// Scenario: thread 7 of a process in a container has id 1007 in gcwatch's namespace. It suspends the others for about
+/// 100 ms: for the first time, then with half of the time without a CPU, then twice between two readings, then without
+/// any wait. Then its counters decrease because another thread has its id, and then the kernel stops counting.
 /// Guarantee: the first suspension is unknown; then the estimate is returned, in total never more than the wait; a
 /// suspension without a wait has a wait of 0; after the id was reused, the result is unknown again.
 #[test]
@@ -230,7 +230,7 @@ fn old_reading_is_ignored() {
 }
 
 /// Scenario: a limit throttles the group for 60 ms of CPU time within 200 ms, of which a suspension took 100 ms; then
-/// for longer than the elapsed time, because the figure is a sum over CPUs.
+/// the throttled time is longer than the elapsed time, because it is a sum over CPUs.
 /// Guarantee: the suspension gets its share, and never more than its length.
 #[test]
 fn throttling_is_divided_by_time() {

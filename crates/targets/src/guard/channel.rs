@@ -12,7 +12,8 @@ use rustix::net::{
 
 use crate::guard::message::MAX_BYTES;
 
-/// Creates both ends of a new channel. It preserves message boundaries, and each end detects that the other was closed.
+/// Creates both ends of a new channel. The channel preserves message boundaries, and each end detects that the other
+/// end was closed.
 pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
@@ -55,8 +56,8 @@ pub(super) fn receive(channel: BorrowedFd<'_>) -> ReceiveOutcome {
         return match received {
             Err(Errno::INTR) => continue,
             Err(Errno::AGAIN) => ReceiveOutcome::Nothing,
-            // There are no empty messages.
             Err(_) => ReceiveOutcome::End,
+            // There are no empty messages.
             Ok(received) if received.bytes == 0 => ReceiveOutcome::End,
             Ok(received) => {
                 let descriptor = ancillary.drain().find_map(|message| match message {

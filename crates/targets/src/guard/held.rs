@@ -31,7 +31,7 @@ pub struct Counts {
     pub running: AtomicBool,
     /// Number of sessions that the guard closed because nothing was read.
     pub closed: AtomicU64,
-    /// Number of guards that were started to replace another one.
+    /// Number of guards that have exited or were replaced.
     pub restarts: AtomicU64,
     /// Number of streams that a guard could not hold because it had no descriptors left.
     pub not_held: AtomicU64,
@@ -43,7 +43,7 @@ struct HeldState {
     channel: Option<Arc<OwnedFd>>,
     streams: BTreeMap<u64, Entry>,
     last_id: u64,
-    /// Ids that the guard still holds and must release, because the message did not fit yet.
+    /// Ids that the guard still holds and must release, because the channel had no space for the message yet.
     to_release: Vec<u64>,
     /// Number of beats without an answer.
     unanswered: u32,
@@ -61,7 +61,7 @@ struct Entry {
 }
 
 impl Shared {
-    /// Locks the state. It is consistent at every unlock.
+    /// Locks the state. A panic of another thread is ignored, because the state is consistent at every unlock.
     fn state(&self) -> MutexGuard<'_, HeldState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -289,7 +289,7 @@ mod tests {
         UnixStream::pair().unwrap()
     }
 
-    /// Scenario: streams are held before and after a guard starts; it exits, one session ends, and another guard
+    /// Scenario: streams are held before and after a guard starts; the guard exits, one session ends, and another guard
     /// starts.
     /// Guarantee: each guard receives every open stream once.
     #[test]
@@ -318,7 +318,7 @@ mod tests {
     }
 
     /// Scenario: there are more streams than fit into the channel, and the guard reads slowly; then sessions end while
-    /// it does not read.
+    /// the guard does not read.
     /// Guarantee: no call blocks, all streams arrive, and all are released.
     #[test]
     fn slow_guard_gets_all_streams() {
@@ -373,7 +373,7 @@ mod tests {
         }
     }
 
-    /// Scenario: a guard answers beats, and then does not.
+    /// Scenario: a guard answers beats, and then stops answering.
     /// Guarantee: the guard counts as unresponsive after ten unanswered beats.
     #[test]
     fn unresponsive_guard_is_detected() {

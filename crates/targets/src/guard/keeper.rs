@@ -30,7 +30,7 @@ const CHANNEL_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 pub(super) fn start(shared: Arc<Shared>) -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name("guard".to_owned());
-    // The thread lives as long as the process. It holds no resource that needs a clean shutdown.
+    // The thread lives as long as the process. The thread holds no resource that needs a clean shutdown.
     thread.stack_size(256 << 10).spawn(move || keep(&shared)).map(drop)
 }
 
@@ -82,7 +82,7 @@ fn watch(shared: &Shared, channel: &OwnedFd) {
             Waiting::ToReceive => PollFlags::IN,
             Waiting::ToSend => PollFlags::IN | PollFlags::OUT,
         };
-        // Whether interrupted, late or ready: the next exchange checks everything.
+        // The result does not matter, because the next exchange checks everything.
         let _whichever = poll(
             &mut [PollFd::from_borrowed_fd(channel.as_fd(), events)],
             Some(&CHANNEL_TIMEOUT),

@@ -26,7 +26,7 @@ pub(super) enum FromGuard {
     Alive,
     /// The guard has no descriptor left for this stream.
     NotHeld(u64),
-    /// The guard closes these streams because no beat came, at most [`MAX_IDS`].
+    /// The guard closes these streams, at most [`MAX_IDS`], because no beat came.
     Closed(Vec<u64>),
 }
 

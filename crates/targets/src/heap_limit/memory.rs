@@ -29,8 +29,8 @@ pub struct MemoryReading {
     pub machine: Option<u64>,
 }
 
-/// Reads the memory of many processes repeatedly. The configuration of a process is read once. The mappings are read
-/// only for processes that grow without collections.
+/// A reader that repeatedly reads the memory of many processes. The configuration of a process is read once. The
+/// mappings are read only for processes that grow without collections.
 #[derive(Debug, Default)]
 pub struct MemoryReader {
     configured: HashMap<RunKey, ConfiguredLimits>,
@@ -44,7 +44,7 @@ pub struct MemoryReader {
 /// Timeout for reading the configuration of a process: its program and `runtimeconfig.json` are on its own file
 /// systems.
 const CONFIGURED_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum number of threads that wait for such files.
+/// Maximum number of threads that wait for files of processes.
 const MAX_READING: usize = 8;
 
 /// Limit of a process's address space.
@@ -87,7 +87,8 @@ impl Growth {
 impl MemoryReader {
     /// Reads the memory of a process and the limit of its heap. `major` is the major version of its runtime, and
     /// `container` is the memory limit of its container. `rests` is whether no collection, which would report the size
-    /// of the heap, has arrived for some time. Blocks the calling thread.
+    /// of the heap, has arrived for some time. Returns an empty reading if the process has exited or another process
+    /// has its pid. Blocks the calling thread.
     pub fn read(&mut self, key: RunKey, major: Option<u32>, container: Option<u64>, rests: bool) -> MemoryReading {
         let file = |name: &str| read_process_file(key.pid, name, MAX_STATUS_BYTES);
         let status = file("status");
@@ -146,7 +147,8 @@ impl MemoryReader {
     }
 
     /// Reads the configuration of a process, on a thread that is left behind if a file system does not respond. In this
-    /// case, the configuration counts as empty, and the files are not read again.
+    /// case, or if [`MAX_READING`] threads are blocked already, the configuration counts as empty, and the files are
+    /// not read again.
     fn configured(&self, pid: u32, major: Option<u32>) -> ConfiguredLimits {
         if self.reading.load(Ordering::Relaxed) >= MAX_READING {
             return ConfiguredLimits::default();
@@ -195,8 +197,8 @@ mod tests {
 
     /// Scenario: this process is read, with and without a container limit; another process has its pid, but a different
     /// start time.
-    /// Guarantee: the memory of this process is known, and the heap limit is three quarters of the container's; no
-    /// value is returned for the other process; processes that are not kept are forgotten.
+    /// Guarantee: the memory of this process is known, and the heap limit is three quarters of the container's limit,
+    /// if there is one; no value is returned for the other process; processes that are not kept are forgotten.
     #[test]
     fn memory_is_read_only_for_same_run() {
         let pid = std::process::id();
@@ -233,8 +235,9 @@ mod tests {
         assert!(reader.configured.is_empty() && reader.limits.is_empty());
     }
 
-    /// Scenario: a process grows by 2 MiB after the first reading and by less, and then stays the same.
-    /// Guarantee: the process counts as growing since the second reading, and for eight readings after the last growth.
+    /// Scenario: between readings, a process grows by 1 MiB, 2 MiB, 1 MiB and 2 MiB, and then stays the same.
+    /// Guarantee: the process counts as growing from the first growth of 2 MiB, and for fewer than eight further
+    /// readings after the last growth of 2 MiB.
     #[test]
     fn growth_is_between_readings() {
         let mut growth = Growth::after(None, 100 << 20);

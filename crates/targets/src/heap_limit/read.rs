@@ -43,17 +43,18 @@ pub fn at_limit(process: &Process, facts: &Facts) -> Option<String> {
     // range.
     let committed = committed(&text("maps", MAX_MAPS_BYTES)?, limit.bytes);
     let used = committed.map_or(anonymous, |committed| committed.min(anonymous));
-    // If twice the limit is in use, the limit is not in force: NativeAOT before 11 ignores `0x6000000`.
+    // If more than twice the limit is in use, the limit is not in force: NativeAOT before 11 ignores `0x6000000`.
     let in_force = used <= limit.bytes.saturating_mul(2);
     (in_force && is_full(used, limit.bytes)).then(|| sentence("its heap", used, limit.bytes, &limit.source))
 }
 
-/// Returns the memory of the machine, in bytes.
+/// Returns the memory of the machine, in bytes, or `None` if it is not readable.
 pub(super) fn machine() -> Option<u64> {
     meminfo("MemTotal:")
 }
 
-/// Reads the `runtimeconfig.json` of the assembly that a process runs, or of its program.
+/// Reads the `runtimeconfig.json` of the assembly that a process runs, or of its program. Returns `None` if the file is
+/// missing, not readable or invalid.
 pub(super) fn runtime_config(pid: u32, facts: &Facts) -> Option<Value> {
     let path = config_path(
         facts.command_line.as_deref().unwrap_or_default(),
@@ -76,7 +77,8 @@ pub(super) fn runtime_config(pid: u32, facts: &Facts) -> Option<Value> {
     serde_json::from_str(&text(file, MAX_CONFIG_BYTES)?).ok()
 }
 
-/// Returns the path of the file: `dotnet` takes it from its arguments, and any other host has it next to itself.
+/// Returns the path of the file, or `None` if the path is unknown. `dotnet` takes the path from its arguments, and any
+/// other host has the file next to its own program.
 fn config_path(command_line: &str, executable: Option<&Path>) -> Option<PathBuf> {
     let program = executable?;
     if program.file_name()? != "dotnet" {
@@ -100,7 +102,7 @@ mod tests {
 
     /// Scenario: the command line is `dotnet app.dll`, `dotnet exec`, a program with its own host, such a program with
     /// the path of an assembly as argument, or the program is unknown.
-    /// Guarantee: the path is that of the file that the host reads.
+    /// Guarantee: the path of the file that the host reads is returned, or `None` for the unknown program.
     #[test]
     fn path_of_runtime_config_is_found() {
         let path = |line: &str, executable: &str| config_path(line, Some(Path::new(executable))).unwrap();

@@ -1,8 +1,9 @@
 //! Tracks scanned processes that do not run .NET: most processes of a host.
 //!
-//! Scanning a process costs 0.25 ms, mostly for its mapped files, and almost no process ever changes. A process that
-//! was scanned twice is therefore scanned again only if the pid belongs to another process or runs another program
-//! (exec), and in every [`TURNS`]th full scan in any case: a socket in an unwatched directory has no other sign.
+//! Scanning a process costs 0.25 ms, mostly for its mapped files, and almost no process ever starts to run .NET later.
+//! A process that was scanned twice is therefore scanned again only if the pid belongs to another process or runs
+//! another program (exec). In addition, each process is scanned in every [`TURNS`]th full scan, because no event
+//! announces a socket in an unwatched directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,7 +12,7 @@ use dotnet_diagnostics::discovery::parse_stat;
 
 /// Number of full scans in which each process is scanned at least once.
 const TURNS: u32 = 8;
-/// Number of scans before a process may be skipped. A starting runtime initially has neither socket nor library.
+/// Number of scans after which a process can be skipped. A starting runtime initially has neither socket nor library.
 const TWICE: u8 = 2;
 /// Maximum number of processes that are remembered.
 const MAX_PROCESSES: usize = 1 << 16;
@@ -23,8 +24,8 @@ pub(super) struct Mark {
     program: u64,
 }
 
-/// Returns the mark of a process, from data that the kernel returns without blocking; `None` if the process has exited
-/// or its program is not readable.
+/// Returns the mark of a process, from data that the kernel returns without blocking. Returns `None` if the process has
+/// exited or its program is not readable.
 pub(super) fn mark(pid: u32) -> Option<Mark> {
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let stat = parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)?;
@@ -62,7 +63,7 @@ impl PlainProcesses {
         self.known.insert(pid, (mark, times));
     }
 
-    /// Completes a full scan: forgets all processes that are not in `listed`.
+    /// Completes a full scan and forgets all processes that are not in `listed`.
     pub(super) fn keep(&mut self, listed: &BTreeSet<u32>) {
         self.known.retain(|pid, _| listed.contains(pid));
         self.turn = self.turn.wrapping_add(1);
@@ -79,8 +80,8 @@ mod tests {
 
     /// Scenario: a process is scanned repeatedly; then it runs another program, then another process has its pid. The
     /// program of a second process is not readable.
-    /// Guarantee: the process is skipped after two scans, except in its turn; each change is scanned; the unreadable
-    /// process is always scanned.
+    /// Guarantee: the process is skipped after two scans, except in every [`TURNS`]th full scan; it is scanned after
+    /// each change; the unreadable process is always scanned.
     #[test]
     fn unchanged_process_is_skipped() {
         let mut plain = PlainProcesses::default();

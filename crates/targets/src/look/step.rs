@@ -63,7 +63,7 @@ pub(super) struct StepResult {
 }
 
 impl OngoingLook {
-    /// Executes one step. Blocks for as long as the file system of its subject does.
+    /// Executes one step. Blocks the calling thread while the file system of the subject does not respond.
     pub(super) fn take(&self, step: &LookStep, scan: &mut Option<Scan>) -> StepResult {
         match step {
             LookStep::Watch(path) => StepResult {

@@ -2,8 +2,9 @@
 //! thread.
 //!
 //! The kernel lists the runtime's end of a connection in the network namespace of the client. Two tables are therefore
-//! relevant for a process: gcwatch's table, with its own connections and those of tools on the host or in its pod, and
-//! the table of the process's namespace, with those of tools next to it. Reading the tables needs no privileges.
+//! relevant for a process. gcwatch's table contains the connections of gcwatch and of tools on the host or in gcwatch's
+//! pod. The table of the process's namespace contains the connections of tools in this namespace. Reading the tables
+//! needs no privileges.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -28,14 +29,16 @@ const MAX_CONNECTIONS: usize = 256;
 
 /// A network namespace, identified by device and inode of its table in `/proc`.
 type Namespace = (u64, u64);
-/// The accepted connections to the wanted runtimes. Each has a flag for the expected path, and its number.
+/// The accepted connections to the wanted runtimes. Each connection has a flag that states whether its path is the
+/// expected path, and its number.
 type Table = HashMap<SocketName, Vec<(bool, u64)>>;
 
 /// The wanted socket names, with the paths of their sockets if known. Several processes in different containers can
 /// have the same name.
 type SocketIndex = HashMap<SocketName, Vec<Option<PathBuf>>>;
 
-/// Examines all processes and returns the results in the same order; `None` if unknown.
+/// Examines all processes and returns the results in the same order. The result of a process is `None` if its
+/// connections are unknown.
 pub(crate) fn look(watched: &[Arc<WatchedProcess>]) -> Vec<Option<ObservedConnections>> {
     let mut wanted = SocketIndex::new();
     for run in watched {
@@ -69,8 +72,9 @@ pub(crate) fn look(watched: &[Arc<WatchedProcess>]) -> Vec<Option<ObservedConnec
             _ => None,
         });
     }
-    // If a connection of gcwatch was opened or closed during the look, the table may or may not contain it. The
-    // returned generation then differs from every other look, so this look does not count.
+    // If a connection of gcwatch was opened or closed during the look, it is unknown whether the table contains the
+    // connection. The returned generation then differs from the generation of the previous look, so this look does not
+    // count.
     for (run, seen) in watched.iter().zip(&mut looked) {
         if let Some(seen) = seen {
             seen.own.generation = seen.own.generation.max(run.connections.now().generation);
@@ -79,8 +83,8 @@ pub(crate) fn look(watched: &[Arc<WatchedProcess>]) -> Vec<Option<ObservedConnec
     looked
 }
 
-/// Returns the number of connections that a runtime has accepted on this path, including gcwatch's own; `None` if they
-/// are not visible.
+/// Returns the number of connections that a runtime has accepted on this path, including gcwatch's own, or `None` if
+/// the connections are not visible.
 ///
 /// Blocks the calling thread.
 pub(crate) fn connections(pid: u32, path: &Path) -> Option<usize> {
@@ -102,7 +106,7 @@ fn seen(
     if entries.len() > MAX_CONNECTIONS {
         return None;
     }
-    // If the operator configured the socket, the path can differ from the runtime's own. Then only the name is
+    // If the operator configured the socket, the path can differ from the runtime's own. In this case, only the name is
     // compared.
     if entries.iter().any(|(expected, _)| *expected) {
         entries.retain(|(expected, _)| *expected);
@@ -117,7 +121,8 @@ fn seen(
     })
 }
 
-/// Returns device and inode of the file. They identify the network namespace, whichever process the path goes through.
+/// Returns device and inode of the file, or `None` if it does not exist. Device and inode identify the network
+/// namespace, regardless of the process in the path.
 fn namespace(table: &Path) -> Option<Namespace> {
     let file = rustix::fs::stat(table).ok()?;
     Some((file.st_dev, file.st_ino))
@@ -134,7 +139,7 @@ fn read(path: &Path, wanted: &SocketIndex, buffer: &mut [u8]) -> io::Result<Tabl
         parser.take(buffer.get(..count).unwrap_or_default(), |entry| {
             let Some(paths) = wanted.get(&entry.name) else { return };
             let found = table.entry(entry.name).or_default();
-            // Keep one more than allowed, to detect the excess.
+            // Keep one more connection than allowed, to detect the excess.
             if found.len() <= MAX_CONNECTIONS {
                 let expected = paths.iter().flatten().any(|path| path == entry.path);
                 found.push((expected, entry.inode));
@@ -191,8 +196,8 @@ mod tests {
         );
     }
 
-    /// Scenario: two processes with the same name are watched, as in two containers; one process has exited; one has
-    /// more connections than the limit.
+    /// Scenario: two processes with the same name are watched, as in two containers; one process has exited; one
+    /// process has more connections than the limit.
     /// Guarantee: indistinguishable and excess connections are unknown; without the process's own table, the look is
     /// not whole.
     #[test]

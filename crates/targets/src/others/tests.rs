@@ -46,7 +46,7 @@ impl Scene {
         self.others.look(seen)
     }
 
-    /// Heals now if a healing is due. Returns whether it was.
+    /// Heals the process now if a healing is due, and returns whether a healing was due.
     fn heal(&mut self, seconds: f64) -> bool {
         let now = self.at(seconds);
         let begins = self.others.begin(now);
@@ -57,8 +57,8 @@ impl Scene {
     }
 }
 
-/// Scenario: another tool's session opens, stays open, is replaced by another between two looks, is joined by a second
-/// one, and both end.
+/// Scenario: another tool's session opens, stays open, and is replaced by another session between two looks; a second
+/// session joins; then both sessions end.
 /// Guarantee: the process counts as observed by other tools from the first look that shows a session until the last
 /// healing, and each ended session requests a healing.
 #[test]
@@ -163,7 +163,7 @@ fn own_connections_are_not_counted_as_foreign() {
 }
 
 /// Scenario: looks fail, do not show gcwatch's own connection, or can read only gcwatch's own table.
-/// Guarantee: the missing results are unknown; a table that is readable again is compared with the last readable one.
+/// Guarantee: the missing results are unknown; a table that is readable again is compared with the last readable table.
 #[test]
 fn failed_look_is_unknown() {
     let mut scene = Scene::unseen();
@@ -202,9 +202,9 @@ fn postponed_healing_is_not_lost() {
 }
 
 /// Scenario: a Verbose session ends while another tool's heap dump is observed; the stream reports the end of the
-/// dump's session; a second dump is observed after the end of its session; a third dump has no reported end, first
-/// while its tool is connected and then when no tool is; the end of a fourth dump is never observed.
-/// Guarantee: the process is not healed while the session of a dump may be open, and is healed afterwards, whether the
+/// dump's session. A second dump is observed after the end of its session. A third dump has no reported end, first
+/// while its tool is connected and then when no tool is connected. The end of a fourth dump is never observed.
+/// Guarantee: the process is not healed while the session of a dump can be open, and is healed afterwards, whether the
 /// end was observed or not.
 #[test]
 fn healing_waits_for_heap_dump() {

@@ -18,12 +18,13 @@ use crate::others::tables::{SCAN_INTERVAL, look};
 const RESCAN_DELAY: Duration = Duration::from_millis(500);
 /// Divisor of the time that looks can take: at most 1/`PARTS` of the time.
 const PARTS: u32 = 200;
-/// Maximum wait between looks for that reason. Side effects of a session must be healed within 10 s of its end.
+/// Maximum wait between looks, even if a look takes long. Side effects of a session must be healed within 10 s of its
+/// end.
 const AT_MOST: Duration = Duration::from_secs(8);
 /// Timeout of a look. Afterwards, its results count as unknown.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A process that is read, from the point of view of its looks.
+/// A process that is read, with the state of its connections.
 #[derive(Debug)]
 pub(crate) struct WatchedProcess {
     /// Pid that locates the process's table; `None` if the process is not visible in gcwatch's `/proc`.
@@ -39,7 +40,7 @@ pub(crate) struct WatchedProcess {
 }
 
 impl WatchedProcess {
-    /// Returns `None` if the process has no socket with a runtime's name, because it connects to gcwatch.
+    /// Returns `None` if the process has no socket with a runtime's name, for example because it connects to gcwatch.
     fn new(process: &Process, endpoint: &Endpoint) -> Option<Self> {
         let at = Self::at(process.visible.then_some(process.pid), endpoint.address()?.path())?;
         Some(Self {
@@ -48,7 +49,8 @@ impl WatchedProcess {
         })
     }
 
-    /// Creates the state of a process that listens on this path, without connections of gcwatch.
+    /// Creates the state of a process that listens on this path, without connections of gcwatch. Returns `None` if the
+    /// path does not have the name of a runtime's socket.
     pub(crate) fn at(pid: Option<u32>, path: &Path) -> Option<Self> {
         Some(Self {
             pid,
@@ -64,7 +66,7 @@ impl WatchedProcess {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a healing may be due. This method is cancel safe.
+    /// Waits until a healing is probably due. This method is cancel safe.
     pub(crate) async fn is_due(&self) {
         self.due.notified().await;
     }
@@ -80,7 +82,8 @@ pub(crate) struct WatchedProcesses {
 }
 
 impl WatchedProcesses {
-    /// Tracks a process until the returned value is dropped.
+    /// Tracks a process until the returned value is dropped. Returns `None` if the process has no socket with a
+    /// runtime's name.
     pub(crate) fn watch(&self, process: &Process, endpoint: &Endpoint) -> Option<Arc<WatchedProcess>> {
         let watched = Arc::new(WatchedProcess::new(process, endpoint)?);
         self.runs().push(Arc::downgrade(&watched));
@@ -88,7 +91,7 @@ impl WatchedProcesses {
         Some(watched)
     }
 
-    /// Sets the leases in which abandoned bursts are searched. Only the first call has an effect.
+    /// Sets the leases that are searched for abandoned bursts. Only the first call has an effect.
     pub(crate) fn set_leases(&self, leases: Leases) {
         let _set_already = self.leases.set(leases);
     }

@@ -48,7 +48,7 @@ pub(super) struct RequestStream {
     lost: u64,
     /// Time since which no event was lost, in nanoseconds since the sync point.
     whole_since: i64,
-    /// The same time as reported in the last batch.
+    /// Value of [`Batch::since_ticks`] in the last batch.
     said: Option<i64>,
     rate: Rate,
     /// Whether the loss of the filter was reported.
@@ -147,10 +147,10 @@ impl RequestStream {
         loop {
             let Self { stream, requests, .. } = self;
             let advanced = stream.advance(|observed| {
-                // Requests beyond the limit wait without being evaluated, which the rate limit ends.
+                // Ignore the result: if too many requests wait, the rate limit ends the session soon.
                 requests.observe(observed);
             });
-            // Outcomes are not needed here, only their edges.
+            // Outcomes are not needed here. Only the edges of suspensions are.
             while stream.next_outcome().is_some() {}
             let held = stream.memory_bytes() + requests.memory_bytes();
             self.stream.shrink();
@@ -186,7 +186,8 @@ impl RequestStream {
         }
     }
 
-    /// Returns the requests that can be evaluated now; `None` if there is no change.
+    /// Returns the requests that can be evaluated now, or `None` if no request is ready and the time of completeness
+    /// has not changed.
     fn batch(&mut self) -> Option<Batch> {
         let (header, base) = (self.stream.header()?, self.base?);
         let now = i64::try_from(now().since(base.moment(0))).unwrap_or(i64::MAX);

@@ -21,11 +21,11 @@ const SCAN_PAUSE: Duration = Duration::from_secs(2);
 const SCAN_UNWATCHED: Duration = Duration::from_secs(5);
 /// Interval between checks whether a scan makes progress.
 const CHECK: Duration = Duration::from_millis(500);
-/// Time after which a stuck subject is tried again on another thread. Its file system can be a different one by then.
+/// Time after which a stuck subject is tried again on another thread. Another file system can be mounted by then.
 const TRIED_AGAIN: Duration = Duration::from_secs(600);
 /// Number of blocked threads at which all processes related to a blocked file system are skipped.
 const STUCK_THREADS_BEFORE_SKIPPING: usize = 8;
-/// Minimum interval between scans, even if a shorter one is configured.
+/// Minimum interval between scans, even if a shorter interval is configured.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Scope of the next scan.
@@ -45,7 +45,7 @@ struct OngoingScan {
     check_at: Instant,
 }
 
-/// A subject that a scan did not return from.
+/// A subject whose step has not returned.
 #[derive(Debug)]
 struct StuckSubject {
     since: Instant,
@@ -97,9 +97,9 @@ impl Scans {
         self.judge_all = true;
     }
 
-    /// Returns the time at which the next scan starts or the current one is checked.
+    /// Returns the time at which the next scan starts or the current scan is checked.
     pub(crate) fn next_due(&self, now: Instant) -> Instant {
-        // While a scan runs, the next one waits.
+        // While a scan runs, the next scan waits.
         match &self.under_way {
             Some(look) => look.check_at,
             None => self.next_scan(now),
@@ -115,7 +115,8 @@ impl Scans {
         soonest.min(self.next_at)
     }
 
-    /// Returns the scope of a scan if one is due and none runs.
+    /// Returns the scope of the next scan and whether this scan evaluates all runs, or `None` if no scan is due or a
+    /// scan is running.
     fn take_due(&mut self, now: Instant, interval: Duration) -> Option<(ScanRequest, bool)> {
         if self.under_way.is_some() {
             return None;
@@ -134,8 +135,9 @@ impl Scans {
         Some((ScanRequest { all, pids }, judge_all))
     }
 
-    /// Starts a scan if one is due. With `watches`, new sockets are announced and the configured interval is
-    /// sufficient. `known` states for each run whether it is visible in gcwatch's `/proc`.
+    /// Starts a scan if one is due. If `watches` are given, new sockets are announced, and the configured interval is
+    /// sufficient. `known` states for each run whether it is visible in gcwatch's `/proc`. `connected` contains the
+    /// pids of runtimes that have connected to gcwatch.
     pub(crate) fn begin_if_due(
         &mut self,
         now: Instant,
@@ -196,7 +198,7 @@ impl Scans {
         }
     }
 
-    /// Removes subjects from the stuck ones if their threads have returned.
+    /// Removes subjects from the stuck subjects if their threads have returned.
     fn take_returned(&mut self) {
         let returned = std::mem::take(&mut *self.returned.lock().unwrap_or_else(PoisonError::into_inner));
         for place in returned {
@@ -206,7 +208,8 @@ impl Scans {
         }
     }
 
-    /// Waits for the current scan, or forever if no scan runs. Returns `None` if it failed. This method is cancel safe.
+    /// Waits for the current scan, or forever if no scan runs. Returns `None` if the scan failed. This method is cancel
+    /// safe.
     pub(crate) async fn ended(&mut self) -> Option<ScanResult> {
         let Some(look) = &mut self.under_way else {
             return std::future::pending().await;
@@ -234,7 +237,7 @@ impl Scans {
         ended
     }
 
-    /// Abandons a step that takes too long to its thread, and continues the scan on another thread.
+    /// If the current step takes too long, leaves this step to its thread and continues the scan on another thread.
     pub(crate) fn check(&mut self, now: Instant) {
         let Some(under_way) = self.under_way.as_mut().filter(|look| look.check_at <= now) else {
             return;

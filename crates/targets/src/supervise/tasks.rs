@@ -45,7 +45,7 @@ impl<T: RunSink> Tasks<T> {
         self.runs.insert(task.id(), key);
     }
 
-    /// Waits for the next task to end; returns `None` if no task runs. This method is cancel safe.
+    /// Waits for the next task to end, or returns `None` if no task runs. This method is cancel safe.
     pub(crate) async fn ended(&mut self) -> Option<(RunKey, TaskOutcome<T>)> {
         loop {
             let (id, outcome) = match self.set.join_next_with_id().await? {
@@ -94,7 +94,7 @@ impl<S: Sink> Supervisor<S> {
             let Some(entry) = self.registry.get_mut(key) else {
                 continue;
             };
-            // The runtime is resumed and does not wait for a free slot.
+            // Dropping the sender resumes the runtime, so that it does not wait for a free slot.
             entry.run.begun = None;
             if entry.run.reported() != Some(&RunState::OverLimit) {
                 entry.run.report(&self.shared.sink, RunState::OverLimit);

@@ -1,7 +1,7 @@
 //! Places of connections: number of places, and selection of the connection that a new connection replaces.
 //!
 //! Pure. The module tracks the place of each connection, the start of its current state (waiting for a request, or
-//! writing a response), and the size of a response that its reader has not received.
+//! writing a response), and the size of the response that the client has not received completely.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ struct TakenPlace<T> {
     answer: Option<usize>,
 }
 
-/// Error if no place is free.
+/// Error returned if no place is free and no connection can be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoFreeSlot;
 
@@ -40,8 +40,9 @@ impl<T> ConnectionSlots<T> {
         }
     }
 
-    /// Returns a place for a new connection, and the connection that is replaced and must be ended: the connection with
-    /// the longest time in its state, at least the grace time.
+    /// Returns the id of a place for a new connection. If all places are taken, the connection with the longest time in
+    /// its state loses its place, provided that this time is at least the grace time. The caller must end this
+    /// connection, which is also returned.
     pub(super) fn take(&mut self, now: Instant) -> Result<(u64, Option<T>), NoFreeSlot> {
         let ended = if self.taken.len() < self.most {
             None
@@ -72,16 +73,17 @@ impl<T> ConnectionSlots<T> {
         (now.saturating_duration_since(place.since) >= self.grace).then_some(*id)
     }
 
-    /// Records that the connection's request has arrived.
+    /// Records that a request of the connection has arrived.
     pub(super) fn asked(&mut self, id: u64, now: Instant) {
         if let Some(place) = self.taken.get_mut(&id) {
             place.since = now;
         }
     }
 
-    /// Records a response of this size. All responses that are written can have at most `most` bytes together. Returns
-    /// whether the response is admitted, and the connections that must be ended: the connections with the longest
-    /// writes. A single response can have any size.
+    /// Records the start of a response with `bytes` bytes. All responses in progress have at most `most` bytes in
+    /// total, but a single response can have any size. Returns whether the response is admitted, and the connections
+    /// that the caller must end. These connections have written their responses for the longest time, at least the
+    /// grace time.
     pub(super) fn answer(&mut self, id: u64, bytes: usize, most: usize, now: Instant) -> (bool, Vec<T>) {
         let mut ended = Vec::new();
         let admitted = loop {
@@ -101,7 +103,8 @@ impl<T> ConnectionSlots<T> {
         (admitted, ended)
     }
 
-    /// Records that all written bytes are in the system's buffers.
+    /// Records that all written bytes are in the system's buffers. If a response was in progress, the response is
+    /// complete.
     pub(super) fn flushed(&mut self, id: u64, now: Instant) {
         if let Some(place) = self.taken.get_mut(&id)
             && place.answer.take().is_some()
@@ -154,9 +157,10 @@ mod tests {
         assert_eq!(places.take(at(began, 1902)).map(|(_, ended)| ended), Ok(Some("one")));
     }
 
-    /// Scenario: a client reads its response slowly while the connection is flushed repeatedly. Another connection
-    /// without a request is flushed too.
-    /// Guarantee: only the end of a response starts a new state.
+    /// Scenario: the response of one connection stays incomplete. The other connection has no response and is flushed
+    /// later.
+    /// Guarantee: a flush without a response does not start a new state, so that the flushed connection is replaced
+    /// first.
     #[test]
     fn only_complete_response_starts_new_state() {
         let (began, mut places, one, two) = two();

@@ -33,8 +33,8 @@ const RESERVED_FOR: Duration = Duration::from_secs(2);
 
 /// Maximum size of a request's head and of data read in advance, bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
-/// Maximum size of all responses that are written, bytes. A single response can be larger: the metrics of a thousand
-/// processes.
+/// Maximum size of all responses that are written, bytes. A single response can be larger, for example the metrics of
+/// thousands of processes.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
 
 /// Deadline for the TLS handshake.
@@ -52,9 +52,10 @@ impl ConnectionPlace {
         Self { shared, id }
     }
 
-    /// Returns the response if its size is within the limit of all responses.
+    /// Returns the response if its size is within the limit of all responses, otherwise 503. Ends slow connections
+    /// first if the limit would be exceeded.
     ///
-    /// A stream of events has a place among the viewers and releases this place.
+    /// A stream of events has a separate place among the viewers, so that the connection releases this place.
     fn admit(&self, answer: Response<Body>) -> Response<Body> {
         if events::is_stream(&answer) {
             places(&self.shared).leave(self.id);
@@ -80,9 +81,9 @@ impl Drop for ConnectionPlace {
 
 /// Serves one connection. Errors are errors of the client and are not reported.
 ///
-/// Responses run one after another, except health responses and responses that wait for a disk, and other tasks run
-/// between them: a connection can send hundreds of requests at the same time, and the metrics of a thousand processes
-/// take milliseconds.
+/// Responses of all connections run one after another, except health responses and responses that wait for a disk.
+/// Other tasks run between two responses. This order limits the delay of other tasks: a client can send hundreds of
+/// requests at the same time, and the metrics of a thousand processes take milliseconds.
 pub(super) async fn answer(
     (stream, ends): (TcpStream, Ends),
     tls: Option<TlsAcceptor>,
@@ -110,7 +111,7 @@ pub(super) async fn answer(
             request.extensions_mut().insert(link.clone());
             let (router, place, turns) = (router.clone(), Arc::clone(&place), Arc::clone(&turns));
             async move {
-                // The body is read before the turn: a body may arrive slowly.
+                // The body is read before the response waits for its predecessors, because a body can arrive slowly.
                 let request = match mcp::whole(request.map(Body::new)).await {
                     Ok(request) => request,
                     Err(refusal) => return Ok(place.admit(*refusal)),

@@ -21,15 +21,16 @@ pub(super) struct LivingProcess {
     /// Time at which the process started.
     pub(super) began: Moment,
     pub(super) container: ContainerIdentity,
-    /// Version of the service.
+    /// Version of the service; `None` if unknown.
     pub(super) version: Option<Arc<str>>,
     /// Human-readable name of the process.
     pub(super) place: Arc<str>,
     /// Firing rules.
     pub(super) firing: Vec<FiringRule>,
-    /// Time at which a severe memory rule last fired; [`Moment::NEVER`] while one fires.
+    /// Time at which the last severe memory rule stopped firing; [`Moment::NEVER`] while such a rule fires; `None` if
+    /// none has fired.
     pub(super) emergency: Option<Moment>,
-    /// Time since which no severe rule fires.
+    /// Time since which no severe rule fires; [`Moment::NEVER`] while a severe rule fires.
     pub(super) well_since: Moment,
 }
 
@@ -53,7 +54,7 @@ impl LivingProcess {
                     self.firing.push(FiringRule { rule, is_severe });
                 }
             }
-            // The alert fired until the end.
+            // The alert fired until the process ended.
             Transition::Ended(_, Ending::ProcessEnded) => return,
             Transition::Ended(..) => {
                 if let Some(place) = self.firing.iter().position(|firing| firing.rule == rule.id) {

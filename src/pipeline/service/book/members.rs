@@ -1,4 +1,4 @@
-//! A service as rules see it: its living and dead processes, all of them or those of one version.
+//! A service as rules see it: its living and dead processes, of the whole service or of one version.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,15 +22,15 @@ const OVERLAP_NS: u64 = 60 * 1_000_000_000;
 /// The state of one service.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// Name of its processes.
+    /// Name of the service's processes.
     pub(crate) name: Arc<str>,
-    /// Resource of its newest process.
+    /// Resource of the service's newest process.
     pub(crate) resource: Arc<Origin>,
     pub(super) living: BTreeMap<RunKey, LivingProcess>,
     pub(super) deaths: VecDeque<Death>,
 }
 
-/// Selects processes of a service.
+/// The selection of processes of a service.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ServiceProcesses<'a> {
     All,
@@ -50,9 +50,9 @@ impl ServiceProcesses<'_> {
 /// Facts about a service for rules, in addition to the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KnownOfService {
-    /// The severe rule that fires on most processes.
+    /// The severe rule that fires on most processes; `None` if no severe rule fires.
     pub(crate) affected_rule: Option<Arc<str>>,
-    /// The process that most recently died because of its memory.
+    /// Name of the process that most recently died because of its memory; `None` if no such death is remembered.
     pub(crate) last_death: Option<Arc<str>>,
     /// Number of processes on which each rule fires.
     pub(crate) firing: BTreeMap<Arc<str>, u64>,
@@ -64,8 +64,8 @@ impl Service {
         own.as_deref() == Some(name) || *self.name == *name
     }
 
-    /// Returns the time since which a process that started after a death has been healthy. Without a death, any process
-    /// counts.
+    /// Returns the earliest time since which a process that started after a death, or at most [`OVERLAP_NS`] before it,
+    /// has been healthy. Without a death, any process counts. Returns `None` if no such process is healthy.
     pub(super) fn well_since(&self, death: Option<Moment>, of: ServiceProcesses<'_>) -> Option<Moment> {
         let after = death.map_or(Moment::FIRST, |death| death.before(OVERLAP_NS));
         let successors = self.living(of).filter(|living| living.began >= after);
@@ -105,7 +105,8 @@ impl Service {
         counts
     }
 
-    /// Returns the severe rule with alerts on most processes, and their number.
+    /// Returns the severe rule that fires on most processes, and the number of these processes; `None` if no severe
+    /// rule fires.
     fn most_affected(&self, of: ServiceProcesses<'_>) -> Option<(&Arc<str>, u64)> {
         // Among equal counts, the first rule wins.
         let counts = self.firing(of, true).into_iter().rev();
@@ -126,7 +127,7 @@ impl Service {
         }
     }
 
-    /// Returns the process that most recently died because of its memory.
+    /// Returns the process that most recently died because of its memory, or `None` if no such death has been reported.
     pub(crate) fn last_death_of_memory(&self) -> Option<RunKey> {
         let mut deaths = self.deaths.iter().rev();
         deaths.find(|death| death.passed_on).map(|death| death.run)

@@ -39,8 +39,8 @@ const OF_PROCESS: [&str; 7] = [
 /// A subject of rules other than a process.
 #[derive(Debug)]
 pub(super) struct Subject {
-    /// The resource has the attributes that all processes of the subject share. It does not change while there are
-    /// alerts, because receivers identify alerts by it.
+    /// The resource has the attributes that all processes of the subject share. The resource does not change while
+    /// there are alerts, because receivers identify alerts by their resource.
     pub(super) own: SubjectIncidents,
     known: KnownOfService,
     pub(super) engine: Engine,
@@ -132,7 +132,8 @@ impl Subject {
         )
     }
 
-    /// Sets the facts in addition to the numbers. [`Self::tick`] evaluates both.
+    /// Sets the facts of a service that are not numbers. [`Self::tick`] evaluates the rules with these facts and the
+    /// numbers. Returns `None` if the facts are unchanged.
     pub(super) fn know(&mut self, version: Option<&str>, known: KnownOfService, now: Moment) -> Option<Changes> {
         if known == self.known {
             return None;

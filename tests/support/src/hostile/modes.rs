@@ -21,7 +21,7 @@ pub struct Mode {
 pub enum Behaviour {
     /// Answers each command. Each session has an endless stream of these pieces.
     Stream(Pieces),
-    /// Like `Stream`, in the format of other writers.
+    /// Like `Stream`, in format V6, which writers other than the runtime use.
     StreamV6(Pieces),
     /// Like `Stream`, but neither obeys nor answers a command to stop.
     NeverStops(Pieces),
@@ -42,8 +42,8 @@ pub enum Behaviour {
     Answers(&'static [u8]),
 }
 
-/// Writes the next piece of a stream, usually about 50 KB. Takes the forge of the session and the number of previous
-/// pieces. Returns the pause after the piece.
+/// A function that writes the next piece of a stream, usually about 50 KB. The function takes the forge of the session
+/// and the number of previous pieces. Returns the pause after the piece.
 type Pieces = fn(&mut Forge, u32) -> Result<Duration, EncodeError>;
 
 const NO_DELAY: Duration = Duration::ZERO;
@@ -220,7 +220,7 @@ fn time_runs_back(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeError
     Ok(NO_DELAY)
 }
 
-/// Number of stacks of a burst, and number of frames of each stack.
+/// Number of stacks that one call of [`samples`] writes. Each stack has [`FRAMES`] frames.
 const STACKS: u64 = 1500;
 const FRAMES: u64 = 100;
 
@@ -243,11 +243,11 @@ pub(super) fn samples(forge: &mut Forge, number: u64, at: i64) -> Result<(), Enc
     Ok(())
 }
 
-/// Address of the first method, and size of each method.
+/// Address of the first method. Each method has [`METHOD_BYTES`] bytes.
 const METHODS: u64 = 1 << 32;
 const METHOD_BYTES: u64 = 1 << 20;
 
-/// Writes the methods of the stacks.
+/// Writes the addresses and names of the methods of all stacks.
 pub(super) fn methods(forge: &mut Forge) -> Result<(), EncodeError> {
     let at = monotonic();
     for method in 0..FRAMES {
@@ -313,7 +313,7 @@ fn per_heap_histories(forge: &mut Forge, piece: u32) -> Result<Duration, EncodeE
     Ok(NO_DELAY)
 }
 
-/// Writes the definition of an event of the collector, whose events gcwatch wants.
+/// Writes a definition of the event GCStart of the collector, which gcwatch processes.
 fn define(forge: &mut Forge, id: u32, name: String) -> Result<(), EncodeError> {
     forge.encoder.metadata(&Metadata {
         id,

@@ -29,11 +29,11 @@ struct Serving {
     does: Behaviour,
     /// Id of the newest session.
     last: AtomicU64,
-    /// Sessions that were not stopped.
+    /// Ids of the sessions that no client has stopped.
     sessions: Mutex<Vec<u64>>,
 }
 
-/// Opens the socket that a runtime of this process would have, and returns its path.
+/// Opens the socket that a runtime of this process would have. Returns the listener and the path.
 pub fn listen() -> Result<(UnixListener, PathBuf)> {
     let stat = std::fs::read("/proc/self/stat")?;
     let name = SocketName {
@@ -157,7 +157,7 @@ impl Serving {
     /// the session, and method names.
     fn burst(&self, mut stream: UnixStream, id: u64) -> Result<()> {
         let mut forge = Forge::new(Format::V4)?;
-        // The time is later than the start of the burst that the reader records.
+        // The samples are later than the start of the burst that the reader records.
         let at = monotonic() + 200_000_000;
         samples(&mut forge, 0, at)?;
         stream.write_all(&forge.take()?)?;
@@ -227,7 +227,7 @@ fn capture(mode: &Mode) -> Result<Option<Vec<u8>>> {
         if stream.len() >= CAPTURED_BYTES {
             break;
         }
-        // A piece has the time at which it is made, so the pause is part of the stream.
+        // The events of a piece have the time at which the piece is written, so the pause changes the stream.
         std::thread::sleep(pause);
     }
     stream.extend(forge.encoder.finish()?);

@@ -63,7 +63,7 @@ impl Cause {
     /// and the marking of the objects behind them.
     pub(crate) const RANGED: usize = Self::FewRoots as usize - Self::Stacks as usize;
 
-    /// Returns the index among the kinds of roots with a range.
+    /// Returns the index among the kinds of roots with a range, or `None` if the cause has no range.
     pub(super) fn ranged_place(self) -> Option<usize> {
         let place = (self as usize).checked_sub(Self::Stacks as usize)?;
         (place < Self::RANGED).then_some(place)
@@ -74,7 +74,7 @@ impl Cause {
         Self::ALL.into_iter().find(|cause| cause.id() == id)
     }
 
-    /// Returns whether events show this cause. The other causes are known for live processes only.
+    /// Returns whether events show this cause. Other causes are known only for live processes.
     pub const fn is_seen_in_events(self) -> bool {
         !matches!(self, Self::NoCpu | Self::ToolSession)
     }
@@ -117,8 +117,8 @@ mod tests {
 
     use super::*;
 
-    /// Scenario: the whole table is checked.
-    /// Guarantee: each cause is at its index, has a unique name and is found by it. Exactly the kinds of roots have
+    /// Scenario: the table of causes is read.
+    /// Guarantee: each cause is at its index, has a unique id and is found by this id. Exactly the kinds of roots have
     /// ranges, except for the few roots that every process has.
     #[test]
     fn table_of_causes_is_consistent() {

@@ -7,8 +7,8 @@ use crate::gc::account::marks::{Mark, MarkTimes};
 use crate::gc::account::parts::Account;
 use crate::gc::stop::{PauseKind, StopEdges};
 
-/// Nanoseconds per marked byte that the time for handles never includes. It exceeds the time of any byte that is not
-/// cold, so [`DividedStop::handles_ns`] is a minimum.
+/// Nanoseconds per marked byte that the time for handles never includes. This value exceeds the time of any byte that
+/// is not cold, so [`DividedStop::handles_ns`] is a minimum.
 const MARKED_BYTE_NS: u64 = 1;
 
 /// Minimum and maximum time of a relocation for roots, in percent of their share of the marking. Measured with stacks.
@@ -74,7 +74,7 @@ pub(crate) struct DividedStop {
 }
 
 impl<'a> StopFacts<'a> {
-    /// Creates a stop of which only the edges are known.
+    /// Creates the facts about a stop of which only the spans, the edges and the kind are known.
     pub(crate) fn new(edges: StopEdges, spans: &'a [(i64, i64)], kind: PauseKind) -> Self {
         Self {
             spans,
@@ -243,7 +243,8 @@ impl<'a> StopFacts<'a> {
                 Some(ns) => {
                     division.spend(&mut left, Cause::Compact, Some(ns));
                 }
-                // .NET 8 does not send it. It is the remaining time if all other phases are known.
+                // .NET 8 does not send the time of this phase, which is the remaining time if all other phases are
+                // known.
                 None if has_marks && phases.plan.and(phases.relocate).and(phases.long_weak).is_some() => {
                     division.account.estimate(Cause::Compact, std::mem::take(&mut left));
                 }
@@ -253,8 +254,8 @@ impl<'a> StopFacts<'a> {
             division.spend(&mut left, Cause::Sweep, phases.sweep);
             division.relocate_roots(0, in_mark);
         }
-        // This work follows the phases, and its duration depends on the number of pinned objects. Without marks, the
-        // time includes the marking.
+        // The work on the gaps between pinned objects follows the phases, and its duration depends on their number.
+        // Without marks, the remaining time includes the marking.
         match self.pinned.filter(|_| has_marks && phases.plan.is_some()) {
             Some(pinned) => {
                 let most = i64::from(pinned).saturating_mul(PINNED_GAP_NS);
@@ -271,7 +272,7 @@ struct Division<'a> {
     /// End of the time that has been assigned or skipped.
     until: i64,
     account: Account,
-    /// Time spent scanning handles.
+    /// Minimum time spent scanning handles, in nanoseconds; `None` if the marks are incomplete.
     handles_ns: Option<i64>,
     /// Marks of kinds of roots.
     marks: Vec<MarkSample>,
@@ -283,7 +284,7 @@ struct Roots {
     cause: Cause,
     /// Time that every process needs for this kind.
     few: i64,
-    /// Time beyond that.
+    /// Time beyond `few`.
     value: i64,
     /// Minimum and maximum of `value`.
     range: Range,
@@ -338,7 +339,8 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// Assigns at most `ns` of the remaining time to a cause, and returns the assigned amount.
+    /// Assigns at most `ns` of the remaining time to a cause, and returns the assigned amount. If `ns` is `None`, marks
+    /// the time of the cause as unknown.
     fn spend(&mut self, left: &mut i64, cause: Cause, ns: Option<i64>) -> i64 {
         let Some(ns) = ns else {
             self.account.forget(cause);
@@ -355,8 +357,8 @@ impl<'a> Division<'a> {
         self.until = self.until.max(to);
     }
 
-    /// Divides a relocation, which scans each kind of root again: a kind gets its share of the marking, and survivors
-    /// keep the rest. Then sets the range of each kind.
+    /// Divides a relocation, which scans each kind of root again: each kind gets its share of the marking, and the rest
+    /// remains with [`Cause::Relocate`]. Then sets the range of each kind.
     fn relocate_roots(&mut self, relocated: i64, in_mark: &[Roots]) {
         let marked = self.marks.iter().map(|mark| mark.took).fold(0, i64::saturating_add);
         let share = |ns: i64, percent: i64| {
@@ -535,8 +537,8 @@ mod tests {
     }
 
     proptest! {
-        /// Scenario: edges, marks and phase times arrive in any order and include those of damaged streams; the stop is
-        /// in pieces; the time attributed to another tool, or to a missing CPU, exceeds its length.
+        /// Scenario: edges, marks and phase times arrive in any order and include values of damaged streams; the stop
+        /// is in pieces; the time attributed to another tool, or to a missing CPU, exceeds its length.
         /// Guarantee: the parts add up to the length of the stop, none is negative, and each is in its range.
         #[test]
         fn parts_of_arbitrary_stop_add_up(

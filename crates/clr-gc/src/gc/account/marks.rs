@@ -52,9 +52,9 @@ const CAUSES: [Cause; PLACES] = [
 /// Times and bytes of each kind of root, from the heap that was last to finish its roots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MarkTimes {
-    /// Number of heaps that sent all marks that every collection has, plus the additional kinds of this heap.
+    /// Number of heaps that sent all marks that every collection has, and the same optional kinds as this heap.
     whole_heaps: u32,
-    /// Whether some heap sent a mark out of order.
+    /// Whether a heap sent a mark out of order, or the number of a heap exceeds the limit.
     is_broken: bool,
     at: [Option<i64>; PLACES],
     bytes: [u64; PLACES],
@@ -93,7 +93,7 @@ impl MarkTimes {
         is_whole.then(|| sent.collect())
     }
 
-    /// Returns the time at which the roots were finished. Weak references follow.
+    /// Returns the time at which the roots were finished, or `None` if the mark is missing. Weak references follow.
     pub(super) fn roots_done(&self) -> Option<i64> {
         self.at.get(MarkStep::Dependent as usize).copied().flatten()
     }
@@ -132,7 +132,7 @@ impl Heap {
             RootKind::STEAL => MarkStep::Steal,
             RootKind::DEPENDENT_HANDLE => dependent,
             RootKind::NEW_FINALIZER => MarkStep::Finalizable,
-            // The time belongs to the kind that follows.
+            // The time of an unknown kind belongs to the kind that follows.
             _ => return,
         };
         let newest = self.last.and_then(|last| self.at.get(last as usize).copied().flatten());
@@ -164,13 +164,14 @@ impl Heap {
         always.into_iter().all(is_there)
     }
 
-    /// Returns which of the optional kinds the heap has.
+    /// Returns whether the heap has each of the optional kinds `Older` and `Background`.
     fn has_older_and_background(&self) -> [bool; 2] {
         let is_there = |place: MarkStep| self.at.get(place as usize).is_some_and(Option::is_some);
         [is_there(MarkStep::Older), is_there(MarkStep::Background)]
     }
 
-    /// Returns the time at which the heap finished its own roots, before heaps wait for each other.
+    /// Returns the time at which the heap finished its own roots, before heaps wait for each other, or `None` if the
+    /// heap sent no mark.
     fn own_roots_done(&self) -> Option<i64> {
         let own = self.at.get(..MarkStep::Steal as usize)?;
         own.iter().copied().max().flatten()
@@ -213,7 +214,7 @@ impl Marks {
     }
 
     /// Returns the marks of this collection, from the heap that was last to finish its roots. Later marks do not belong
-    /// to the collection.
+    /// to the collection. Returns `None` if no heap has sent all marks of this collection.
     pub(crate) fn take(&mut self, collection: u32) -> Option<MarkTimes> {
         if self.collection != Some(collection) {
             return None;

@@ -206,7 +206,7 @@ pub(super) trait Fields: Pass {
         } = account.raw();
         self.small(known);
         self.small(estimated);
-        // Most parts are 0, so one bit per part states whether it is not.
+        // Most parts are 0, so one bit per part states whether the part is not 0.
         let mut there = parts
             .iter()
             .enumerate()
@@ -221,7 +221,7 @@ pub(super) trait Fields: Pass {
                 );
             }
         }
-        // Most collections have no ranges.
+        // Most collections have no ranges, so one bit per part states whether the part has a range.
         let mut ranged = less
             .iter()
             .zip(more.iter())

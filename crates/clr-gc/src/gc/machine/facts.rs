@@ -1,4 +1,4 @@
-//! Assignment of facts to the collections that they belong to.
+//! Assigns the facts in events to collections.
 
 use crate::event::{DynamicData, GcReason, GcStart, GcType, GlobalHeapHistory, HeapStats, PerHeapHistory};
 use crate::gc::allocated::{AllocatedUnknown, EnclosingCollection};
@@ -13,7 +13,7 @@ impl Machine {
         forming.find(|forming| forming.number == number)
     }
 
-    /// Returns the background collection that has started and not ended.
+    /// Returns the number of the background collection that has started but not ended.
     pub(super) fn background_under_way(&self) -> Option<u32> {
         let mut forming = self.forming.iter().rev();
         let under_way = forming.find(|forming| forming.announced_background() && forming.end.is_none());
@@ -35,7 +35,8 @@ impl Machine {
             .and_then(|place| self.open.get(place))
             .is_some_and(|stop| !stop.runs.is_empty());
         if background || !(foreground || inside) {
-            // Only foreground collections start while a background collection runs, so the end of the latter was lost.
+            // Only a foreground collection can start while a background collection runs, and this collection is not a
+            // foreground collection. The end of an unfinished background collection was therefore lost.
             self.background_replaced(number);
         }
         let under_way = self.background_under_way().filter(|&other| other != number);
@@ -51,7 +52,7 @@ impl Machine {
         forming.touch(at);
         let previous = number.wrapping_sub(1);
         if self.last_number != Some(previous) && self.last_ended != Some(previous) {
-            // A collection in between was not observed, or the runtime incremented the count without events.
+            // A collection in between was not observed, or the runtime incremented the count without sending events.
             self.allocated.forget(AllocatedUnknown::MissingHistory);
             if let (Some(last), false) = (self.last_start, self.count_may_skip) {
                 self.lost(Some(last), at);
@@ -77,7 +78,8 @@ impl Machine {
         Some(number)
     }
 
-    /// Adds a collection that receives facts. Beyond the limit, the oldest collection is settled as is.
+    /// Adds a collection that can still receive facts. If there are more than `MAX_FORMING` such collections, settles
+    /// the oldest one as is.
     fn form(&mut self, forming: Box<FormingCollection>) {
         self.forming.push(forming);
         if self.forming.len() > MAX_FORMING {
@@ -102,7 +104,8 @@ impl Machine {
         let unseen = self.start_unseen_before(event, self.open.get(place)?);
         let stop = self.open.get_mut(place)?;
         if let Some(owner) = stop.final_of.take() {
-            // The stop was attributed to a background collection as its final stop.
+            // The stop was attributed to a background collection as its final stop. This GCStart in the stop disproves
+            // the attribution.
             let id = stop.id;
             if let Some(forming) = self.forming.iter_mut().find(|forming| forming.number == owner) {
                 forming.stops.retain(|&other| other != id);
@@ -122,13 +125,15 @@ impl Machine {
         Some(stop.id)
     }
 
-    /// Returns the stop that a GCStart belongs to: the newest open stop that is fully suspended.
+    /// Returns the index of the open stop that a GCStart on `thread` belongs to: the newest fully suspended stop or, as
+    /// a fallback, the thread's own stop, whose SuspendEEEnd was not observed. Returns `None` if there is no such stop.
     pub(super) fn stop_of_start(&self, thread: u64) -> Option<usize> {
         let candidates = || self.open.iter().enumerate().filter(|(_, stop)| stop.is_gc());
         let suspended = candidates()
             .filter(|(_, stop)| stop.is_suspended())
             .max_by_key(|(_, stop)| stop.suspended);
-        // Without an observed SuspendEEEnd, the stop has no length anyway, but it still belongs to the collection.
+        // If SuspendEEEnd was not observed, the length of the stop is unknown, but the stop still belongs to the
+        // collection.
         let own = || candidates().find(|(_, stop)| stop.thread == thread && !stop.was_suspended());
         suspended.or_else(own).map(|(place, _)| place)
     }
@@ -141,7 +146,7 @@ impl Machine {
     pub(super) fn start_unseen_before(&self, event: &GcStart, stop: &Stop) -> bool {
         let previous = event.count.wrapping_sub(1);
         if let Some(last) = stop.runs.last() {
-            // No recording has a third collection in a stop.
+            // No recording contains a stop with three collections.
             let inside = last.background && last.end.is_none();
             let second = stop.runs.len() == 1 && (inside || event.reason == GcReason::PM_FULL_GC);
             return last.number != previous || !second;
@@ -153,8 +158,8 @@ impl Machine {
         !seen && count != previous && !session_began && !foreground && !self.count_may_skip
     }
 
-    /// Settles unfinished background collections other than `number`: only one can be in progress, so their ends were
-    /// lost.
+    /// Settles all unfinished background collections except `number`. Only one background collection can be in
+    /// progress, so the ends of the others were lost.
     pub(super) fn background_replaced(&mut self, number: u32) {
         self.orphans_are_suspensions();
         while let Some(place) = self
@@ -164,7 +169,7 @@ impl Machine {
         {
             let unfinished = self.forming.remove(place);
             for id in &unfinished.stops {
-                // Events between its stops are missing, and one stop may have absorbed the next.
+                // Events between the stops of the collection are missing, so one stop can include the next stop.
                 if let Some(closed) = self.closed.get_mut(id) {
                     closed.stop.broken = true;
                 }
@@ -189,8 +194,8 @@ impl Machine {
             if self.last_number.is_none_or(|last| number > last) {
                 let unnumbered = self.unnumbered.take();
                 if let Some(stop) = self.suspended_stop() {
-                    // The collection started unobserved in this stop. If it is the only collection, because the session
-                    // started during it, the whole stop belongs to it.
+                    // The collection started in this stop, but its GCStart was not observed. If the stop has no other
+                    // collection, the session started during the collection, and the whole stop belongs to it.
                     let alone = stop.runs.is_empty();
                     stop.broken |= !alone;
                     if let Some(begin) = stop.first_seen().filter(|_| stop.runs.len() < MAX_RUNS) {
@@ -253,9 +258,9 @@ impl Machine {
         Some(number)
     }
 
-    /// A history with the concurrent bit belongs to the background collection in progress or to the last one (under
-    /// server GC it arrives after GCEnd). A history without the bit belongs to the collection that runs while the
-    /// threads are suspended.
+    /// Assigns a global history to its collection. A history with the concurrent bit belongs to the background
+    /// collection in progress or, because the history arrives after GCEnd under server GC, to the last background
+    /// collection. A history without the bit belongs to the collection that runs while the threads are suspended.
     pub(super) fn global(&mut self, at: i64, thread: u64, event: &GlobalHeapHistory<'_>) -> Option<u32> {
         let number = if event.global_mechanisms.is_concurrent() {
             self.background_of_history(&GlobalHistory::from_event(event))
@@ -264,7 +269,7 @@ impl Machine {
         };
         let condemned = Some(event.condemned_generation);
         let number = number.filter(|&number| {
-            // A history with another generation belongs to a collection whose start was never observed.
+            // A history of a different generation belongs to a collection whose GCStart was never observed.
             let start = self.forming_mut(number).and_then(|forming| forming.start);
             start.is_none_or(|(_, _, start)| start.depth.is_none() || start.depth == condemned)
         });
@@ -302,7 +307,7 @@ impl Machine {
         let forming = self.forming_mut(number)?;
         let concurrent = forming.global.is_some_and(|global| global.mechanisms.is_concurrent());
         if forming.end.is_some() && !concurrent {
-            // The histories of a blocking collection precede its GCEnd, so this one belongs to an unobserved
+            // The histories of a blocking collection precede its GCEnd, so this history belongs to an unobserved
             // collection.
             return None;
         }
@@ -357,7 +362,7 @@ impl Machine {
                 }
             }
             DynamicData::SizeAdaptationTuning(tuning) => {
-                // The float comes from the runtime, so a value that is not a number is unknown.
+                // The runtime can send any float. NaN and infinite values count as unknown.
                 forming.throughput_cost_percent = Some(tuning.median_tcp).filter(|cost| cost.is_finite());
             }
             _ => return,

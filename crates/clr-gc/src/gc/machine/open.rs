@@ -14,7 +14,8 @@ pub struct OpenOperations {
     pub collection: Option<i64>,
     /// GCStart of the background collection in progress.
     pub background: Option<i64>,
-    /// Thread that requested the stop or the collection, as by `GC.Collect`, or otherwise stopped the threads.
+    /// Thread that requested the stop or the collection, for example with `GC.Collect`, or otherwise the thread that
+    /// stopped the other threads.
     pub requester: Option<u64>,
     /// Whether the requester is the thread that serves tools (heap dumps); `None` if no operation is open or the thread
     /// is unknown.
@@ -31,7 +32,8 @@ impl OpenOperations {
         [self.stop, self.collection, self.background, self.finalizers] == [None; 4]
     }
 
-    /// Combines the open operations of both. If both have one of the same kind, the older one is kept.
+    /// Combines two sets of open operations. Of two operations of the same kind, the older is kept. The numbers of
+    /// waiting objects are added, and the requester of `self` takes precedence.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let older = |a: Option<i64>, b: Option<i64>| [a, b].into_iter().flatten().min();
@@ -52,8 +54,8 @@ impl OpenOperations {
 
 impl Machine {
     /// Returns the operations that have started but not ended. The collector stops the threads for one reason at a
-    /// time, and only one blocking collection runs at a time. If several are open, the ends of the older ones were
-    /// lost, and the newest is reported.
+    /// time, and only one blocking collection runs at a time. If several are open, the ends of the older operations
+    /// were lost, and the newest operation is reported.
     pub fn open(&self) -> OpenOperations {
         if self.is_finished {
             return OpenOperations::default();

@@ -23,8 +23,8 @@ impl Machine {
         }
     }
 
-    /// Settles collections that have waited too long for the rest of their facts. A background collection can take any
-    /// time to end.
+    /// Settles collections that have waited too long for the rest of their facts. A background collection in progress
+    /// is not settled, because it can take any time to end.
     pub(super) fn expire(&mut self, now: i64) {
         while let Some(place) = self.forming.iter().position(|forming| {
             let in_flight = forming.announced_background() && forming.end.is_none();

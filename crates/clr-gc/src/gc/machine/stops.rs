@@ -21,8 +21,9 @@ impl Machine {
             .max_by_key(|stop| stop.suspended)
     }
 
-    /// Returns the collection that runs while the threads are suspended: the last one to start, or the collection
-    /// around it once it has ended.
+    /// Returns the collection that runs while the threads are suspended: the last collection to start or, once that
+    /// collection has ended, the collection around it. Returns `None` if the threads are not suspended or no such
+    /// collection runs.
     pub(super) fn running(&mut self) -> Option<u32> {
         let stop = self.suspended_stop()?;
         stop.runs
@@ -73,7 +74,8 @@ impl Machine {
         self.expire(at);
     }
 
-    /// Assigns the stop to this background collection as a final stop, unless a GCStart follows in it.
+    /// Assigns the stop to this background collection as a final stop. A later GCStart in the stop revokes the
+    /// assignment. If the collection already has [`MAX_STOPS`] stops, records that a stop is missing.
     pub(super) fn belongs(&mut self, stop: &mut Stop, number: u32) {
         let Some(forming) = self.forming_mut(number) else {
             return;
@@ -133,7 +135,8 @@ impl Machine {
         number
     }
 
-    /// Handles a restart whose suspension was never observed: a collection in progress had an unknown stop.
+    /// Records a restart whose suspension was never observed: the background collection in progress had an unknown
+    /// stop, unless the restart belongs to another collection that has started and has no stop.
     pub(super) fn restart_of_unseen_stop(&mut self) {
         let mut forming = self.forming.iter();
         if forming.any(|forming| forming.start.is_some() && forming.stops.is_empty()) {
@@ -154,7 +157,7 @@ impl Machine {
         self.triggered_outside = false;
         self.unnumbered = None;
         if stop.runs.is_empty() && stop.final_of.is_none() && stop.reason != Some(SuspendReason::FOR_GC) {
-            // The stop is a final stop whose start was not observed.
+            // The stop is a final stop without a collection so far, or a stop whose SuspendEEBegin was not observed.
             self.allocated.final_stop(stop.first_seen().unwrap_or_default());
             match self.background_under_way() {
                 Some(number) => self.belongs(&mut stop, number),
@@ -189,8 +192,8 @@ impl Machine {
         }
     }
 
-    /// Keeps a closed stop for the given number of collections. A file keeps as many as its collections need. In a live
-    /// stream with forged collections, the oldest stop is dropped.
+    /// Keeps a closed stop for the given number of collections. For a file, all stops that collections need are kept.
+    /// In a live stream, the oldest stop is dropped above the limit, which only forged collections reach.
     pub(super) fn keep_closed(&mut self, stop: Stop, waiting: usize) {
         self.closed.insert(stop.id, Box::new(ClosedStop { stop, waiting }));
         if self.settling != ReportTiming::AtTheEnd && self.closed.len() > MAX_CLOSED / self.shared_by {

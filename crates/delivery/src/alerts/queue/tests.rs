@@ -78,8 +78,8 @@ async fn alertmanager_gets_states_at_intervals() {
     assert_eq!(seconds(&requests(&queue, begin)), expected);
 }
 
-/// Scenario: one Alertmanager forbids access for three minutes; another one asks for a pause of 100 seconds.
-/// Guarantee: the first one gets one request per interval, and the second one gets no request during the pause.
+/// Scenario: one Alertmanager forbids access for three minutes; another Alertmanager asks for a pause of 100 seconds.
+/// Guarantee: the first Alertmanager gets one request per interval, and the second gets no request during its pause.
 #[tokio::test(start_paused = true)]
 async fn refusing_alertmanager_gets_few_requests() {
     let forbidden = Answer::Refused {
@@ -123,8 +123,8 @@ async fn change_for_webhook_expires() {
 }
 
 /// Scenario: a tenant has twice its share of new incidents of one rule, and the webhook starts to accept requests late.
-/// Guarantee: the share is sent, and one message for the rest, a minute after the first of these incidents; the rest is
-/// counted as summed up and not as dropped.
+/// Guarantee: the share is sent; one message for all further incidents is sent a minute after the first of them;
+/// further incidents are counted as summed up and not as dropped.
 #[tokio::test(start_paused = true)]
 async fn incidents_beyond_share_are_one_message() {
     let (queue, begin) = (

@@ -1,4 +1,4 @@
-//! Tests of a tenant with many messages.
+//! Tests of tenants that cause many messages.
 
 use base::run_key::RunKey;
 
@@ -12,7 +12,7 @@ fn share(tenant: &str, service: &str) -> QuotaOwner {
     }
 }
 
-/// Returns a message about an incident of a rule. The number identifies the incident.
+/// Returns a message about a change of an incident. `rule` is the rule of the incident, and `incident` its number.
 fn message(share: &QuotaOwner, rule: &str, incident: u64, change: Change) -> Message {
     let labels = [(RULE, rule), (SEVERITY, "warning"), ("host_name", "n1"), ("pid", "7")];
     let labels: Labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
@@ -26,7 +26,7 @@ fn message(share: &QuotaOwner, rule: &str, incident: u64, change: Change) -> Mes
 const CRITICAL: Change = Change::Rose { is_critical: true };
 const ROSE: Change = Change::Rose { is_critical: false };
 
-/// Returns the shares after a tenant has used its own, with the number of the first unused incident.
+/// Returns shares after one tenant has used up its share, and the first incident number that is still free.
 fn used_up(now: Instant) -> (Shares, u64) {
     let mut shares = Shares::default();
     let of = share("user 1", "loop");
@@ -39,11 +39,12 @@ fn used_up(now: Instant) -> (Shares, u64) {
     (shares, MESSAGES_EACH as u64)
 }
 
-/// Scenario: a tenant has used its share; then there are further incidents of the rule, the first incidents of another
-/// service and of another rule, and incidents of another tenant; causes become known, severities rise and incidents
-/// end.
-/// Guarantee: further incidents and their changes are summed up, except for a rise to critical and the end after it;
-/// the first messages, the messages of other tenants and all changes of sent incidents are sent.
+/// Scenario: a tenant has used up its share. Then further incidents of the same rule start, the first incidents of
+/// another service and of another rule start, and another tenant has an incident. Causes become known, severities rise,
+/// and incidents end.
+/// Guarantee: further incidents and their changes are counted in the summary, except for a rise to critical and the end
+/// after the rise. The first messages of a service and rule, the messages of the other tenant, and all changes of sent
+/// incidents except for newly known causes are sent.
 #[test]
 fn messages_beyond_share_are_summed_up() {
     let now = Instant::now();
@@ -62,7 +63,7 @@ fn messages_beyond_share_are_summed_up() {
     );
     assert_eq!(judge(&of, "b", free + 3, Change::Began), Verdict::Send);
     assert_eq!(judge(&other, "a", free + 4, Change::Began), Verdict::Send);
-    // A change of an incident that was not sent.
+    // Changes of incidents whose start was not sent.
     assert_eq!(judge(&of, "a", free, ROSE), Verdict::SumUp { is_first: false });
     assert_eq!(
         judge(&of, "a", free, Change::Explained),
@@ -74,7 +75,7 @@ fn messages_beyond_share_are_summed_up() {
         judge(&of, "a", free + 1, Change::Ended),
         Verdict::SumUp { is_first: false }
     );
-    // A change of an incident that was sent.
+    // Changes of an incident whose start was sent.
     assert_eq!(
         judge(&of, "a", 0, Change::Explained),
         Verdict::SumUp { is_first: false }
@@ -84,10 +85,11 @@ fn messages_beyond_share_are_summed_up() {
     }
 }
 
-/// Scenario: a tenant with a crash loop has eight deaths per second for an hour, half of them with a new service name
-/// each time; another tenant has one incident per minute.
-/// Guarantee: the crash loop gets its share, one message for each new service, and one message per ten minutes for the
-/// rest, with its number; each incident of the other tenant is sent; the memory is bounded.
+/// Scenario: a tenant has a crash loop with eight deaths per second for an hour. Half of the deaths have a new service
+/// name each. Another tenant has one incident per minute.
+/// Guarantee: for the crash loop, a receiver gets the tenant's share, one message for each new service, and one summary
+/// per ten minutes with the number of all other incidents. Each incident of the other tenant is sent. The memory is
+/// bounded.
 #[test]
 fn crash_loop_causes_few_messages() {
     let begin = Instant::now();
@@ -114,7 +116,8 @@ fn crash_loop_causes_few_messages() {
         sums.extend(shares.due(now, second, false));
     }
     assert_eq!(of_honest, 60);
-    // Half of the share is left at the start, and each of the other five windows has a first message.
+    // The new services use the other half of the share in the first window. In each of the other five windows, the
+    // service `loop` has only its first message.
     assert_eq!((of_spam, sums.len()), (MESSAGES_EACH as u64 / 2 + 5, 6));
     let kept = (shares.sent.len(), shares.known.order.len(), shares.unsent.order.len());
     assert!(
@@ -127,10 +130,11 @@ fn crash_loop_causes_few_messages() {
     assert!(summary.ends_with("incidents of user 1: loop (244)"), "{summary}");
 }
 
-/// Scenario: there are three incidents beyond the share within a minute, one more after five minutes, and none
-/// afterwards.
-/// Guarantee: one message is sent a minute after the first incident, one with all incidents ten minutes later, and the
-/// end after ten more minutes; all are one alert, without a label that a process can choose.
+/// Scenario: a tenant has three incidents beyond its share within a minute, a fourth incident five minutes after the
+/// summary was sent, and none afterwards.
+/// Guarantee: the summary is sent a minute after the first incident and again ten minutes later with all incidents, and
+/// the alert ends ten minutes after the fourth incident. The three messages have the same labels, none of which a
+/// process can choose.
 #[test]
 fn further_incidents_are_one_alert() {
     let begin = Instant::now();
@@ -158,10 +162,10 @@ fn further_incidents_are_one_alert() {
     }
 }
 
-/// Scenario: a user's process has the name of another user's service, and claims to be in the other tenant's namespace
-/// and on another node; it has many incidents.
-/// Guarantee: the share of the other tenant is unused; the summary contains no claim of the process, but the namespace
-/// if the namespace is the tenant.
+/// Scenario: a process of one tenant has the service name of another tenant, claims to be in the namespace of that
+/// tenant and on another node, and has many incidents.
+/// Guarantee: the process uses none of the other tenant's share. A summary does not contain the service name of the
+/// process, and has the namespace only if the namespace is the tenant.
 #[test]
 fn process_cannot_use_share_of_other_tenant() {
     let now = Instant::now();
@@ -195,8 +199,8 @@ fn process_cannot_use_share_of_other_tenant() {
     assert!(sums.iter().all(|sum| !sum.labels.contains_key("service_name")));
 }
 
-/// Scenario: gcwatch exits while incidents are summed up.
-/// Guarantee: their message is sent at once.
+/// Scenario: gcwatch exits before the summary of an incident is due.
+/// Guarantee: the summary is sent at once, and only once.
 #[test]
 fn summary_is_sent_at_exit() {
     let now = Instant::now();
@@ -207,8 +211,8 @@ fn summary_is_sent_at_exit() {
     assert!(shares.due(now, 1, true).is_empty());
 }
 
-/// Scenario: there are more tenants with further incidents than summaries.
-/// Guarantee: the messages of the other tenants are dropped, and the caller counts them.
+/// Scenario: more tenants have incidents beyond their share than there can be summaries.
+/// Guarantee: no summary is added beyond the maximum, and the caller is requested to drop the message.
 #[test]
 fn sums_are_bounded() {
     let now = Instant::now();
@@ -222,8 +226,9 @@ fn sums_are_bounded() {
     assert_eq!((last, shares.sums.len()), (Verdict::Drop, MAX_SUMS));
 }
 
-/// Scenario: a tenant has two services with three items and one item; another tenant has one item, the newest.
-/// Guarantee: tenants are served in turn, and so are their services; the older item of a service is first.
+/// Scenario: a tenant has a service with three items and a service with one item; another tenant has a single item, the
+/// newest.
+/// Guarantee: tenants alternate, the services of a tenant alternate, and the items of a service stay sorted by time.
 #[test]
 fn tenants_and_services_take_turns() {
     let now = Instant::now();

@@ -51,7 +51,8 @@ impl Answer {
             format!("{code:?}: {text}")
         };
         match code {
-            // The service is unknown, or only the compression of the request is (in the messages of grpc-go and tonic).
+            // Either the service is unknown, or only the compression of the request, according to the messages of
+            // grpc-go and tonic.
             Code::Unimplemented if text.contains("grpc-encoding") || text.contains("is compressed with") => {
                 Self::CannotDecompress { message }
             }
@@ -123,8 +124,10 @@ mod tests {
         }
     }
 
-    /// Scenario: a receiver sends RESOURCE_EXHAUSTED with RetryInfo, or the messages of four servers for "too large".
-    /// Guarantee: the first is retried after a delay, and the others are certain to be too large.
+    /// Scenario: a receiver sends RESOURCE_EXHAUSTED with RetryInfo, the messages of four servers for "too large", or
+    /// the 413 of a proxy.
+    /// Guarantee: the first answer is a retry after the delay; the other answers are certain to mean a request that is
+    /// too large.
     #[test]
     fn exhausted_differs_from_too_large() {
         let info = ProtobufAny {

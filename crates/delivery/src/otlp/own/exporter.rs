@@ -51,7 +51,7 @@ struct Built<E> {
     last: LastAnswer,
 }
 
-/// Exports to the current receiver of its signal.
+/// An exporter that sends to the current receiver of its signal.
 pub(crate) struct FollowingExporter<E> {
     outgoing: Arc<Outgoing>,
     origin: Arc<Origin>,
@@ -80,7 +80,8 @@ impl<E: Exporter> FollowingExporter<E> {
         }
     }
 
-    /// Sends items once, to the current receiver.
+    /// Sends items to the current receiver. Items that the receiver does not accept for now are queued with the data of
+    /// targets.
     async fn deliver(&self, items: impl Items<E>) -> OTelSdkResult {
         let count = self.outgoing.queue().take_held(items.count());
         if count < items.count() {
@@ -110,7 +111,7 @@ impl<E: Exporter> FollowingExporter<E> {
             };
             let result = tokio::select! {
                 result = items.send(&built.exporter) => result,
-                // An attempt to a replaced receiver is not aborted, because it may have arrived.
+                // An attempt to a replaced receiver is not aborted, because the request can have arrived.
                 () = until(&mut control, |control| control.target.is_none()) => continue,
             };
             let answer = answer_of(&built, result);
@@ -199,7 +200,7 @@ fn failed() -> OTelSdkError {
 
 /// Waits until `is` holds. No reference to the value is kept.
 async fn until(control: &mut watch::Receiver<Control>, is: impl FnMut(&Control) -> bool) {
-    // The signal outlives this function, and with it the sender.
+    // The signal owns the sender and outlives this function.
     let _holds = control.wait_for(is).await.is_ok();
 }
 

@@ -83,8 +83,8 @@ fn joined_spans_are_counted_individually() {
 }
 
 /// Scenario: the receiver does not accept the signal for eleven minutes, and then accepts it.
-/// Guarantee: the state is new only once; first many queued items are kept, after ten minutes few, and the dropped ones
-/// are counted; once the signal was accepted, the whole queue is used.
+/// Guarantee: the state is new only once; first many queued items are kept, after ten minutes few, and the dropped
+/// items are counted; once the signal was accepted, the whole queue is used.
 #[test]
 fn unsupported_signal_keeps_fewer_items() {
     let mut queue = Queue::default();
@@ -118,7 +118,8 @@ fn unsupported_signal_keeps_fewer_items() {
     assert_eq!((queue.stats().queued, queue.is_foreign()), (10, false));
 }
 
-/// Scenario: a receiver refuses a large request as too large; later its settings change, and then the receiver.
+/// Scenario: a receiver refuses a large request as too large; later the settings of the queue change, and then the
+/// receiver.
 /// Guarantee: requests are smaller until the receiver changes.
 #[test]
 fn learned_limit_is_kept_for_receiver() {

@@ -27,14 +27,14 @@ pub(super) struct Recording {
     file: File,
     rewriter: Rewriter,
     header: Arc<TraceHeader>,
-    /// Ticks of the last event before the incident.
+    /// Ticks of the last event before the incident; `None` if no earlier event was kept.
     incident: Option<i64>,
     pub(super) until: Instant,
     pub(super) bytes: u64,
 }
 
-/// Returns the header of a recording, whose clock starts with the oldest kept event. The session may have started much
-/// earlier, and readers of the recording would take that time for a period without events.
+/// Returns the header of a recording, whose clock starts with the oldest kept event. The session can have started much
+/// earlier, and readers of the recording would take the time before this event for a period without events.
 fn beginning(kept: &RetainedEvents) -> TraceHeader {
     let header = &*kept.header;
     later(header, oldest(kept)).unwrap_or_else(|| header.clone())
@@ -118,7 +118,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Writes the blocks that have arrived since the last call.
+    /// Writes the blocks that have arrived since the last call. Returns whether the stream can continue.
     pub(super) fn go_on(&mut self, boxes: &BlackBoxes) -> Result<StreamContinuation, WriteError> {
         let next = boxes.next(self.run);
         self.write(&next.pieces)?;

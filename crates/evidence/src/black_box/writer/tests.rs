@@ -118,10 +118,10 @@ fn recording_covers_time_before_and_after() {
     assert!(!partial.exists());
 }
 
-/// Scenario: a process is killed during a recording; another one without an incident is killed for memory; a third one
-/// exits without further reports; other processes of its service die within ten minutes and later.
+/// Scenario: a process is killed during a recording; another process without an incident is killed for memory; a third
+/// process exits without further reports; other processes of its service die within ten minutes and later.
 /// Guarantee: the first recording is complete at once and the only one; the second process leaves one recording; the
-/// stream of the third is dropped after two minutes; deaths of a service leave one recording per ten minutes.
+/// stream of the third process is dropped after two minutes; deaths of a service leave one recording per ten minutes.
 #[test]
 fn dead_process_leaves_one_recording() {
     let mut setting = set_up();
@@ -183,9 +183,9 @@ fn dead_process_leaves_one_recording() {
     assert_eq!(setting.files.list().unwrap().len(), 2);
 }
 
-/// Scenario: the directory does not exist when an incident starts, and is deleted during a recording; an incident
-/// concerns a process that is not read.
-/// Guarantee: no file is created, no memory is held, and the next incident is recorded.
+/// Scenario: the first incident concerns a process whose stream has not been read. The directory does not exist when
+/// the second incident starts, and is deleted during the recording of the third incident.
+/// Guarantee: the first three incidents leave no file, and the next incident is recorded.
 #[test]
 fn failing_disk_loses_only_its_recordings() {
     let mut setting = set_up();
@@ -211,8 +211,8 @@ fn failing_disk_loses_only_its_recordings() {
 
 /// Scenario: the maximum number of recordings is open: most of one tenant with many service names, the others of two
 /// services of another tenant; each tenant starts one more.
-/// Guarantee: the tenant with most recordings loses one to the other tenant; its own new service gets none, because all
-/// of its services have one.
+/// Guarantee: the tenant with the most recordings loses one recording to the other tenant. Its own new service gets no
+/// recording, because each of its services has at most one.
 #[test]
 fn tenant_with_most_recordings_loses_one() {
     let mut setting = set_up();

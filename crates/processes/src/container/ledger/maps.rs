@@ -1,12 +1,13 @@
-//! Parser for `/proc/PID/smaps`: resident pages of a process, and those that belong to its heap.
+//! Parser for `/proc/PID/smaps`: resident pages of a process, and the resident pages of its heap.
 //!
 //! # Location of the heap
 //!
 //! The collector reserves one large range of addresses and makes parts of it usable on demand. It excludes parts that
 //! are only reserved from core dumps (`madvise(MADV_DONTDUMP)`, flag `dd`), as does the rest of the runtime, and no
 //! other code. The heap is therefore the memory between the first and the last such part in a row of anonymous mappings
-//! without gaps. If there are several rows, it is the row whose usable size equals the bytes that the collector has
-//! committed. Its tables are in the same row or next to it. Observed on .NET 8, 9 and 10.
+//! without gaps. If there are several rows, the heap is the row whose usable size is nearest to the bytes that the
+//! collector has committed. The tables of the collector are in the same row or next to this row. Observed on .NET 8, 9
+//! and 10.
 //!
 //! If the range is in use at its very start or up to its end, that part has no mark beyond it, and memory of other
 //! owners can follow. The committed bytes decide in this case as well ([`Heap::fit`]).
@@ -29,11 +30,11 @@ pub struct ResidentPages {
 /// Resident and usable bytes in a possible range of the collector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Heap {
-    /// Memory that precedes the range without a gap, which may or may not belong to the heap.
+    /// Memory that precedes the range without a gap, and can belong to the heap or to another owner.
     before: Usable,
     /// Memory between the first and the last part that is only reserved.
     inside: Usable,
-    /// Memory that follows the range without a gap, which may or may not belong to the heap.
+    /// Memory that follows the range without a gap, and can belong to the heap or to another owner.
     behind: Usable,
 }
 
@@ -297,7 +298,7 @@ mod tests {
 
     /// Scenario: in a small container, the runtime has reserved more memory for compiled code than the collector for
     /// objects.
-    /// Guarantee: the heap is the row whose size equals the committed bytes.
+    /// Guarantee: the heap is the row whose size is nearest to the committed bytes.
     #[test]
     fn largest_reserved_row_need_not_be_heap() {
         let mut all = vec![
@@ -310,9 +311,9 @@ mod tests {
         assert_eq!(walked(&all, Some(4 << 20)).heap, Some(4000 << 10));
     }
 
-    /// Scenario: in the same mappings, the collector has committed the memory behind its last reserved part (large
-    /// objects up to the end of its range) and tables before the first part; in another case it has committed far more
-    /// than exists there (segments).
+    /// Scenario: the mappings are the same, but the collector has committed the memory behind its last reserved part
+    /// (large objects up to the end of its range) and tables before the first part. In another case, it has committed
+    /// far more memory than the mappings contain (segments).
     /// Guarantee: in the first case all committed memory counts, and in the second case the heap is unknown.
     #[test]
     fn committed_bytes_determine_end_of_heap() {

@@ -16,7 +16,7 @@ use crate::container::read::{ProcessScan, Reader};
 const MAX_SMAPS_BYTES: u64 = 64 << 20;
 
 /// Maximum resident size of a process whose pages are counted, in bytes. The kernel visits all pages, 10 to 20 ms for
-/// each GiB, and the process may have to wait during that time when it maps memory.
+/// each GiB, and during this time, the process has to wait if it maps memory.
 const MAX_COUNTED: u64 = 8 << 30;
 
 /// A memory reading of a process.
@@ -64,8 +64,8 @@ fn smaps(process: &OwnedFd, wanted: Option<u64>) -> Option<ResidentPages> {
 mod tests {
     use super::*;
 
-    /// Scenario: the memory of this test process is read, then that of another run with its pid.
-    /// Guarantee: its pages are counted and consistent, and the other run is not read.
+    /// Scenario: the memory of this test process is read, then the memory of another run with the same pid.
+    /// Guarantee: the pages of this process are counted and consistent, and the other run is not read.
     #[test]
     fn own_pages_are_counted() {
         let stat = std::fs::read("/proc/self/stat").unwrap();

@@ -6,7 +6,8 @@ use rule_engine::ledger::{Growth, Ledger, MemoryVerdict, WORTH_SAYING};
 /// Minimum interval between two readings for growth, because the heap is as of its newest collection.
 const MIN_NS: u64 = 10_000_000_000;
 
-/// Age of the reading that is compared with; at most twice this value.
+/// Age at which a reading becomes the base that new readings are compared with. The base is replaced at about twice
+/// this age.
 const BASE_NS: u64 = 120_000_000_000;
 
 const MINUTE_NS: u64 = 60_000_000_000;
@@ -39,7 +40,7 @@ impl Series {
         ledger
     }
 
-    /// Returns the newest reading and its time.
+    /// Returns the newest reading and its time, or `None` if there is no reading.
     pub fn newest(&self) -> Option<(Moment, &Ledger)> {
         self.newest.as_ref().map(|(at, ledger)| (*at, ledger))
     }
@@ -105,8 +106,8 @@ fn grow(ledger: &mut Ledger, base: &Ledger, passed_ns: u64) {
     ledger.fastest_per_minute = fastest.map(|(bytes, _)| bytes);
 }
 
-/// Returns the time between the newest full collection of `base` and that of `ledger`, which is `passed_ns` later, or
-/// `None` if both are the same collection or one is unknown.
+/// Returns the time between the newest full collection of `base` and the newest full collection of `ledger`, or `None`
+/// if both are the same collection or one is unknown. `ledger` is `passed_ns` later than `base`.
 fn between_full_collections(ledger: &Ledger, base: &Ledger, passed_ns: u64) -> Option<u64> {
     let ns = |seconds: u64| seconds.checked_mul(1_000_000_000);
     let (ago_ns, base_ago_ns) = (ns(ledger.not_looked_at_s?)?, ns(base.not_looked_at_s?)?);

@@ -200,7 +200,7 @@ fn details(process: &Process, width: u16) -> Vec<Line<'static>> {
                 .map_or_else(String::new, |share| format!(" ({:.0} %)", share * 100.0));
             lines.extend(paragraph(&format!("  cause: {}{share}", cause.title), width, BOLD));
         }
-        // The code that the evidence names.
+        // This evidence names the code that collects or allocates.
         for found in incident
             .evidence
             .iter()

@@ -29,7 +29,7 @@ fn blocking(number: u32, from: i64, to: i64) -> Collection {
 
 /// Scenario: collections follow each other; one is lost, one lacks an edge, and one runs inside the stop of another
 /// collection.
-/// Guarantee: the time since the last restart is exact, and unknown wherever events may be missing.
+/// Guarantee: the time since the last restart is exact, or unknown if events can be missing.
 #[test]
 fn time_since_last_restart_is_exact_or_unknown() {
     let mut preceding = PrecedingRestarts::default();
@@ -55,7 +55,7 @@ fn time_since_last_restart_is_exact_or_unknown() {
 }
 
 /// Scenario: a stop without a collection occurs between two collections.
-/// Guarantee: the time since the last restart starts at that stop.
+/// Guarantee: the time since the last restart starts at the end of this stop.
 #[test]
 fn stop_without_collection_counts_as_restart() {
     let mut preceding = PrecedingRestarts::default();
@@ -75,9 +75,9 @@ fn stop_without_collection_counts_as_restart() {
     assert_eq!(facts(&mut preceding, &blocking(2, 100, 110)).0, Some(40));
 }
 
-/// Scenario: a background collection with three foreground collections is observed at its end, then one without any,
-/// then one whose start was not seen.
-/// Guarantee: foreground collections are counted for background collections only.
+/// Scenario: three background collections are observed at their ends: the first contains three foreground collections,
+/// the second contains no collection, and the start of the third was not observed.
+/// Guarantee: foreground collections are counted only for background collections with an observed start.
 #[test]
 fn foreground_collections_are_counted() {
     let mut preceding = PrecedingRestarts::default();

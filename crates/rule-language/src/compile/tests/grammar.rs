@@ -188,7 +188,8 @@ proptest! {
     }
 
     /// Scenario: tokens of the same expressions are removed, doubled, inserted and swapped.
-    /// Guarantee: the parser and `cel` reject the same texts.
+    /// Guarantee: the parser and `cel` reject the same texts, except for texts that only rules refuse
+    /// ([`OWN_REFUSALS`]).
     #[test]
     fn invalid_expressions_match_cel(
         words in expression(),
@@ -199,7 +200,8 @@ proptest! {
     }
 
     /// Scenario: the parser reads any text, and any sequence of tokens.
-    /// Guarantee: the parser and `cel` have the same result.
+    /// Guarantee: the parser and `cel` have the same result, except for texts that only rules refuse
+    /// ([`OWN_REFUSALS`]).
     #[test]
     fn any_text_matches_cel(
         text in prop_oneof![
@@ -215,7 +217,7 @@ proptest! {
 }
 
 /// Scenario: some of the expressions of the properties above are parsed.
-/// Guarantee: many of them are valid; otherwise the properties would prove little.
+/// Guarantee: at least 100 of 300 expressions are valid, because the properties would prove little otherwise.
 #[test]
 fn most_generated_expressions_are_valid() {
     let mut runner = TestRunner::deterministic();

@@ -31,7 +31,8 @@ proptest! {
 
     /// Scenario: expressions of every form and depth are evaluated on processes with many or few known facts.
     /// Guarantee: the result equals that of the crate `cel`. If `cel` has no value (a missing name, a sum beyond 64
-    /// bits), the result is unknown or an error.
+    /// bits), the result is unknown or an error. Integers of more than 53 bits are excepted, because `cel` rounds them
+    /// in comparisons with doubles.
     #[test]
     fn values_are_those_of_cel(
         text in texts(4).truth.prop_union(texts(3).int).or(texts(3).double),
@@ -66,7 +67,7 @@ proptest! {
     }
 
     /// Scenario: the same expressions are formatted from their trees, as in messages.
-    /// Guarantee: the formatted expressions are equal to the original ones.
+    /// Guarantee: the formatted expressions are equal to the original expressions.
     #[test]
     fn formatted_expression_is_unchanged(text in texts(4).truth) {
         if let Ok(compiled) = plainly(&text) {
@@ -156,8 +157,8 @@ impl Formula {
         }
     }
 
-    /// False is the smallest value, true the largest, and unknown is between them: `&&` is the minimum of its parts,
-    /// `||` the maximum.
+    /// Returns the value by definition. False is the smallest value, true is the largest, and unknown is between them:
+    /// `&&` is the minimum of its parts, and `||` is the maximum.
     fn truth(&self, facts: &Facts) -> Option<bool> {
         let rank = |truth: Option<bool>| match truth {
             Some(false) => 0,

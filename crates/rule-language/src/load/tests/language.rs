@@ -52,7 +52,7 @@ overrides:
 
 /// Scenario: a parameter has another value in a namespace and for some services, and a later override adds values. For
 /// some processes neither the namespace nor the service is known.
-/// Guarantee: each process has the first value that applies to it, values of the override before those of the rule; if
+/// Guarantee: each process has the first value that applies to it, values of the override before values of the rule; if
 /// `select` is unknown, the value for all other processes applies.
 #[test]
 fn parameter_has_other_value_for_some_processes() {

@@ -165,7 +165,7 @@ fn open(begun: UnfinishedOperation, now: Moment) -> OperationStarts {
     open
 }
 
-/// Returns the fields of a repetition.
+/// Returns the fields of the repetition with the number `round`.
 fn stepped(
     fields: &BTreeMap<String, String>,
     event: &TestEvent,
@@ -237,7 +237,7 @@ fn counters(stream: &mut StreamFacts, fields: &BTreeMap<String, String>) -> Resu
     })
 }
 
-/// Sets the usage of the container. Its limits are attributes of the process.
+/// Sets the usage of the container. The limits of the container are attributes of the process.
 fn container(facts: &mut ContainerFacts, fields: &BTreeMap<String, String>) -> Result<(), String> {
     let known = "memory_usage, memory_working_set, memory_held, memory_shmem, memory_kernel, \
                  memory_kernel_reclaimable, other_processes, largest_other, largest_other_bytes, oom_kills, \
@@ -303,7 +303,7 @@ pub(super) fn subject(events: &[TestEvent]) -> EvaluationTrigger {
     }
 }
 
-/// Removes the fields of a service that rules read as attributes.
+/// Removes the fields of a service that rules read as attributes, and returns these attributes.
 fn learned(fields: &mut BTreeMap<String, String>) -> Result<Vec<(String, FactValue)>, String> {
     let mut learned = Vec::new();
     for (field, attribute) in [("affected_rule", AFFECTED_RULE), ("last_death", LAST_DEATH)] {
