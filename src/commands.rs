@@ -3,6 +3,7 @@
 //! Each has a `run`. `Ok(false)`: not all of it could be done, and that was reported; what is an error is reported
 //! here.
 
+mod advise;
 mod alerts;
 mod allocations;
 mod analyze;
@@ -75,6 +76,7 @@ pub fn main() -> ExitCode {
         Command::Allocations(args) => allocations::run(args),
         Command::Stacks(args) => stacks::run(args),
         Command::Heap(args) => heap::run(args),
+        Command::Advise(args) => advise::run(args),
         Command::Mcp(args) => mcp::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

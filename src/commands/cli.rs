@@ -1,5 +1,6 @@
 //! The command line: which commands there are; their arguments are in the modules below.
 
+mod advise;
 mod configured;
 mod evidence;
 mod heap;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::advise::AdviseArgs;
 pub(crate) use self::configured::{AlertsArgs, AlertsCommand, AlertsTestArgs, DemoArgs, ReplayArgs, RunArgs};
 pub(crate) use self::evidence::{
     AllocationsArgs, AllocationsCommand, AllocationsDiffArgs, BurstArgs, CallersArgs, EvidenceFormat, SubjectArgs,
@@ -111,6 +113,8 @@ pub(crate) enum Command {
     Heap(HeapArgs),
     /// Show the stack of every managed thread, equal stacks together
     Stacks(StacksArgs),
+    /// Size the memory of a process, and predict settings with their price, or say why not
+    Advise(AdviseArgs),
     /// Answer agents over stdin and stdout (Model Context Protocol): incidents, processes, collections
     Mcp(McpArgs),
     /// Print a shell completion script
@@ -121,10 +125,11 @@ pub(crate) enum Command {
 }
 
 /// The commands as the help lists them.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Watch", &["run", "top", "incidents", "ps", "demo"]),
     ("Find the code", &["callers", "allocations"]),
     ("Look inside", &["heap", "stacks"]),
+    ("Size and tune", &["advise"]),
     ("Record and analyze", &["record", "analyze", "diff", "events", "replay"]),
     ("Rules and alerts", &["rules", "alerts"]),
     ("Set up", &["doctor", "mcp", "completions", "help"]),
@@ -132,7 +137,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 
 /// What others call the commands: the words of dotnet-counters, dotnet-trace, dotnet-gcdump, PerfView, jstat, and plain
 /// guesses.
-const OTHER_NAMES: [(&str, &[&str]); 10] = [
+const OTHER_NAMES: [(&str, &[&str]); 11] = [
     ("incidents", &["incident", "problems", "issues", "findings", "firing"]),
     ("ps", &["list", "ls", "processes", "targets"]),
     (
@@ -159,6 +164,7 @@ const OTHER_NAMES: [(&str, &[&str]); 10] = [
     ("stacks", &["stack", "threads"]),
     ("doctor", &["check", "diagnose", "why", "status", "health"]),
     ("diff", &["compare"]),
+    ("advise", &["advice", "recommend", "suggest", "size", "sizing", "tune"]),
     ("run", &["daemon", "serve", "agent", "server"]),
 ];
 

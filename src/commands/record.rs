@@ -14,7 +14,7 @@ use dotnet_diagnostics::message::{Command, Provider, Rundown, SessionConfig};
 use dotnet_diagnostics::{Client, Endpoint, Session};
 
 use crate::commands::burst::{Signals, guarded};
-use crate::commands::cli::RecordArgs;
+use crate::commands::cli::{Profile, RecordArgs};
 use crate::commands::executor;
 use crate::commands::look::major;
 use crate::commands::output::say;
@@ -25,7 +25,7 @@ use crate::commands::record::progress::Progress;
 use crate::commands::record::recorder::{Broken, Recorder};
 
 /// Timeout for the end of a session that is no longer needed.
-const END_WITHIN: Duration = Duration::from_secs(3);
+pub(super) const END_WITHIN: Duration = Duration::from_secs(3);
 
 /// Runs the command. Returns `false` if the recording failed, which was reported.
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<bool> {
@@ -36,20 +36,8 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     let process = Scan::host().inspect(args.process.pid())?;
     let client = guarded(Client::new(Endpoint::of(&process)?));
     let info = client.probe().await?;
-    let mut config = SessionConfig {
-        buffer_mb: args.buffer_mb.unwrap_or(args.profile.buffer_mb()),
-        providers: args.profile.providers(),
-        ..SessionConfig::default()
-    };
     let runtime_version = info.as_ref().and_then(|info| info.runtime_version.as_deref());
-    // Since .NET 9, a session selects its rundown.
-    if runtime_version.and_then(major).is_some_and(|major| major >= 9) {
-        // Two small events describe the collector settings; older runtimes would send all methods.
-        config.rundown = Rundown::Keyword(KEYWORD_GC);
-        config
-            .providers
-            .push(Provider::new(RUNDOWN_PROVIDER, KEYWORD_GC, INFORMATIONAL));
-    }
+    let config = session(args.profile, args.buffer_mb, runtime_version);
     let name = ps::name(process.clone(), info.clone()).await.unwrap_or(process.name);
     let mut signals = Signals::new()?;
     let mut output = tokio::select! {
@@ -104,9 +92,27 @@ async fn record(args: &RecordArgs) -> anyhow::Result<bool> {
     Ok(true)
 }
 
+/// Returns the session of a profile. `buffer_mb` replaces the default buffer of the profile.
+pub(super) fn session(profile: Profile, buffer_mb: Option<u32>, runtime_version: Option<&str>) -> SessionConfig {
+    let mut config = SessionConfig {
+        buffer_mb: buffer_mb.unwrap_or(profile.buffer_mb()),
+        providers: profile.providers(),
+        ..SessionConfig::default()
+    };
+    // Since .NET 9, a session selects its rundown.
+    if runtime_version.and_then(major).is_some_and(|major| major >= 9) {
+        // Two small events describe the collector settings; older runtimes would send all methods.
+        config.rundown = Rundown::Keyword(KEYWORD_GC);
+        config
+            .providers
+            .push(Provider::new(RUNDOWN_PROVIDER, KEYWORD_GC, INFORMATIONAL));
+    }
+    config
+}
+
 /// Starts the session. A command in progress is not abandoned immediately, because its session would stay open in the
 /// process.
-async fn begin(client: &Client, config: &SessionConfig, signals: &mut Signals) -> anyhow::Result<Session> {
+pub(super) async fn begin(client: &Client, config: &SessionConfig, signals: &mut Signals) -> anyhow::Result<Session> {
     let mut beginning = pin!(client.collect_tracing(config));
     tokio::select! {
         begun = &mut beginning => return Ok(begun?),

@@ -19,6 +19,7 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod account;
+pub mod advice;
 pub mod allocations;
 pub mod anomalies;
 pub mod callers;
