@@ -3,6 +3,8 @@
 //! The figures were measured on real runtimes (.NET 8 and 10, two cores; docs/advice.md). Sizes are in bytes, times in
 //! nanoseconds, rates per second.
 
+use clr_gc::gc::Asker;
+
 use crate::observation::{Observation, WALK_NS_PER_BYTE, Young, median, quantile};
 
 /// A range of a prediction.
@@ -286,11 +288,9 @@ pub struct MemoryModel {
     pub full_ns: Range,
     /// Whether that duration was observed.
     pub full_is_observed: bool,
-    /// Share of the time during which collections other than full ones suspended the program.
-    pub other_share: f64,
-    /// Share of the time during which the program was suspended.
+    /// Share of the time during which the program was suspended, without full collections because memory was short.
     pub share: f64,
-    /// Full collections per minute in the window.
+    /// Full collections per minute in the window, without those because memory was short: any limit has them.
     pub full_per_minute: f64,
 }
 
@@ -327,7 +327,10 @@ impl MemoryModel {
         let share = observation
             .stopped_share()
             .ok_or_else(|| "the length of a suspension is unknown".to_owned())?;
-        let pauses: f64 = observation.full.iter().filter_map(|full| full.pause_ns).sum();
+        // A higher limit has no collections that the present limit forces, and a lower one has those of the price.
+        let forced = observation.full.iter().filter(|full| full.asker == Asker::Limit);
+        let forced_ns: f64 = forced.clone().filter_map(|full| full.pause_ns).sum();
+        let unforced = observation.full.len() - forced.count();
         let blocking = observation.full.iter().filter(|full| !full.concurrent);
         let observed = median(blocking.filter_map(|full| full.pause_ns));
         let background = observation.full.iter().filter(|full| full.concurrent);
@@ -345,9 +348,8 @@ impl MemoryModel {
             young_high: quantile(before, 0.95).unwrap_or(young),
             full_ns,
             full_is_observed: observed.is_some(),
-            other_share: (share - pauses / observation.window_ns.max(1.0)).max(0.0),
-            share,
-            full_per_minute: observation.full_per_minute().unwrap_or(0.0),
+            share: (share - forced_ns / observation.window_ns.max(1.0)).max(0.0),
+            full_per_minute: unforced as f64 / (observation.seconds() / 60.0).max(f64::MIN_POSITIVE),
         })
     }
 
@@ -373,7 +375,7 @@ impl MemoryModel {
         let high = rate(self.promotion + self.large, FULL_RATE.high);
         let middle = rate(self.promotion, FULL_RATE_MIDDLE).clamp(low, high);
         let share = |rate: f64, ns: f64| {
-            // The full collections of the window are priced as they were; only further ones cost a blocking pause.
+            // Full collections of the window are priced as they were. Only further ones cost a blocking pause.
             let more = (rate - self.full_per_minute).max(0.0);
             (self.share + more / 60.0 * ns / 1e9).min(1.0)
         };
@@ -392,7 +394,6 @@ impl MemoryModel {
 mod tests {
     use super::*;
     use crate::observation::Full;
-    use clr_gc::gc::Asker;
     use proptest::prelude::*;
 
     proptest! {
@@ -436,7 +437,6 @@ mod tests {
                 young_high: young,
                 full_ns: Range::around(full_ns, 0.25),
                 full_is_observed: true,
-                other_share: 0.01,
                 share: 0.02,
                 full_per_minute: 1.0,
             };
@@ -498,7 +498,6 @@ mod tests {
                 young_high: young * mega,
                 full_ns: Range::around(live * 0.5 * mega, 0.25),
                 full_is_observed: true,
-                other_share: 0.01,
                 share: 0.01,
                 full_per_minute: 0.0,
             };
@@ -572,6 +571,26 @@ mod tests {
         let (bytes, [best, worst]) = walked.with_server(2.0, true);
         assert!(bytes.low >= 16e6 && bytes.high <= 400e6 && best.share <= worst.share);
         assert!(worst.share < walked.share * 0.7, "{worst:?} {walked:?}");
+    }
+
+    /// Scenario: full collections of 100 ms run twice per second because memory is short, for a fifth of the time.
+    /// Guarantee: a high limit has neither their rate nor their share; a limit with little headroom has more of both.
+    #[test]
+    fn collections_at_the_limit_are_not_part_of_every_limit() {
+        let mut observation = window(false);
+        let forced = Full {
+            concurrent: false,
+            asker: Asker::Limit,
+            pause_ns: Some(100e6),
+            ..observation.full[0]
+        };
+        observation.full.extend([forced; 40]);
+        observation.stopped_ns = observation.stopped_ns.map(|ns| ns + 4e9);
+        let model = MemoryModel::of(&observation).unwrap();
+        assert!(model.full_is_observed && (model.share - 0.03).abs() < 1e-9, "{model:?}");
+        let (high, low) = (model.price(1e9), model.price(68e6));
+        assert!(high.full_per_minute.unwrap().1 < 5.0 && high.stopped_share.unwrap().high < 0.05);
+        assert!(low.full_per_minute.unwrap().1 > 100.0 && low.stopped_share.unwrap().high > 0.2);
     }
 
     /// Scenario: a window lacks a full collection, a collection of generation 1, or the length of a suspension.
