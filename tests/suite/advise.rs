@@ -99,8 +99,8 @@ fn requested_limits_are_priced() {
 }
 
 /// Scenario: the table of a recording, of a file that is not a recording, and of pid 0.
-/// Guarantee: the table states the bound or the reason, the facts that were not seen, and the refusals. Errors have exit
-/// code 1.
+/// Guarantee: the table states the bound or the reason, the facts that were not seen, and the refusals. Errors have
+/// exit code 1.
 #[test]
 fn table_states_refusals() {
     let text = written(gcwatch(["advise", "--format", "table", &recording("net10-steady")]));

@@ -7,8 +7,8 @@ use clr_gc::gc::{Asker, Collection, HeapGeneration, Suspension};
 pub const MAX_DRIFT: f64 = 0.10;
 /// Minimum number of young collections in a window.
 pub const MIN_YOUNG: usize = 50;
-/// Time of the plan phase above which a collection walked the dead objects, in nanoseconds per byte of generations 0 and
-/// 1. Measured: 0.085 to 0.1 with the walk, at most 0.02 without it.
+/// Time of the plan phase above which a collection walked the dead objects, in nanoseconds per byte of generations 0
+/// and 1. Measured: 0.085 to 0.1 with the walk, at most 0.02 without it.
 const WALKED_ABOVE: f64 = 0.05;
 /// Time of the walk, in nanoseconds per byte, if no collection of the window shows it. Measured: 0.085 to 0.1.
 pub const WALK_NS_PER_BYTE: f64 = 0.1;

@@ -3,9 +3,9 @@
 //! Minutes are not independent of each other, so the unit is a block of five minutes. The statistic is Welch's t of the
 //! block means. Its distribution comes from a studentized bootstrap: blocks are drawn with replacement from each side,
 //! and each draw is divided by its own standard error. With five blocks per side, a plain bootstrap of the difference
-//! is too sure of itself, because it ignores that the standard error is itself an estimate.
+//! is too narrow, because it ignores that the standard error is an estimate.
 
-/// Number of draws. With 5,000 draws, a probability of 1 % is known to about a tenth of itself.
+/// Number of draws. With 5,000 draws, a probability of 1 % is known with an error of about a tenth.
 const DRAWS: usize = 4_999;
 
 /// Joint probability of an error of all tests of a change.

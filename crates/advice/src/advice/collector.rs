@@ -1,7 +1,7 @@
 //! Another collector: server GC for a process whose collections walk dead objects.
 //!
-//! Server GC never showed the walk. The way back, and DATAS, are refused: the budget under DATAS is not visible, and the
-//! memory of server GC is known only as an upper bound.
+//! Server GC never showed the walk. The way back, and DATAS, are refused: the budget under DATAS is not visible, and
+//! the memory of server GC is known only as an upper bound.
 
 use super::{Expected, Found, Prediction, Subject, check, ends, mebibytes};
 use crate::model::{Range, YoungModel};

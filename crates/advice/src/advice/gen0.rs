@@ -1,8 +1,8 @@
 //! The budget of generation 0 (`GCgen0size`).
 //!
 //! The environment variable is honoured by .NET 8 to 11; `System.GC.Gen0Size` in `runtimeconfig.json` is not. On server
-//! GC with DATAS, the setting pins a small budget and one heap, and every measure gets worse. On server GC without DATAS,
-//! the setting is only a floor.
+//! GC with DATAS, the setting pins a small budget and one heap, and every measure gets worse. On server GC without
+//! DATAS, the setting is only a floor.
 
 use super::{Expected, Found, Prediction, SPREAD, Subject, check, ends, mebibytes};
 use crate::model::{Range, YoungModel};

@@ -1,8 +1,8 @@
 //! Large objects that trigger full collections.
 //!
-//! A higher threshold (`GCLOHThreshold`) moves objects to generation 0. For objects that outlive a young collection, the
-//! stopped share rose from 1.1 to 6.7 %, and events do not show how long large objects live. So this kind states the
-//! fact and refuses the setting.
+//! A higher threshold (`GCLOHThreshold`) moves objects to generation 0. For objects that outlive a young collection,
+//! the stopped share rose from 1.1 to 6.7 %, and events do not show how long large objects live. So this kind states
+//! the fact and refuses the setting.
 
 use super::{Found, Subject};
 

@@ -195,7 +195,8 @@ fn unusable_window_refuses_every_kind() {
 }
 
 /// Scenario: a workstation process with few survivors and no walk; then traps of `GCgen0size`, one by one: server GC,
-/// DATAS, a value that is already set, many survivors, a short stopped share, no room under the limit, an unknown limit.
+/// DATAS, a value that is already set, many survivors, a short stopped share, no room under the limit, an unknown
+/// limit.
 /// Guarantee: the value is hexadecimal and at most four budgets; gain and price are ranges. Each trap is a refusal.
 #[test]
 fn budget_of_generation_0_has_its_traps() {
@@ -278,10 +279,10 @@ fn server_gc_is_for_walking_collections() {
     refusal(&|one| one.heap_limit = Some(310 << 20), "no room");
 }
 
-/// Scenario: four full collections ran because memory was short, in a container of 400 MiB; then one, and without a known
-/// limit.
-/// Guarantee: the higher limit adds what was promoted between two of them, and about halves their share of the time. With
-/// less proof there is no advice.
+/// Scenario: four full collections ran because memory was short, in a container of 400 MiB; then one, and without a
+/// known limit.
+/// Guarantee: the higher limit adds what was promoted between two of them, and about halves their share of the time.
+/// With less proof there is no advice.
 #[test]
 fn higher_limit_needs_collections_at_the_limit() {
     let mut observation = window(false);
@@ -305,9 +306,10 @@ fn higher_limit_needs_collections_at_the_limit() {
     refused(&of(Kind::LimitRaise, &observation, &limited), "1 of 1 full collections");
 }
 
-/// Scenario: a container of 1 GiB whose limit was never felt, in a window of 20 s and of 8 days; then a container that is
-/// about as small as needed, and one without a known limit.
-/// Guarantee: only a week allows a lower limit, which is the bound of the sizing; a blind prediction accepts any window.
+/// Scenario: a container of 1 GiB whose limit was never felt, in a window of 20 s and of 8 days; then a container that
+/// is about as small as needed, and one without a known limit.
+/// Guarantee: only a week allows a lower limit, which is the bound of the sizing; a blind prediction accepts any
+/// window.
 #[test]
 fn lower_limit_needs_a_week() {
     let mut observation = window(false);
